@@ -1,0 +1,47 @@
+"""Dragoman: translate between model APIs, as pure functions or as stages of a stream.
+
+    from dragoman import direction, translate
+
+    sent = translate(direction("messages", "chat"), body)     # a Messages request for a Chat upstream
+    sent.body, sent.losses.rows                                # what to send, and what could not be carried
+    sent.reply(upstream_body)                                  # a whole reply for the client
+    machine = sent.stream_machine()                            # or a stream: machine.feed(bytes) -> bytes
+
+Importing this imports neither aiohttp nor uvloop; what does I/O is in `dragoman.aio`.
+"""
+
+from .context import ReplyContext
+from .directions import CODECS, DIRECTIONS, Direction, direction
+from .errors import DragomanError, Failure, FailureKind
+from .knobs import Knobs
+from .limits import Limits
+from .losses import Code, Loss, Losses
+from .profile import Profile, shipped
+from .protocols import Dialect
+from .stages import Chain, Stage, pipeline, run
+from .translate import Translation, translate
+
+__all__ = (
+    "CODECS",
+    "DIRECTIONS",
+    "Chain",
+    "Code",
+    "Dialect",
+    "Direction",
+    "DragomanError",
+    "Failure",
+    "FailureKind",
+    "Knobs",
+    "Limits",
+    "Loss",
+    "Losses",
+    "Profile",
+    "ReplyContext",
+    "Stage",
+    "Translation",
+    "direction",
+    "pipeline",
+    "run",
+    "shipped",
+    "translate",
+)

@@ -1,0 +1,169 @@
+"""A streamed reply from the upstream's answer to the client's connection.
+
+    answer.batches → stages → rescue → sink
+
+Headers go out only after the first event was read, so that an early failure keeps a real HTTP status. After that every
+failure becomes an in-band error of the client's dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from ..directions import CODECS
+from ..errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamStatusError
+from ..events import Error, Event, Ping
+from ..passthrough import Passthrough
+from ..protocols import Dialect
+from ..sse import COMMENT, encode
+from ..stages import pipeline
+from ..translate import Translation
+from .upstream import Answer
+from .watch import ClientGone, ToolWatch, Watch
+
+log = logging.getLogger("dragoman")
+_DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
+_PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a streamed reply ended: `completed` (perhaps with an in-band error), `failed`, or `abandoned`."""
+
+    how: str = "completed"
+    bytes_sent: int = 0
+
+
+async def open_stream(translation: Translation, answer: Answer, watch: Watch) -> AsyncGenerator[bytes, None]:
+    """The client's bytes, one batch per upstream read; the first event has been read when this returns.
+
+    Raises DragomanError if the stream fails before its first event. The generator itself never does.
+    """
+    stages = translation.stages()
+    first = stages[0]
+    if isinstance(first, Passthrough):
+        source = await _primed(answer.batches())
+        return _rescue_bytes(pipeline(source, first), first)
+    parser, reader, *rest = stages
+    events = await _first_events(pipeline(answer.batches(), parser, reader))
+    return pipeline(_rescue_events(events), ToolWatch(watch), *rest)
+
+
+async def _primed(source: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`source` with its first batch read. Raises what reading it raises; an empty stream is a cut one."""
+    try:
+        first = await anext(source)
+    except StopAsyncIteration:
+        raise StreamTruncated("upstream sent an empty event stream") from None
+    return _resume([first], source)
+
+
+async def _first_events(source: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
+    """`source` read as far as its first event that is not a sign of life. Raises if that is an error."""
+    seen: list[list[Event]] = []
+    async for batch in source:
+        seen.append(batch)
+        for event in batch:
+            if isinstance(event, Ping):
+                continue
+            if isinstance(event, Error):
+                await source.aclose()
+                raise UpstreamStatusError(event.failure)
+            return _resume(seen, source)
+    raise StreamTruncated("upstream sent an empty event stream")
+
+
+async def _resume(seen: list[Any], source: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    async with aclosing(source):
+        for batch in seen:
+            yield batch
+        async for batch in source:
+            yield batch
+
+
+async def _rescue_events(source: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
+    """A failure of the source becomes the stream's last event."""
+    try:
+        async with aclosing(source):
+            async for batch in source:
+                yield batch
+    except DragomanError as error:
+        yield [Error(error.failure)]
+
+
+async def _rescue_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough) -> AsyncGenerator[bytes, None]:
+    """The same for bytes that pass through."""
+    try:
+        async with aclosing(source):
+            async for batch in source:
+                yield batch
+    except DragomanError as error:
+        yield encode(stage.observer.error_frame(error.failure))
+
+
+async def send_stream(
+    request: web.Request,
+    response: web.StreamResponse,
+    batches: AsyncGenerator[bytes, None],
+    watch: Watch,
+    client: Dialect,
+) -> Outcome:
+    """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
+
+    Closes `batches` whatever happens. Returns how it ended; only a cancellation is raised.
+    """
+    outcome = Outcome()
+    beats: set[asyncio.Task[None]] = set()
+    ping = _PINGS.get(client, COMMENT)
+
+    async def beat_once() -> None:
+        try:
+            await response.write(ping)
+        except (ConnectionError, RuntimeError):
+            return  # the client is gone; the main loop finds out by itself
+
+    def beat() -> None:
+        task = asyncio.get_running_loop().create_task(beat_once())
+        beats.add(task)
+        task.add_done_callback(beats.discard)
+
+    def cut() -> None:
+        if request.transport is not None:
+            request.transport.abort()
+
+    def gone() -> bool:
+        return request.transport is None or request.transport.is_closing()
+
+    try:
+        async with aclosing(batches):
+            await response.prepare(request)
+            watch.serve(beat, cut, gone)
+            async for data in batches:
+                watch.writing()
+                await response.write(data)
+                watch.written()
+                outcome.bytes_sent += len(data)
+            watch.writing()
+            await response.write_eof()
+    except (ClientGone, ConnectionError):
+        outcome.how = "abandoned"
+    except Exception:
+        # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
+        log.exception("a stream failed by a defect")
+        outcome.how = "failed"
+        if not response.prepared:
+            raise
+        await response.write(encode(CODECS[client].observer().error_frame(_DEFECT)))
+        await response.write_eof()
+    finally:
+        watch.stop()
+        for task in beats:
+            task.cancel()
+    return outcome

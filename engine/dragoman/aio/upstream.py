@@ -1,0 +1,179 @@
+"""The upstream side: one interface, and its aiohttp-client implementation.
+
+A transport opens a call and gives an answer whose body comes in batches, one network read each. Timeouts are named and
+watched by one timer per call (see `watch`), not by one timer per read, which would cost more than the read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import aiohttp
+
+from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from .watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `write` bounds one write to a client that does not read; `heartbeat` is the longest silence it sees."""
+
+    connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
+    first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
+    idle: float = field(default=120.0, metadata={"doc": "between two reads of a reply"})
+    tool_stall: float = field(default=120.0, metadata={"doc": "a tool call announced, and no more of it"})
+    write: float = field(default=60.0, metadata={"doc": "one write to a client that does not read"})
+    heartbeat: float = field(default=15.0, metadata={"doc": "silence towards the client before a ping is sent"})
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    stream: bool
+    timeouts: Timeouts
+
+
+class Answer(Protocol):
+    """An upstream's answer, its head read."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. Raises LimitExceeded, UpstreamUnreachable."""
+        ...
+
+    def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time. Raises StreamTruncated when the connection breaks."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connection back if the body is at its end, else cut it, which cancels the upstream."""
+        ...
+
+
+class Upstream(Protocol):
+    """A transport."""
+
+    async def open(self, call: Call, watch: Watch) -> Answer:
+        """Send the call and read the head of the answer. Raises UpstreamUnreachable or UpstreamTimeout."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class AiohttpAnswer:
+    """See `Answer`."""
+
+    __slots__ = ("_response", "_watch", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, watch: Watch) -> None:
+        self._response = response
+        self._watch = watch
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.batches():
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("reply_body", limit, upstream=True)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time."""
+        content, watch = self._response.content, self._watch
+        try:
+            while data := await content.readany():
+                watch.received()
+                yield data
+        except aiohttp.ClientError as error:
+            raise StreamTruncated(f"upstream connection broke before the end of the stream ({error})") from error
+        except OSError as error:
+            raise StreamTruncated("upstream connection broke before the end of the stream") from error
+
+    async def close(self) -> None:
+        """Give back or cut the connection."""
+        self._watch.upstream_done()
+        response = self._response
+        if not response.content.at_eof():
+            # The terminal event was read, but maybe not the last chunk behind it: one short look keeps the connection.
+            with _quiet():
+                async with asyncio.timeout(0.05):
+                    await response.content.readany()
+        if response.content.at_eof():
+            response.release()
+        else:
+            response.close()
+
+
+class _quiet:
+    """Whatever a look at a connection that is to be closed raises is of no interest, but for a cancellation."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, Exception)
+
+
+class AiohttpUpstream:
+    """The transport on aiohttp's client: pooling, TLS, proxies from the environment, compressed bodies.
+
+    Must be made inside a running event loop. `limit` is the number of connections to one upstream (0 = no limit).
+    """
+
+    def __init__(self, *, limit: int = 0, trust_env: bool = False) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=limit, ttl_dns_cache=30),
+            timeout=aiohttp.ClientTimeout(total=None),
+            trust_env=trust_env,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": "dragoman"},
+            read_bufsize=2**17,
+        )
+
+    async def open(self, call: Call, watch: Watch) -> AiohttpAnswer:
+        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
+        headers = dict(call.headers)
+        if call.stream:
+            headers["accept-encoding"] = "identity"
+        timeouts = call.timeouts
+        try:
+            async with asyncio.timeout(timeouts.first_byte):
+                response = await self._session.post(
+                    call.url,
+                    data=call.body,
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
+                )
+        except aiohttp.ConnectionTimeoutError as error:
+            raise UpstreamTimeout("connect", timeouts.connect) from error
+        except TimeoutError as error:
+            raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
+        except aiohttp.ClientConnectorError as error:
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {error.os_error.strerror or error}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamUnreachable(
+                f"the upstream connection failed: {str(error) or type(error).__name__}"
+            ) from error
+        watch.attach(response.content.set_exception)
+        return AiohttpAnswer(response, watch)
+
+    async def close(self) -> None:
+        """Close the session and all its connections."""
+        await self._session.close()

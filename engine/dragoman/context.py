@@ -1,0 +1,41 @@
+"""What the way back of one request needs to know of the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from . import limits as _limits
+from .errors import Failure
+from .events import Usage
+from .knobs import DEFAULT as DEFAULT_KNOBS
+from .knobs import Knobs
+from .limits import Limits
+from .losses import Losses
+from .profile import Profile
+
+
+@dataclass(slots=True)
+class ReplyContext:
+    """Handed to the stream readers and writers of one reply. Ids and times come in here, so cores stay deterministic.
+
+    `model` is the name the client asked for; `created` a Unix time in seconds; `names` maps upstream tool names back to
+    the client's; `input_estimate` is the guess of prompt tokens shown until the upstream tells (0 = none made);
+    `stops` are the stop sequences to be cut here because the upstream was not given them.
+    """
+
+    model: str
+    created: int = 0
+    request_id: str = ""
+    include_usage: bool = False
+    input_estimate: int = 0
+    stops: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    profile: Profile = field(default_factory=Profile)
+    knobs: Knobs = DEFAULT_KNOBS
+    limits: Limits = _limits.DEFAULT
+    losses: Losses = field(default_factory=Losses)
+    failure: Failure | None = None
+    """The error that ended the stream, once there was one."""
+    usage: Usage | None = None
+    """The reply's token counts, once they are known."""

@@ -1,0 +1,91 @@
+"""The table of directions: (client dialect, upstream dialect) → what carries a request there and its reply back.
+
+Three readers and three writers make nine directions; three of them are passthrough. A direction is a visible,
+selectable state machine: its stages are the upstream's reader and the client's writer around the canonical events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .context import ReplyContext
+from .errors import Failure
+from .passthrough import Observer
+from .protocols import Dialect, chat, messages
+from .protocols.stream import StreamReader, StreamWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """All that is known of one dialect."""
+
+    dialect: Dialect
+    path: str
+    """The endpoint below the vendor's base URL."""
+    read_request: Callable[..., Any]
+    write_request: Callable[..., Any]
+    read_reply: Callable[..., Any]
+    write_reply: Callable[..., Any]
+    reader: Callable[[ReplyContext], StreamReader]
+    writer: Callable[[ReplyContext], StreamWriter]
+    observer: Callable[[], Observer]
+    read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
+    write_failure: Callable[..., tuple[int, Any]]
+    model_paths: tuple[tuple[str, ...], ...]
+    """Where a stream's payloads name the model."""
+
+
+def _codec(dialect: Dialect, package: ModuleType, path: str, *model_paths: tuple[str, ...]) -> Codec:
+    return Codec(
+        dialect,
+        path,
+        package.read_request,
+        package.write_request,
+        package.read_reply,
+        package.write_reply,
+        package.Reader,
+        package.Writer,
+        package.Observer,
+        package.read_failure,
+        package.write_failure,
+        model_paths,
+    )
+
+
+CODECS: dict[Dialect, Codec] = {
+    Dialect.CHAT: _codec(Dialect.CHAT, chat, "chat/completions", ("model",)),
+    Dialect.MESSAGES: _codec(Dialect.MESSAGES, messages, "messages", ("message", "model")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One row of the table."""
+
+    client: Codec
+    upstream: Codec
+
+    @property
+    def passthrough(self) -> bool:
+        """Is it the same dialect on both sides."""
+        return self.client.dialect is self.upstream.dialect
+
+    def __str__(self) -> str:
+        return f"{self.client.dialect}→{self.upstream.dialect}"
+
+
+DIRECTIONS: dict[tuple[Dialect, Dialect], Direction] = {
+    (client, upstream): Direction(CODECS[client], CODECS[upstream]) for client in CODECS for upstream in CODECS
+}
+
+
+def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:
+    """The direction from a client's dialect to an upstream's. Raises ValueError for one that is not in the table."""
+    pair = Dialect(client), Dialect(upstream)
+    try:
+        return DIRECTIONS[pair]
+    except KeyError:
+        raise ValueError(f"no direction from {pair[0]} to {pair[1]}") from None

@@ -1,0 +1,194 @@
+"""The vocabulary: canonical stream events. Read this first.
+
+Every reader turns its dialect's frames into these; every writer turns these into its dialect's frames (mapping §9.5).
+
+    stream := Start (BlockStart | Delta | Opaque | Annotation | BlockEnd | Ping)* Finish End
+    Error may replace any suffix, and is last.
+
+Each block event carries the index of its block. Indexes count up from 0 in start order; blocks may be open side by
+side. The events are immutable by convention; they are not frozen because a frozen dataclass costs three times as much
+to build (226 against 81 ns).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .errors import Failure
+
+
+class Kind(StrEnum):
+    """What a block holds."""
+
+    TEXT = "text"
+    REFUSAL = "refusal"
+    REASONING = "reasoning"
+    TOOL = "tool"
+    OPAQUE = "opaque"
+
+
+class StopReason(StrEnum):
+    """Why a reply ended (mapping §9.2)."""
+
+    END = "end"
+    STOP_SEQUENCE = "stop_sequence"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTEXT = "context"
+    REFUSAL = "refusal"
+    FILTERED = "filtered"
+    PAUSED = "paused"
+    POLICY_CUT = "policy_cut"
+
+
+@dataclass(slots=True)
+class Usage:
+    """Token counts. None means the upstream did not say, which is not 0 (mapping §9.4).
+
+    `input_total` includes cache reads and writes; `output_total` includes reasoning.
+    """
+
+    input_total: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    output_total: int | None = None
+    reasoning: int | None = None
+
+    def over(self, earlier: Usage | None) -> Usage:
+        """These counts laid over earlier ones: a field that is None here keeps its earlier value."""
+        if earlier is None:
+            return self
+        return Usage(
+            earlier.input_total if self.input_total is None else self.input_total,
+            earlier.cache_read if self.cache_read is None else self.cache_read,
+            earlier.cache_write if self.cache_write is None else self.cache_write,
+            earlier.output_total if self.output_total is None else self.output_total,
+            earlier.reasoning if self.reasoning is None else self.reasoning,
+        )
+
+
+@dataclass(slots=True)
+class Stop:
+    """A stop reason with the upstream's own word beside it, and the matched stop sequence where it is known."""
+
+    reason: StopReason
+    native: str | None = None
+    sequence: str | None = None
+
+
+@dataclass(slots=True)
+class RefusalInfo:
+    """What the upstream said of a refusal beyond visible text: Messages' `stop_details`."""
+
+    explanation: str | None = None
+    category: str | None = None
+
+
+@dataclass(slots=True)
+class Citation:
+    """A source of a text block. `url`, `title`, `start`, `end` are common ground; `native` is the original."""
+
+    origin: str
+    native: dict[str, Any]
+    url: str | None = None
+    title: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class Start:
+    """First, once. `id` and `model` are the upstream's; `usage` is what it already knows of the input."""
+
+    id: str
+    model: str
+    usage: Usage | None = None
+    created: int | None = None
+
+
+@dataclass(slots=True)
+class BlockStart:
+    """A block opens. `call_id` and `name` are set for tools; `custom` marks a free-text tool (no JSON arguments).
+
+    `namespace` is the Responses namespace of a tool, if any. For an opaque block `name` is its type at its origin and
+    `code` the loss (`losses.Code`) of a writer that must leave it out.
+    """
+
+    index: int
+    kind: Kind
+    call_id: str = ""
+    name: str = ""
+    custom: bool = False
+    namespace: str | None = None
+    code: str = ""
+
+
+@dataclass(slots=True)
+class Delta:
+    """More text of an open block: text, refusal wording, reasoning, or a fragment of a tool's arguments."""
+
+    index: int
+    text: str
+
+
+@dataclass(slots=True)
+class Opaque:
+    """Payload of a block that only its origin understands, before the block's end.
+
+    `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_details`
+    on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it) on an opaque one.
+    """
+
+    index: int
+    origin: str
+    form: str
+    payload: Any
+
+
+@dataclass(slots=True)
+class Annotation:
+    """A citation of an open text block."""
+
+    index: int
+    citation: Citation
+
+
+@dataclass(slots=True)
+class BlockEnd:
+    """A block closes, once. `complete` is False when the upstream said that it was cut off."""
+
+    index: int
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class Finish:
+    """All blocks are closed and the reason is known; `usage` is final."""
+
+    stop: Stop
+    usage: Usage | None = None
+    refusal: RefusalInfo | None = None
+
+
+@dataclass(slots=True)
+class End:
+    """After `Finish`, last. `usage` holds counts that came only after `Finish`, laid over its own."""
+
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class Error:
+    """The stream failed; last. Nothing that was open may be closed as if it were whole."""
+
+    failure: Failure
+
+
+@dataclass(slots=True)
+class Ping:
+    """A sign of life of the upstream, or a heartbeat of the gateway; anywhere."""
+
+
+Event = Start | BlockStart | Delta | Opaque | Annotation | BlockEnd | Finish | End | Error | Ping

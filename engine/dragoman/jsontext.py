@@ -1,0 +1,38 @@
+"""JSON as the wire has it: orjson, with the standard library where orjson is stricter than the model servers are.
+
+Servers that cut text on UTF-16 units send half a surrogate pair in one delta and the other half in the next. orjson
+refuses such a text in both ways; the standard library carries it through as the same escapes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+
+def loads(data: bytes | str) -> Any:
+    """Parse JSON. Raises ValueError (of which orjson's and json's errors are kinds)."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if b"\\u" in data if isinstance(data, bytes) else "\\u" in data:
+            return json.loads(data)
+        raise
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON, key order kept, non-ASCII kept."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def dump_str(value: str) -> bytes:
+    """A JSON string literal, quotes included."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value).encode()

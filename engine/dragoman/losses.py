@@ -1,0 +1,195 @@
+"""Losses are data: every drop and approximation is a row with a code, a path and what was done (mapping §16).
+
+A translation returns its ledger with its result. In strict mode (`on_loss = reject`) the first row of a *request*
+becomes a 400 that names the field; a reply that has begun can no longer be refused, so its rows are only recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import NamedTuple
+
+from .errors import Path, Unsupported, dotted
+from .limits import DEFAULT
+
+
+class Code(StrEnum):
+    """Every loss there is. The docs' table is made from `MEANING`."""
+
+    BLOCK_ORDER = "block_order"
+    CACHE_HINT = "cache_hint"
+    CALL_META = "call_meta"
+    CAP_CLAMPED = "cap_clamped"
+    CAP_RAISED = "cap_raised"
+    CHOICE_DOWNGRADED = "choice_downgraded"
+    CITATIONS = "citations"
+    CITATIONS_REQUEST = "citations_request"
+    COMPACTION_SHAPE = "compaction_shape"
+    CONTEXT_MANAGEMENT = "context_management"
+    CONTINUATION = "continuation"
+    DOCUMENT_SHAPE = "document_shape"
+    EFFORT_FLOOR = "effort_floor"
+    EFFORT_ROUNDED = "effort_rounded"
+    FINISH_FIXED = "finish_fixed"
+    HOSTED_HISTORY = "hosted_history"
+    HOSTED_TOOL = "hosted_tool"
+    IMAGE_DETAIL = "image_detail"
+    IS_ERROR = "is_error"
+    JSON_MODE = "json_mode"
+    MAX_TOOL_CALLS = "max_tool_calls"
+    METADATA = "metadata"
+    MODERATION = "moderation"
+    ORPHAN_DROPPED = "orphan_dropped"
+    ORPHAN_REPAIRED = "orphan_repaired"
+    PARTICIPANT_NAME = "participant_name"
+    PER_TURN_EFFORT = "per_turn_effort"
+    PHASE = "phase"
+    PREDICTION = "prediction"
+    REASONING_ENCRYPTED = "reasoning_encrypted"
+    REASONING_FOREIGN = "reasoning_foreign"
+    REASONING_MODE = "reasoning_mode"
+    REASONING_SIGNATURE = "reasoning_signature"
+    REASONING_UNSIGNED = "reasoning_unsigned"
+    REFUSAL_CATEGORY = "refusal_category"
+    REFUSAL_EXPLANATION = "refusal_explanation"
+    RESULT_MEDIA_MOVED = "result_media_moved"
+    RESULT_SHAPE = "result_shape"
+    SAMPLING_UNSUPPORTED = "sampling_unsupported"
+    SCHEMA_STRICTNESS = "schema_strictness"
+    SEARCH_RESULT_SHAPE = "search_result_shape"
+    SERVICE_TIER = "service_tier"
+    STOP_DROPPED = "stop_dropped"
+    STOP_UNKNOWN = "stop_unknown"
+    SYSTEM_DEMOTED = "system_demoted"
+    SYSTEM_MOVED = "system_moved"
+    SYSTEM_REORDERED = "system_reordered"
+    TASK_BUDGET = "task_budget"
+    TEMPERATURE_CLAMPED = "temperature_clamped"
+    THINKING_DISABLED = "thinking_disabled"
+    THINKING_INVALIDATED = "thinking_invalidated"
+    THINKING_MODE = "thinking_mode"
+    TOOL_OPTION = "tool_option"
+    TOOL_SEARCH = "tool_search"
+    TOOL_TIMELINE = "tool_timeline"
+    TOOLS_FILTERED = "tools_filtered"
+    TOP_K = "top_k"
+    TRUNCATION = "truncation"
+    UNKNOWN_EVENT = "unknown_event"
+    UNKNOWN_FIELD = "unknown_field"
+    USAGE_ESTIMATED = "usage_estimated"
+    VENDOR_BLOCK = "vendor_block"
+    VENDOR_OPTION = "vendor_option"
+    VERBOSITY = "verbosity"
+
+
+MEANING: dict[Code, str] = {
+    Code.BLOCK_ORDER: "text that followed a tool call now stands before it",
+    Code.CACHE_HINT: "an explicit cache mark was not sent",
+    Code.CALL_META: "a call's extra data (caller, toolset, async, status) was not sent",
+    Code.CAP_CLAMPED: "the output cap was lowered to the model's limit",
+    Code.CAP_RAISED: "the output cap was raised to the upstream's minimum",
+    Code.CHOICE_DOWNGRADED: "a forced tool choice became auto",
+    Code.CITATIONS: "citations of a text were not sent",
+    Code.CITATIONS_REQUEST: "the wish for citations was not sent",
+    Code.COMPACTION_SHAPE: "a compaction summary became plain text",
+    Code.CONTEXT_MANAGEMENT: "context management was not requested",
+    Code.CONTINUATION: "a final assistant turn is not continued by the upstream",
+    Code.DOCUMENT_SHAPE: "a document became plain text",
+    Code.EFFORT_FLOOR: "no reasoning was asked for; the least there is was sent (or the reverse)",
+    Code.EFFORT_ROUNDED: "the effort level was rounded to one that the upstream has",
+    Code.FINISH_FIXED: "the stop reason disagreed with the content and was corrected",
+    Code.HOSTED_HISTORY: "a provider-run tool's call or result was left out of the history",
+    Code.HOSTED_TOOL: "a provider-run tool was not declared",
+    Code.IMAGE_DETAIL: "an image's detail hint was not sent",
+    Code.IS_ERROR: "a tool result's error flag was not sent; its content was",
+    Code.JSON_MODE: "free JSON mode was not requested",
+    Code.MAX_TOOL_CALLS: "the cap on tool calls was not sent",
+    Code.METADATA: "request metadata was not sent",
+    Code.MODERATION: "moderation scores were not requested",
+    Code.ORPHAN_DROPPED: "a tool result without a call (or a call without result) was left out",
+    Code.ORPHAN_REPAIRED: "a call without result was given an error result",
+    Code.PARTICIPANT_NAME: "a participant's name was not sent",
+    Code.PER_TURN_EFFORT: "an effort level set inside the conversation was not sent",
+    Code.PHASE: "a message's phase was not sent",
+    Code.PREDICTION: "predicted output was not sent",
+    Code.REASONING_ENCRYPTED: "encrypted or redacted reasoning was left out",
+    Code.REASONING_FOREIGN: "reasoning that another provider made was left out",
+    Code.REASONING_MODE: "a reasoning option was not sent",
+    Code.REASONING_SIGNATURE: "a reasoning signature has no place in the client's dialect",
+    Code.REASONING_UNSIGNED: "reasoning without a signature was left out",
+    Code.REFUSAL_CATEGORY: "a refusal's category has no place in the client's dialect",
+    Code.REFUSAL_EXPLANATION: "a refusal's explanation came after visible text and was left out",
+    Code.RESULT_MEDIA_MOVED: "media of a tool result moved into a user message after the results",
+    Code.RESULT_SHAPE: "a part of a tool result became text",
+    Code.SAMPLING_UNSUPPORTED: "a sampling parameter was not sent",
+    Code.SCHEMA_STRICTNESS: "the output schema is enforced more or less strictly than asked",
+    Code.SEARCH_RESULT_SHAPE: "a search result became text",
+    Code.SERVICE_TIER: "the service tier was not sent",
+    Code.STOP_DROPPED: "a stop sequence was not sent",
+    Code.STOP_UNKNOWN: "the upstream gave no known stop reason",
+    Code.SYSTEM_DEMOTED: "an instruction became user text",
+    Code.SYSTEM_MOVED: "a mid-conversation instruction moved to the front",
+    Code.SYSTEM_REORDERED: "an instruction moved behind the next user turn",
+    Code.TASK_BUDGET: "the task budget was not sent",
+    Code.TEMPERATURE_CLAMPED: "the temperature was lowered to the upstream's maximum",
+    Code.THINKING_DISABLED: "thinking was switched off for the sake of a forced tool choice",
+    Code.THINKING_INVALIDATED: "thinking after an edited turn was left out",
+    Code.THINKING_MODE: "the thinking mode was approximated",
+    Code.TOOL_OPTION: "a tool's extra option was not sent",
+    Code.TOOL_SEARCH: "deferred tools were all loaded at once",
+    Code.TOOL_TIMELINE: "tools that come and go within the conversation became one list",
+    Code.TOOLS_FILTERED: "only the allowed subset of the tools was sent",
+    Code.TOP_K: "top_k was not sent",
+    Code.TRUNCATION: "automatic truncation was not requested",
+    Code.UNKNOWN_EVENT: "an unknown event, block or part of the upstream's reply was left out",
+    Code.UNKNOWN_FIELD: "a field that the client's dialect does not define was not sent",
+    Code.USAGE_ESTIMATED: "the upstream gave no token counts; they are estimates or absent",
+    Code.VENDOR_BLOCK: "a vendor's special block was left out",
+    Code.VENDOR_OPTION: "a vendor's special option was not sent",
+    Code.VERBOSITY: "the verbosity wish was not sent",
+}
+
+
+class Loss(NamedTuple):
+    """One row. `path` is the client's field for a request, the upstream's for a reply; `done` says what happened."""
+
+    code: Code
+    path: str
+    done: str
+
+
+class Losses:
+    """The ledger of one request and its reply: at most `keep` rows, and an exact count by code."""
+
+    __slots__ = ("counts", "keep", "rows", "strict")
+
+    def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
+        self.strict = strict
+        self.keep = keep
+        self.rows: list[Loss] = []
+        self.counts: Counter[Code] = Counter()
+
+    def add(self, code: Code, path: Path | str, done: str = "dropped") -> None:
+        """Record a loss.
+
+        Raises `Unsupported` in strict mode: the request is then refused instead.
+        """
+        if self.strict:
+            raise Unsupported(
+                path, f"cannot be carried to this upstream ({code}: {MEANING[code]}), and losses are refused"
+            )
+        self.counts[code] += 1
+        if len(self.rows) < self.keep:
+            self.rows.append(Loss(code, dotted(path), done))
+
+    def relax(self) -> None:
+        """From here on only record: the reply has begun."""
+        self.strict = False
+
+    def summary(self) -> str:
+        """`cache_hint=3, top_k=1`: the `x-dragoman-loss` header."""
+        return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())

@@ -1,0 +1,72 @@
+"""Tool names and call ids that fit the target, reversibly (mapping §11).
+
+Both functions are pure, so a name or id in old history is renamed exactly as the definition or the result is, and the
+same body always becomes the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from .errors import ClientRequestError, Path
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def fit_name(name: str, longest: int) -> str:
+    """`name` if it fits `[a-zA-Z0-9_-]{1,longest}`, else 55 sanitised characters, `_` and 8 hex digits of its hash."""
+    if len(name) <= longest and _NAME.match(name):
+        return name
+    return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def fit_call_id(call_id: str, longest: int) -> str:
+    """`call_id` if it fits `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its hash."""
+    if len(call_id) <= longest and _NAME.match(call_id):
+        return call_id
+    return f"call_{sha256(call_id.encode()).hexdigest()[:24]}"
+
+
+class NameTable:
+    """The renames of one request: filled by the request writer, read in reverse by the reply reader."""
+
+    __slots__ = ("_forward", "back", "longest")
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self._forward: dict[str, str] = {}
+        self.back: dict[str, str] = {}
+        """Upstream name → client name, only where they differ."""
+
+    def fit(self, name: str, at: Path = ()) -> str:
+        """The name to send for `name`.
+
+        Raises `ClientRequestError` when two names would be sent as the same one.
+        """
+        known = self._forward.get(name)
+        if known is not None:
+            return known
+        sent = fit_name(name, self.longest)
+        if sent != name:
+            self.back[sent] = name
+        if self._forward and sent in self._forward.values():
+            raise ClientRequestError(at, f"tool name {name!r} collides with another one once renamed to {sent!r}")
+        self._forward[name] = sent
+        return sent
+
+
+_PREFIXES = ("chatcmpl-", "msg_", "resp_")
+
+
+def reply_id(upstream_id: str, prefix: str) -> str:
+    """The client's reply id: the target's prefix and the body of the upstream's id, so that a reply can be traced.
+
+    An upstream without ids gives a fixed body; uniqueness is then the gateway's request id.
+    """
+    for known in _PREFIXES:
+        if upstream_id.startswith(known):
+            upstream_id = upstream_id[len(known) :]
+            break
+    return prefix + (upstream_id or "none")

@@ -1,0 +1,95 @@
+"""Same dialect on both sides: bytes go through untouched, with an observer beside them.
+
+Only whole frames are forwarded, so that a cut in the middle of one can still end in a well-formed error of the dialect.
+A stream that ends without its terminal event is given that error: the official SDKs would otherwise take it for whole.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .errors import Failure, LimitExceeded, StreamTruncated
+from .events import Usage
+from .limits import DEFAULT, Limits
+from .splice import Renamer
+from .sse import Frame, Parser, encode
+
+
+class Observer(Protocol):
+    """Watches the frames of one stream of its dialect.
+
+    `complete` turns true when the stream may end; `closed` when nothing more can follow; `failure` holds an error that
+    the upstream sent in-band; `violations` are breaches of the dialect's grammar, in words.
+    """
+
+    complete: bool
+    closed: bool
+    usage: Usage | None
+    failure: Failure | None
+    violations: list[str]
+
+    def observe(self, data: bytes, event: str) -> None:
+        """Take one frame's data."""
+        ...
+
+    def error_frame(self, failure: Failure) -> Frame:
+        """An in-band error of the dialect."""
+        ...
+
+
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
+class Passthrough:
+    """A stage from bytes to bytes."""
+
+    __slots__ = ("_held", "_limits", "_parser", "_renamer", "done", "observer")
+
+    def __init__(self, observer: Observer, renamer: Renamer | None = None, limits: Limits = DEFAULT) -> None:
+        self.done = False
+        self.observer = observer
+        self._parser = Parser(limits)
+        self._renamer = renamer
+        self._limits = limits
+        self._held = b""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """The frames that `data` completes, byte for byte (but for a renamed model)."""
+        observer = self.observer
+        fault: Failure | None = None
+        for frame in self._parser.feed(data):
+            if frame.data is not None:
+                observer.observe(frame.data, frame.event)
+            elif frame.fault is not None:
+                fault = frame.fault.failure
+        data = self._held + data if self._held else data
+        cut = max(data.rfind(end) + len(end) if end in data else 0 for end in _ENDS)
+        whole, self._held = data[:cut], data[cut:]
+        if len(self._held) > self._limits.sse_frame:
+            fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
+        if self._renamer is not None and whole:
+            whole = self._rename(whole)
+        if fault is not None:
+            self._held = b""
+            whole += encode(observer.error_frame(fault))
+        self.done = observer.closed or fault is not None
+        return whole
+
+    def finish(self) -> bytes:
+        """The rest; and the dialect's error if the stream was not complete."""
+        observer = self.observer
+        for frame in self._parser.finish():
+            if frame.data is not None:
+                observer.observe(frame.data, frame.event)
+        held, self._held = self._held, b""
+        if observer.failure is not None or observer.complete:
+            return self._rename(held) if self._renamer is not None else held
+        return encode(observer.error_frame(StreamTruncated().failure))
+
+    def _rename(self, data: bytes) -> bytes:
+        assert self._renamer is not None
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines):
+            if line.startswith(b"data:"):
+                lines[number] = line[:5] + self._renamer.apply(line[5:])
+        return b"\n".join(lines)

@@ -1,0 +1,141 @@
+"""Chat's content parts, read: text, images, files, refusals, and the cache marks they carry (mapping §4.1, §8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import ClientRequestError, Path, Unsupported
+from ...losses import Code, Losses
+from ...model import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from ..fields import kind_of, optional, required, typed
+from .wire import DIALECT, read_citation
+
+_MARKS = ("prompt_cache_breakpoint", "cache_control")
+
+PartReader = Callable[[Json, Path, Losses], Part]
+
+
+def read_cache_mark(body: Json, at: Path) -> Json | None:
+    """The cache mark of a part, message or tool: OpenAI's breakpoint, or the `cache_control` that routers take."""
+    for key in _MARKS:
+        mark = body.get(key)
+        if mark is not None:
+            return {"ttl": optional(typed(mark, dict, (*at, key)), "ttl", str, (*at, key))}
+    return None
+
+
+def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
+    """A row for each key that the dialect does not define, unless it is empty.
+
+    Clients replay replies as they came, with `audio: null`, `annotations: []` and the like: nothing is lost with those.
+    """
+    if known.issuperset(body):
+        return
+    for key, value in body.items():
+        if key not in known and value is not None and value != [] and value != "" and value != {}:
+            losses.add(Code.UNKNOWN_FIELD, (*at, key))
+
+
+def read_data_url(url: str, at: Path) -> Inline:
+    """`data:TYPE;base64,DATA`. The data itself is not decoded: that costs, and the upstream checks it anyway.
+
+    Raises `ClientRequestError` if it is malformed, never passing it on half understood (mapping §4.1).
+    """
+    head, comma, data = url[5:].partition(",")
+    media_type, *parameters = head.split(";")
+    if not comma or not data or "/" not in media_type or not parameters or parameters[-1].strip().lower() != "base64":
+        raise ClientRequestError(at, "expected a data URL of the form data:<media type>;base64,<data>")
+    return Inline(media_type.strip().lower(), data)
+
+
+def _is_web(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+_TEXT_KEYS = frozenset({"type", "text", "annotations", *_MARKS})
+_IMAGE_KEYS = frozenset({"type", "image_url", *_MARKS})
+_FILE_KEYS = frozenset({"type", "file", *_MARKS})
+_REFUSAL_KEYS = frozenset({"type", "refusal"})
+_DETAILS = frozenset({"url", "detail"})
+_FILE_DETAILS = frozenset({"file_data", "file_id", "filename"})
+
+
+def _read_text(part: Json, at: Path, losses: Losses) -> Text:
+    text = Text(required(part, "text", str, at), at)
+    if len(part) > 2:
+        note_unknown(part, _TEXT_KEYS, at, losses)
+        text.cache = read_cache_mark(part, at)
+        text.citations = [read_citation(a) for a in optional(part, "annotations", list, at) or () if type(a) is dict]
+    return text
+
+
+def _read_image(part: Json, at: Path, losses: Losses) -> Image:
+    note_unknown(part, _IMAGE_KEYS, at, losses)
+    body, where = required(part, "image_url", dict, at), (*at, "image_url")
+    note_unknown(body, _DETAILS, where, losses)
+    url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
+    if url[:5].lower() == "data:":
+        return Image(read_data_url(url, (*where, "url")), at, detail, read_cache_mark(part, at))
+    if not _is_web(url):
+        raise ClientRequestError((*where, "url"), "expected an http(s) or data URL")
+    return Image(Url(url), at, detail, read_cache_mark(part, at))
+
+
+def _read_file(part: Json, at: Path, losses: Losses) -> Document:
+    note_unknown(part, _FILE_KEYS, at, losses)
+    body, where = required(part, "file", dict, at), (*at, "file")
+    note_unknown(body, _FILE_DETAILS, where, losses)
+    data, file_id = optional(body, "file_data", str, where), optional(body, "file_id", str, where)
+    source: Inline | Url | FileRef
+    if data:
+        path = (*where, "file_data")
+        # Routers take a URL here; the dialects that have documents by URL can carry it.
+        source = Url(data) if _is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
+    elif file_id:
+        source = FileRef(file_id, DIALECT)
+    else:
+        raise ClientRequestError(where, "needs file_data or file_id")
+    return Document(source, at, optional(body, "filename", str, where), cache=read_cache_mark(part, at))
+
+
+def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:
+    note_unknown(part, _REFUSAL_KEYS, at, losses)
+    return Refusal(required(part, "refusal", str, at), at)
+
+
+def _reject_audio(part: Json, at: Path, losses: Losses) -> Part:
+    raise Unsupported(at, "audio input cannot be carried to an upstream of another dialect")
+
+
+INSTRUCTION_PARTS: Mapping[str, PartReader] = {"text": _read_text}
+ASSISTANT_PARTS: Mapping[str, PartReader] = {"text": _read_text, "refusal": _read_refusal}
+USER_PARTS: Mapping[str, PartReader] = {
+    "text": _read_text,
+    "image_url": _read_image,
+    "file": _read_file,
+    "input_audio": _reject_audio,
+}
+# The dialect allows text only, but clients of compatible servers put images here, and other dialects have them.
+TOOL_PARTS: Mapping[str, PartReader] = {"text": _read_text, "image_url": _read_image, "file": _read_file}
+
+
+def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
+    """The parts of a content array at `at`.
+
+    Raises `Unsupported` naming the part whose type the role does not have: parts are never skipped (mapping §4.1).
+    """
+    parts: list[Part] = []
+    for j, part in enumerate(content):
+        where = (*at, j)
+        if type(part) is not dict:
+            raise ClientRequestError(where, f"expected an object, got {kind_of(part)}")
+        kind = part.get("type")
+        reader = readers.get(kind) if type(kind) is str else None
+        if reader is None:
+            kind = required(part, "type", str, where)
+            raise Unsupported(
+                where, f"content part of type {kind!r} is not supported here; known: {', '.join(readers)}"
+            )
+        parts.append(reader(part, where, losses))
+    return parts

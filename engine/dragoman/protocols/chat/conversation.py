@@ -1,0 +1,274 @@
+"""Turns → Chat `messages` (mapping §3, §4.1, §6.4).
+
+Chat wants every tool message right behind the assistant message whose calls it answers. So after calls, whatever else
+comes before the last result (instructions, user text, media that tool messages cannot hold) is held back and follows
+the results. A turn's place depends on the turns before it and on results that follow, never on what is appended after
+an answer: a longer history is an extension of a shorter one.
+"""
+
+from __future__ import annotations
+
+from ...errors import ClientRequestError, Path, Unsupported
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import (
+    Document,
+    Image,
+    Json,
+    Native,
+    Part,
+    Request,
+    Role,
+    SearchResult,
+    Text,
+    ToolCall,
+    ToolReference,
+    ToolResult,
+    Turn,
+)
+from ...names import NameTable, fit_call_id
+from ...profile import Profile
+from .assistant import AssistantWriter
+from .marks import Marks, is_marked
+from .media import search_text, text_part, write_document, write_image
+from .wire import DIALECT
+
+_FAILED = "Error: the tool call failed without a message."
+
+
+def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
+    """The request's turns as messages.
+
+    Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if no message is left.
+    """
+    conversation = _Conversation(request.origin, profile, knobs, losses, names)
+    for turn in request.turns:
+        conversation.add(turn)
+    return conversation.finish()
+
+
+class _Conversation:
+    """The messages so far, and what waits for the open calls to be answered."""
+
+    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+        self.origin, self.profile, self.knobs, self.losses, self.names = origin, profile, knobs, losses, names
+        self.marks = Marks(profile, losses)
+        self.assistant = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
+        self.messages: list[Json] = []
+        self.open: set[str] = set()
+        """Calls that no result has answered yet."""
+        self.held: list[Json] = []
+        self.overtaken: list[tuple[Code, Path]] = []
+        """The held messages that no later result has overtaken yet."""
+        self.moved: list[Json] = []
+        """Media of the results since the calls."""
+        self.attachments = 0
+        self.assistants: list[Path] = []
+
+    def add(self, turn: Turn) -> None:
+        """Write one turn."""
+        if turn.role is Role.ASSISTANT:
+            self._flush()
+            self.open = {part.id for part in turn.parts if type(part) is ToolCall}
+            message = self.assistant.write(turn)
+            if message is not None:
+                self.messages.append(message)
+                self.assistants.append(turn.at)
+        elif turn.role is Role.USER:
+            self._user(turn)
+        else:
+            self._instruction(turn)
+
+    def finish(self) -> list[Json]:
+        """The whole list."""
+        self._flush()
+        if self.origin != DIALECT:
+            self._prefill()
+        self.marks.thin()
+        if not self.messages:
+            raise ClientRequestError(("messages",), "nothing is left to send: all content is empty")
+        return self.messages
+
+    def _flush(self, message: Json | None = None) -> None:
+        """Let go of what was held: the moved media, then the rest in its order, then `message`."""
+        if self.moved:
+            if message is not None and not self.held:
+                content = message["content"]
+                message["content"] = self.moved + ([text_part(content)] if type(content) is str else content)
+            else:
+                self.messages.append({"role": "user", "content": self.moved})
+            self.moved, self.attachments = [], 0
+        if self.held:
+            self.messages += self.held
+            self.held.clear()
+            self.overtaken.clear()
+        if message is not None:
+            self.messages.append(message)
+
+    def _prefill(self) -> None:
+        """A conversation that ends on assistant text is continued by Messages models only (mapping §4.2)."""
+        knob, messages = self.knobs.prefill, self.messages
+        while messages and messages[-1]["role"] == "assistant" and "tool_calls" not in messages[-1]:
+            at = self.assistants.pop()
+            if knob == "reject":
+                raise Unsupported(at, "the upstream cannot continue an assistant turn")
+            if knob != "drop":
+                self.losses.add(Code.CONTINUATION, at, "sent as history")
+                return
+            self.losses.add(Code.CONTINUATION, at, "left out")
+            content = messages.pop()["content"]
+            if type(content) is list:
+                self.marks.forget(content)
+
+    # --- instructions and user turns ----------------------------------------------------------------------------------
+
+    def _instruction(self, turn: Turn) -> None:
+        """A system or developer message, in its place."""
+        profile = self.profile
+        parts: list[Json] = []
+        for part in turn.parts:
+            if type(part) is Text:
+                if part.text:
+                    parts.append(text_part(part.text))
+                if part.cache is not None:
+                    self.marks.put(parts[-1] if part.text and profile.text_parts else None, part.cache, part.at)
+            elif type(part) is Native:
+                self.losses.add(Code(part.code), part.at)
+            else:
+                raise Unsupported(part.at, "instructions can hold text only")
+        if not parts:
+            return
+        role = profile.instruction_role
+        if role == "developer" and self.origin != "messages" and turn.spelling == "system":
+            role = "system"  # such an upstream takes both words, and the client said which one it meant
+        message: Json = {"role": role}
+        if profile.text_parts:
+            message["content"] = _string_or_parts(turn, parts)
+        else:
+            message["content"] = "\n\n".join(part["text"] for part in parts)
+        if turn.name is not None:
+            message["name"] = turn.name
+        if self.open:
+            self.held.append(message)
+            self.overtaken.append((Code.SYSTEM_REORDERED, turn.at))
+        else:
+            self.messages.append(message)
+
+    def _user(self, turn: Turn) -> None:
+        """The turn's results as tool messages, then the rest as a user message."""
+        parts: list[Json] = []
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                self._result(part)
+            elif type(part) is Text:
+                if part.text:
+                    parts.append(text_part(part.text))
+                if part.cache is not None:
+                    self.marks.put(parts[-1] if part.text else None, part.cache, part.at)
+            else:
+                written = self._part(part)
+                parts += written
+                cache = getattr(part, "cache", None)
+                if cache is not None:
+                    self.marks.put(written[-1] if written else None, cache, part.at)
+        message: Json | None = None
+        if parts:
+            message = {"role": "user", "content": _string_or_parts(turn, parts)}
+            if turn.name is not None:
+                message["name"] = turn.name
+        if not self.open:
+            self._flush(message)
+        elif message is not None:
+            self.held.append(message)
+            self.overtaken.append((Code.BLOCK_ORDER, turn.at))
+
+    def _part(self, part: Part) -> list[Json]:
+        """A part other than text and results; several for a document with children."""
+        if type(part) is Image:
+            return [write_image(part, self.profile)]
+        if type(part) is Document:
+            return write_document(part, self.profile, self.losses, self.origin)
+        if type(part) is SearchResult:
+            return [text_part(search_text(part, self.losses))]
+        if type(part) is ToolReference:  # a result of nothing else must not become an empty one
+            self.losses.add(Code.RESULT_SHAPE, part.at, "named as text")
+            return [text_part(f"Tool loaded: {self.names.fit(part.name, part.at)}")]
+        if type(part) is Native:
+            self.losses.add(Code(part.code), part.at)
+            return []
+        raise Unsupported(part.at, f"{type(part).__name__} cannot stand in a user message")
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def _result(self, result: ToolResult) -> None:
+        """A tool message, right behind the calls or the result before it."""
+        for code, at in self.overtaken:
+            self.losses.add(code, at, "moved behind the tool results")
+        self.overtaken.clear()
+        self.open.discard(result.call_id)
+        if result.is_error:  # its content says so; OpenAI has no flag
+            self.losses.add(Code.IS_ERROR, (*result.at, "is_error"))
+        content: str | list[Json]
+        if type(result.content) is str and result.cache is None:
+            content = result.content or (_FAILED if result.is_error else "")
+        else:
+            content = self._result_content(result)
+        call_id = fit_call_id(result.call_id, self.profile.call_id_max)
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+
+    def _result_content(self, result: ToolResult) -> str | list[Json]:
+        """What a tool message can hold of a result: text."""
+        pieces: list[Json] = []
+        content = result.content
+        if isinstance(content, str):
+            if content:
+                pieces.append(text_part(content))
+        else:
+            for part in content:
+                self._result_part(part, pieces)
+        if not pieces and result.is_error:
+            pieces.append(text_part(_FAILED))
+        if result.cache is not None:
+            self.marks.put(pieces[-1] if pieces and self.profile.text_parts else None, result.cache, result.at)
+        if not pieces:
+            return ""
+        array = len(pieces) > 1 or is_marked(pieces[0]) or (self.origin == DIALECT and type(result.content) is list)
+        if array and self.profile.text_parts:
+            return pieces
+        return "\n".join(piece["text"] for piece in pieces)
+
+    def _result_part(self, part: Part, pieces: list[Json]) -> None:
+        """Add one part of a result to `pieces`; media goes to the user message behind the results."""
+        before = len(pieces)
+        if type(part) is Text:
+            if part.text:
+                pieces.append(text_part(part.text))
+        elif type(part) is Document or type(part) is Image:
+            pieces += [
+                written if written["type"] == "text" else text_part(self._move(written, part))
+                for written in self._part(part)
+            ]
+        else:
+            pieces += self._part(part)
+        cache = getattr(part, "cache", None)
+        if cache is not None:
+            can_mark = self.profile.text_parts and len(pieces) > before
+            self.marks.put(pieces[-1] if can_mark else None, cache, part.at)
+
+    def _move(self, written: Json, part: Image | Document) -> str:
+        """Move a media part behind the results; gives the text that stands in its place."""
+        self.losses.add(Code.RESULT_MEDIA_MOVED, part.at)
+        self.attachments += 1
+        name = part.name if type(part) is Document else None
+        what = name or ("image" if written["type"] == "image_url" else "file")
+        self.moved.append(text_part(f"Attachment {self.attachments} of the tool results ({what}):"))
+        self.moved.append(written)
+        return f"[{what}: attachment {self.attachments} in the following user message]"
+
+
+def _string_or_parts(turn: Turn, parts: list[Json]) -> str | list[Json]:
+    """A bare string stays one and an array stays one, so that marks and boundaries survive (mapping §4.1)."""
+    if turn.plain and len(parts) == 1 and parts[0]["type"] == "text" and not is_marked(parts[0]):
+        text: str = parts[0]["text"]
+        return text
+    return parts

@@ -1,0 +1,53 @@
+"""Cache marks of a request being written (mapping §7.4)."""
+
+from __future__ import annotations
+
+from ...errors import Path
+from ...losses import Code, Losses
+from ...model import Json
+from ...profile import Profile
+
+MOST_MARKS = 4
+_KEY = "prompt_cache_breakpoint"
+_TTL = {"5m": "30m", "1h": "30m"}
+
+
+def write_mark(cache: Json) -> Json:
+    """A canonical mark as OpenAI's breakpoint; a lifetime never becomes a dearer one."""
+    ttl = cache.get("ttl")
+    return {"mode": "explicit", "ttl": _TTL.get(ttl, ttl)} if ttl else {"mode": "explicit"}
+
+
+class Marks:
+    """Puts marks on written parts and keeps the last ones, which are worth the most: the upstream takes only four."""
+
+    __slots__ = ("_losses", "_put", "taken")
+
+    def __init__(self, profile: Profile, losses: Losses) -> None:
+        self.taken = profile.explicit_cache
+        self._losses = losses
+        self._put: list[tuple[Json, Path]] = []
+
+    def put(self, part: Json | None, cache: Json, at: Path) -> None:
+        """Mark `part`; with none to put the mark on, or an upstream that takes none, it is dropped."""
+        if part is None or not self.taken:
+            self._losses.add(Code.CACHE_HINT, at)
+            return
+        if _KEY not in part:
+            self._put.append((part, at))
+        part[_KEY] = write_mark(cache)
+
+    def forget(self, parts: list[Json]) -> None:
+        """The marked parts were taken back with their message."""
+        self._put = [put for put in self._put if not any(put[0] is part for part in parts)]
+
+    def thin(self) -> None:
+        """At the end: drop all but the last four."""
+        for part, at in self._put[:-MOST_MARKS]:
+            del part[_KEY]
+            self._losses.add(Code.CACHE_HINT, at, f"only the last {MOST_MARKS} marks are taken")
+
+
+def is_marked(part: Json) -> bool:
+    """Does a written part carry a mark."""
+    return _KEY in part

@@ -1,0 +1,287 @@
+"""Chat stream to canonical events.
+
+Chat has no block borders: they are made here, when the kind of delta changes. Tool calls are keyed by their own
+`index` and stay open side by side until the finish. `finish_reason` is held until the usage chunk, `[DONE]` or the end
+of the stream, because the usage comes after it (mapping §9.6).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...blocks import BlockMap
+from ...context import ReplyContext
+from ...errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
+from ...events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Start,
+    StopReason,
+    Usage,
+)
+from ...losses import Code
+from ...model import Json
+from ...names import fit_call_id, reply_id
+from ..stream import StreamReader
+from .failure import is_error_frame, read_error_frame
+from .wire import drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
+
+_DELTA = ("choices", 0, "delta")
+_FINISH = ("choices", 0, "finish_reason")
+_CUT = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
+"""Reasons that leave the open blocks unfinished."""
+
+
+class _Call:
+    """A tool call in flight. `block` is None until its name is known."""
+
+    __slots__ = ("block", "custom", "held", "id", "name", "size")
+
+    def __init__(self) -> None:
+        self.block: int | None = None
+        self.id = ""
+        self.name = ""
+        self.custom = False
+        self.held = ""
+        self.size = 0
+
+
+class ChatReader(StreamReader):
+    """See the module's docstring."""
+
+    __slots__ = ("_blocks", "_calls", "_fallback", "_finish", "_id", "_prose", "_prose_block", "_refused", "_started")
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._blocks = BlockMap(context.limits)
+        self._started = False
+        self._id = ""
+        self._prose: Kind | None = None
+        self._prose_block = 0
+        self._refused = False
+        self._calls: dict[Any, _Call] = {}
+        self._finish: str | None = None
+        self._fallback: Usage | None = None
+
+    def read(self, data: bytes, out: list[Event]) -> None:
+        """One chunk."""
+        if data == b"[DONE]":
+            if self._finish is None:
+                raise StreamTruncated("upstream sent [DONE] before a finish_reason")
+            self._end(None, out)
+            return
+        chunk = self.payload(data)
+        choices = chunk.get("choices")
+        if type(choices) is not list or "error" in chunk:
+            if is_error_frame(chunk):
+                return self._error(chunk, out)
+            if type(choices) is not list:
+                self.context.losses.add(Code.UNKNOWN_EVENT, str(chunk.get("object", "chunk")))
+                return
+        usage = chunk.get("usage")
+        if not choices:
+            return self._no_choice(usage, out)
+        if len(choices) != 1:
+            raise UpstreamProtocolError(f"upstream sent {len(choices)} choices in one chunk; exactly one was asked for")
+        choice = choices[0]
+        if type(choice) is not dict or choice.get("index", 0) != 0:
+            raise UpstreamProtocolError("upstream sent a second choice; exactly one was asked for")
+        if not self._started:
+            self._start(chunk, out)
+        if usage is not None and self.context.profile.usage_fallback == "last_seen":
+            self._fallback = read_usage(usage) or self._fallback
+        delta = choice.get("delta")
+        if delta:
+            self._delta(delta, out)
+        if choice.get("logprobs"):
+            raise UpstreamProtocolError("upstream sent logprobs that were not asked for")
+        if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
+            self._close(native, out)
+
+    def read_eof(self, out: list[Event]) -> None:
+        """A stream may end without `[DONE]`, but not without its finish_reason."""
+        if self._finish is None:
+            raise StreamTruncated
+        self._end(None, out)
+
+    # --- chunks without a choice ---------------------------------------------------------------------------------
+
+    def _error(self, chunk: Json, out: list[Event]) -> None:
+        out.append(Error(read_error_frame(chunk)))
+        self.done = True
+
+    def _no_choice(self, usage: Any, out: list[Event]) -> None:
+        counts = read_usage(usage) if usage is not None else None
+        if counts is None:
+            return  # a prompt filter's or moderation's chunk
+        if self._finish is not None:
+            self._end(counts, out)
+        elif self.context.profile.usage_fallback == "last_seen":
+            self._fallback = counts
+        else:
+            raise UpstreamProtocolError("upstream sent the usage chunk before a finish_reason")
+
+    # --- deltas --------------------------------------------------------------------------------------------------
+
+    def _start(self, chunk: Json, out: list[Event]) -> None:
+        self._started = True
+        upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
+        self._id = upstream_id if type(upstream_id) is str else ""
+        out.append(
+            Start(self._id, model if type(model) is str else "", None, created if type(created) is int else None)
+        )
+
+    def _delta(self, delta: Json, out: list[Event]) -> None:
+        if type(delta) is not dict:
+            raise UpstreamProtocolError("upstream sent a delta that is not an object")
+        content = delta.get("content")
+        if len(delta) > 1 or content is None:  # more than the plain text of nearly every chunk
+            if delta.get("role") not in (None, "", "assistant"):
+                raise UpstreamProtocolError(f"upstream spoke as {delta['role']!r}, not as the assistant")
+            if reasoning := reasoning_text(delta):
+                self._say(Kind.REASONING, reasoning, out)
+            if "reasoning_details" in delta:
+                drop_proofs(delta, _DELTA, self.context.losses)
+            if delta.get("function_call") or delta.get("audio"):
+                kind = "function_call" if delta.get("function_call") else "audio"
+                raise UpstreamProtocolError(f"upstream sent {kind}, which no client of another dialect can be given")
+        if content:
+            self._say(Kind.TEXT, content, out)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            self._say(Kind.REFUSAL, refusal, out)
+        if calls := delta.get("tool_calls"):
+            if type(calls) is not list:
+                raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
+            for position, fragment in enumerate(calls):
+                self._call(position, fragment, out)
+        if annotations := delta.get("annotations"):
+            self._annotate(annotations, out)
+
+    def _say(self, kind: Kind, text: Any, out: list[Event]) -> None:
+        if type(text) is not str:
+            raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
+        if self._prose is not kind:
+            self._hush(out)
+            self._prose = kind
+            self._prose_block = self._blocks.start(kind, kind)
+            out.append(BlockStart(self._prose_block, kind))
+        out.append(Delta(self._prose_block, text))
+
+    def _hush(self, out: list[Event], *, complete: bool = True) -> None:
+        """Close the open text, refusal or reasoning block, if there is one."""
+        if self._prose is not None:
+            out.append(BlockEnd(self._blocks.end(self._prose), complete))
+            self._prose = None
+
+    def _annotate(self, annotations: Any, out: list[Event]) -> None:
+        for note in annotations if type(annotations) is list else ():
+            if type(note) is dict and self._prose is Kind.TEXT:
+                out.append(Annotation(self._prose_block, read_citation(note)))
+            else:
+                self.context.losses.add(Code.CITATIONS, "choices[0].delta.annotations")
+
+    # --- tool calls ----------------------------------------------------------------------------------------------
+
+    def _call(self, position: int, fragment: Any, out: list[Event]) -> None:
+        if type(fragment) is not dict:
+            raise UpstreamProtocolError("upstream sent a tool call that is not an object")
+        call = self._find(position, fragment)
+        custom = fragment.get("custom")
+        body = custom if type(custom) is dict else fragment.get("function")
+        if type(body) is not dict:
+            body = {}
+        name, text = body.get("name"), body.get("input" if custom else "arguments")
+        if name and name != call.name:
+            if call.name:
+                raise UpstreamProtocolError(f"upstream renamed the tool call {call.name!r} to {name!r}")
+            if type(name) is not str:
+                raise UpstreamProtocolError("upstream sent a tool name that is not a string")
+            call.name = name
+            call.custom = bool(custom)
+        if text is None:
+            text = ""
+        elif type(text) is not str:
+            raise UpstreamProtocolError("upstream sent tool arguments that are not a string")
+        call.size += len(text)
+        if call.size > self.context.limits.tool_arguments:
+            raise LimitExceeded("tool_arguments", self.context.limits.tool_arguments, upstream=True)
+        if call.block is None:
+            if not call.name:
+                call.held += text
+                return
+            text = call.held + text
+            call.held = ""
+            self._open(call, out)
+        if text and call.block is not None:
+            out.append(Delta(call.block, text))
+
+    def _find(self, position: int, fragment: Json) -> _Call:
+        """The call a fragment belongs to: by `index`; without one by id, else by position."""
+        call_id = fragment.get("id") or ""
+        key = fragment.get("index")
+        if key is None:
+            key = position
+            known = self._calls.get(key)
+            if known is not None and call_id and known.id and known.id != call_id:
+                key = call_id
+        elif type(key) is not int:
+            raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _Call()
+        if call_id:
+            if call.id and call.id != call_id:
+                raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")
+            call.id = str(call_id)
+        return call
+
+    def _open(self, call: _Call, out: list[Event]) -> None:
+        self._hush(out)
+        if not call.id:  # some servers send none; the result must name one
+            call.id = fit_call_id(f"{reply_id(self._id, 'call_')}_{self._blocks.count}", 40)
+        call.block = self._blocks.start(id(call), Kind.TOOL)
+        name = self.context.names.get(call.name, call.name)
+        out.append(BlockStart(call.block, Kind.TOOL, call.id, name, call.custom))
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def _close(self, native: Any, out: list[Event]) -> None:
+        """A finish_reason: close all blocks, keep the reason."""
+        if type(native) is not str:
+            raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
+        if self._finish is None:
+            self._finish = native
+        self._close_blocks(native, out)
+
+    def _close_blocks(self, native: str, out: list[Event]) -> None:
+        complete = read_finish(native) not in _CUT
+        self._hush(out, complete=complete)
+        for call in self._calls.values():
+            if call.block is None:
+                raise UpstreamProtocolError("upstream sent a tool call without a name")
+            if id(call) in self._blocks.open:
+                out.append(BlockEnd(self._blocks.end(id(call)), complete))
+
+    def _end(self, usage: Usage | None, out: list[Event]) -> None:
+        native = self._finish
+        assert native is not None
+        self._close_blocks(native, out)
+        stop = settle(
+            native,
+            calls=bool(self._calls),
+            refusal=self._refused,
+            content=self._blocks.count > 0,
+            losses=self.context.losses,
+            at=_FINISH,
+        )
+        out.append(Finish(stop, usage or self._fallback))
+        out.append(End())
+        self.done = True

@@ -1,0 +1,274 @@
+"""Whole Chat replies, both ways (mapping §9.1-§9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import Path, UpstreamProtocolError
+from ...jsontext import dumps, loads
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from ...names import fit_call_id, reply_id
+from ...profile import Profile
+from ..fields import kind_of
+from .wire import (
+    DECLINED,
+    DIALECT,
+    ID_PREFIX,
+    JoinedText,
+    drop_proofs,
+    is_model_refusal,
+    read_citation,
+    read_usage,
+    reasoning_text,
+    settle,
+    write_citation,
+    write_finish,
+    write_usage,
+)
+
+_LONGEST_CALL_ID = 64
+_LONGEST_MINTED_ID = 40
+_MESSAGE: Path = ("choices", 0, "message")
+_FINISH: Path = ("choices", 0, "finish_reason")
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_reply(
+    body: Json, *, profile: Profile, losses: Losses, names: Mapping[str, str], custom: bool = False
+) -> Reply:
+    """Read a reply body. `names` maps upstream tool names to the client's; `custom` says that the client's dialect has
+    free-text tools.
+
+    Raises `UpstreamProtocolError` for a body that is no reply of the dialect, for several choices, and for content
+    that the client could not be given. An empty reply is legal: reasoning models cut by the cap send it.
+    """
+    choices = body.get("choices") if type(body) is dict else None
+    if type(choices) is not list:
+        raise UpstreamProtocolError("upstream reply has no choices")
+    if len(choices) != 1:
+        # Choices are alternatives, never parts of one turn: taking the first would lose the others (mapping §9.1).
+        raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
+    choice = choices[0]
+    message = choice.get("message") if type(choice) is dict else None
+    if type(message) is not dict:
+        raise UpstreamProtocolError("upstream reply has a choice without a message")
+    role = message.get("role")
+    if role is not None and role != "assistant":
+        raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
+    upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
+    identity = upstream_id if type(upstream_id) is str else ""
+
+    parts: list[Part] = []
+    reasoning = reasoning_text(message)
+    if reasoning:
+        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT))
+    drop_proofs(message, _MESSAGE, losses)
+    _read_content(parts, message.get("content"), losses)
+    _read_annotations(parts, message.get("annotations"), losses)
+    refusal = message.get("refusal")
+    if refusal and type(refusal) is str:
+        parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
+    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names, custom=custom)
+    parts += calls
+    if message.get("function_call") is not None:
+        raise UpstreamProtocolError("upstream reply calls a legacy function, which has no call id")
+    visible = any(type(part) is Text or type(part) is Refusal for part in parts)
+    if message.get("audio") is not None:
+        if not visible and not calls:
+            raise UpstreamProtocolError("upstream reply holds audio only")
+        losses.add(Code.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
+
+    finish = choice.get("finish_reason")
+    stop = settle(
+        finish if type(finish) is str else None,
+        calls=bool(calls),
+        refusal=any(type(part) is Refusal for part in parts),
+        content=bool(parts),
+        losses=losses,
+        at=_FINISH,
+    )
+    return Reply(
+        identity,
+        model if type(model) is str else "",
+        parts,
+        stop,
+        read_usage(body.get("usage")),
+        created if type(created) is int else None,
+    )
+
+
+def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
+    at = (*_MESSAGE, "content")
+    if type(content) is str:
+        if content:
+            parts.append(Text(content, at))
+    elif type(content) is list:  # not OpenAI's, but some compatible servers answer in parts
+        for j, part in enumerate(content):
+            kind = part.get("type") if type(part) is dict else None
+            text = part.get(kind) if type(kind) is str else None
+            if kind == "text" and type(text) is str:
+                if text:
+                    parts.append(Text(text, (*at, j)))
+            elif kind == "refusal" and type(text) is str:
+                parts.append(Refusal(text, (*at, j)))
+            else:
+                losses.add(Code.UNKNOWN_EVENT, (*at, j), f"content part of type {kind!r} left out")
+    elif content is not None:
+        raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
+
+
+def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
+    if not annotations or type(annotations) is not list:
+        return
+    texts = [part for part in parts if type(part) is Text]
+    if texts:
+        texts[-1].citations = [read_citation(a) for a in annotations if type(a) is dict]
+    else:
+        losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
+
+
+def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str], *, custom: bool) -> list[Part]:
+    if calls is None:
+        return []
+    if type(calls) is not list:
+        raise UpstreamProtocolError("upstream reply has tool_calls that are no array")
+    parts: list[Part] = []
+    for k, call in enumerate(calls):
+        if type(call) is not dict:
+            raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
+        kind = call.get("type") or "function"
+        if kind != "function" and not (kind == "custom" and custom):
+            raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not asked for")
+        body = call.get(kind)
+        name = body.get("name") if type(body) is dict else None
+        if type(body) is not dict or type(name) is not str or not name:
+            raise UpstreamProtocolError("upstream reply has a tool call without a name")
+        call_id = call.get("id")
+        if type(call_id) is not str or not call_id:  # some servers give none (mapping §11)
+            call_id = fit_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
+        if kind == "custom":
+            text = body.get("input")
+            arguments = text if type(text) is str else ""
+        else:
+            arguments = _read_arguments(body.get("arguments"), name)
+        parts.append(
+            ToolCall(call_id, names.get(name, name), arguments, (*_MESSAGE, "tool_calls", k), custom=kind == "custom")
+        )
+    return parts
+
+
+def _read_arguments(arguments: Any, name: str) -> str:
+    """The arguments as sent. A guessed repair would run a real tool, so what is no JSON object is refused (§6.3)."""
+    if arguments is None:
+        return "{}"
+    if type(arguments) is dict:  # some compatible servers forget to encode them
+        return dumps(arguments).decode()
+    if type(arguments) is str:
+        if not arguments.strip():
+            return "{}"
+        try:
+            parsed = loads(arguments)
+        except ValueError:
+            raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
+        if type(parsed) is dict:
+            return arguments
+    raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are no JSON object")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses: Losses) -> Json:
+    """The reply body for a Chat client. `created` is the gateway's clock, used where the upstream gave no time."""
+    message = _write_message(reply, knobs, losses)
+    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None)
+    written: Json = {
+        "id": reply_id(reply.id, ID_PREFIX),
+        "object": "chat.completion",
+        "created": created if reply.created is None else reply.created,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+    }
+    if reply.usage is not None:
+        written["usage"] = write_usage(reply.usage)
+    return written
+
+
+def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
+    text, reasoning, refusal = JoinedText(), JoinedText(), JoinedText()
+    calls: list[Json] = []
+    annotations: list[Json] = []
+    for part in reply.parts:
+        if type(part) is Text:
+            if part.text:
+                if calls:
+                    losses.add(Code.BLOCK_ORDER, part.at)
+                _write_text(part, text, annotations, losses)
+            continue
+        text.gap()
+        if type(part) is ToolCall:
+            calls.append(_write_call(part, reply.id, len(calls)))
+        elif type(part) is Reasoning:
+            _write_reasoning(part, reasoning, losses)
+        elif type(part) is Refusal:
+            refusal.add(part.text)
+        elif type(part) is Native:
+            losses.add(Code(part.code), part.at)
+        else:
+            losses.add(Code.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a Chat reply")
+
+    info = reply.refusal
+    if is_model_refusal(reply.stop) and not refusal.pieces:
+        refusal.add((info.explanation if info else None) or DECLINED)
+    if info is not None and info.category is not None:
+        losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
+    message: Json = {
+        "role": "assistant",
+        "content": str(text) if text.pieces else None,
+        "refusal": str(refusal) if refusal.pieces else None,
+    }
+    if reasoning.pieces:
+        field = knobs.reasoning_field
+        if field in ("reasoning_content", "both"):
+            message["reasoning_content"] = str(reasoning)
+        if field in ("reasoning", "both"):
+            message["reasoning"] = str(reasoning)
+    if calls:
+        message["tool_calls"] = calls
+    if annotations:
+        message["annotations"] = annotations
+    return message
+
+
+def _write_text(part: Text, text: JoinedText, annotations: list[Json], losses: Losses) -> None:
+    start = text.add(part.text)
+    if not part.citations:
+        return
+    written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
+    annotations += [annotation for annotation in written if annotation is not None]
+    if None in written:  # Chat knows web pages as sources, not documents
+        losses.add(Code.CITATIONS, part.at)
+
+
+def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> None:
+    if part.redacted:
+        losses.add(Code.REASONING_ENCRYPTED, part.at)
+        return
+    if part.proof:
+        # Unlike a signature, encrypted content is the reasoning itself.
+        encrypted = part.origin == "responses"
+        losses.add(Code.REASONING_ENCRYPTED if encrypted else Code.REASONING_SIGNATURE, part.at)
+    if part.text:
+        reasoning.gap()
+        reasoning.add(part.text)
+
+
+def _write_call(part: ToolCall, identity: str, position: int) -> Json:
+    call_id = fit_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
+    if part.custom:
+        return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
+    return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": part.arguments or "{}"}}

@@ -1,0 +1,201 @@
+"""`Request` → a Chat Completions request body for an upstream (mapping §7, §8.2, §8.3).
+
+An allow-list: only fields named here are written, in this order, so that the same request gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from ...errors import Unsupported
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import EFFORTS, Json, OutputFormat, Request
+from ...names import NameTable, fit_name
+from ...profile import Profile
+from .conversation import write_messages
+from .tools import Tooling, write_tooling
+from .wire import CACHE_KEYS, DIALECT
+
+_LONGEST_FORMAT_NAME = 64
+_LONGEST_USER = 64
+_TIERS = {
+    "chat": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+    "responses": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+}
+# Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
+_MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
+
+
+def write_request(
+    request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+) -> Json:
+    """The body to send upstream; `names` is filled with the renames that the reply has to undo.
+
+    Stop sequences beyond `profile.stop_limit` are not dropped where the gateway emulates them.
+    Raises `Unsupported` for what the upstream cannot carry, naming the client's own field.
+    """
+    tooling = write_tooling(request, knobs, losses, names)
+    body: Json = {"model": model, "messages": write_messages(request, profile, knobs, losses, names)}
+    if tooling.tools:
+        body["tools"] = tooling.tools
+        if tooling.choice is not None:
+            body["tool_choice"] = tooling.choice
+        if request.parallel is not None:
+            body["parallel_tool_calls"] = request.parallel
+    if tooling.web_search is not None:
+        body["web_search_options"] = tooling.web_search
+    _write_cap(body, request, profile, losses)
+    _write_sampling(body, request, profile, losses)
+    _write_stop(body, request, profile, knobs, losses)
+    _write_thinking(body, request, tooling, profile, losses)
+    if request.format is not None:
+        body["response_format"] = _write_format(request.format, request.origin, profile)
+    if request.verbosity is not None:
+        body["verbosity"] = request.verbosity
+    _write_service(body, request, profile, losses)
+    if request.stream:
+        body["stream"] = True
+        if profile.stream_usage:  # the client's own wish only decides whether it is shown the chunk (mapping §9.4)
+            body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _write_cap(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    cap = request.max_tokens
+    if cap is None:
+        return
+    at = request.max_tokens_at or ("max_tokens",)
+    if cap < 1:
+        raise Unsupported(at, "warming the cache without output is not possible on this upstream")
+    longest = profile.max_output_tokens
+    if longest and cap > longest:
+        losses.add(Code.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
+        cap = longest
+    body[profile.max_tokens_field] = cap
+
+
+def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    temperature, top_p = request.temperature, request.top_p
+    if profile.sampling == "free":
+        if temperature is not None:
+            if temperature > profile.max_temperature:
+                temperature = profile.max_temperature
+                losses.add(Code.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+            body["temperature"] = temperature
+        if top_p is not None:
+            body["top_p"] = top_p
+        body.update(request.sampling)
+    else:
+        for key, value in (("temperature", temperature), ("top_p", top_p)):
+            if value is None:
+                continue
+            if value == 1 and profile.sampling == "default_only":
+                body[key] = value
+            else:
+                losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+        for key in request.sampling:
+            losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+    if request.top_k is not None:
+        losses.add(Code.TOP_K, ("top_k",))
+    if request.logprobs:
+        body["logprobs"] = True
+    if request.top_logprobs is not None:
+        body["top_logprobs"] = request.top_logprobs
+
+
+def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+    if not request.stop:
+        return
+    sent = request.stop[: profile.stop_limit]
+    if sent:
+        body["stop"] = sent
+    if knobs.stop_emulation != "on":
+        for _ in request.stop[profile.stop_limit :]:
+            losses.add(Code.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
+
+
+def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Profile, losses: Losses) -> None:
+    thinking = request.thinking
+    effort = thinking.effort if thinking else None
+    at = thinking.at if thinking else ()
+    if thinking:
+        # What of the reasoning is shown cannot be chosen here; leaving it out is what Chat does by itself.
+        if thinking.display is not None and thinking.display != "omitted":
+            losses.add(Code.REASONING_MODE, ("thinking", "display"))
+        if thinking.summary is not None:
+            losses.add(Code.REASONING_MODE, ("reasoning", "summary"))
+    if tooling.tools and profile.tools_with_reasoning == "never":
+        raise Unsupported(("tools",), "this model takes tools on its Responses surface only")
+    if tooling.tools and profile.tools_with_reasoning == "effort_none":
+        # Leaving the field out fails as well: such models reason by default (mapping §5.5).
+        body["reasoning_effort"] = "none"
+        if effort != "none":
+            losses.add(Code.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
+        return
+    if effort is None:
+        return
+    written = round_effort(effort, profile.efforts)
+    if written != effort:
+        code = Code.EFFORT_FLOOR if effort == "none" else Code.EFFORT_ROUNDED
+        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    if written is not None:
+        body["reasoning_effort"] = written
+
+
+def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
+    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
+
+    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
+    """
+    if effort in efforts:
+        return effort
+    rank = EFFORTS.index(effort)
+    ranked = sorted(level for level in map(EFFORTS.index, efforts) if level > 0 or rank == 0)
+    below = [level for level in ranked if level <= rank]
+    if below:
+        return EFFORTS[below[-1]]
+    return EFFORTS[ranked[0]] if ranked else None
+
+
+def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
+    if form.kind != "json_schema":
+        return {"type": form.kind}
+    if not profile.structured_output:  # free JSON instead would be an answer of another shape
+        raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
+    written: Json = {"name": fit_name(form.name or "response", _LONGEST_FORMAT_NAME)}
+    if form.description is not None:
+        written["description"] = form.description
+    if form.schema is not None:
+        written["schema"] = form.schema
+    strict = True if origin == "messages" and form.strict is None else form.strict
+    if strict is not None:
+        written["strict"] = strict
+    return {"type": "json_schema", "json_schema": written}
+
+
+def _write_service(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    if request.end_user:
+        user = request.end_user
+        if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
+            user = sha256(user.encode()).hexdigest()
+        body[profile.user_field] = user
+    tier = request.service_tier
+    if tier is not None:
+        if request.origin == "messages":
+            tier = _MESSAGES_TIERS.get(tier)
+        elif tier not in _TIERS.get(request.origin, ()):
+            tier = None
+        if tier is None:
+            losses.add(Code.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+        else:
+            body["service_tier"] = tier
+    if request.metadata is not None:
+        body["metadata"] = request.metadata
+    if request.store is not None and request.origin == DIALECT:  # the Responses default is another one
+        body["store"] = request.store
+    for key in CACHE_KEYS:
+        if key in request.cache:
+            body[key] = request.cache[key]
+    if request.moderation is not None:
+        body["moderation"] = request.moderation

@@ -1,0 +1,211 @@
+"""Chat Completions' words and counts: what its requests, replies and streams share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import Path, UpstreamProtocolError
+from ...events import Citation, Stop, StopReason, Usage
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import Json
+
+DIALECT = "chat"
+ID_PREFIX = "chatcmpl-"
+CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
+DECLINED = "The model declined to answer."
+"""Stands in `refusal` where a Messages upstream refused without saying why."""
+
+# --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
+
+_READ_FINISH = {
+    "stop": StopReason.END,
+    "length": StopReason.LENGTH,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "content_filter": StopReason.FILTERED,
+}
+_WRITE_FINISH = {
+    StopReason.END: "stop",
+    StopReason.STOP_SEQUENCE: "stop",
+    StopReason.TOOL_CALLS: "tool_calls",
+    StopReason.LENGTH: "length",
+    StopReason.CONTEXT: "length",
+    StopReason.REFUSAL: "stop",
+    StopReason.FILTERED: "content_filter",
+    # `tool_calls` would make agents wait for calls that do not exist, `stop` would claim completion.
+    StopReason.PAUSED: "length",
+    StopReason.POLICY_CUT: "length",
+}
+
+
+def read_finish(native: str | None) -> StopReason | None:
+    """The canonical reason of a `finish_reason`; None if there is none or it is no word of the dialect."""
+    return _READ_FINISH.get(native) if native else None
+
+
+def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
+    """The `finish_reason` of a stop. A Messages refusal is a result unless the knob says otherwise (mapping §9.3).
+
+    `shown` says that text came before the refusal: `stop` would then look like a whole answer, in a stream even without
+    any word of refusal, so it is a cut by a filter whatever the knob.
+    """
+    if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
+        return "stop"
+    return _WRITE_FINISH[stop.reason]
+
+
+def is_model_refusal(stop: Stop) -> bool:
+    """Did a Messages upstream refuse (in distinction from a filter that cut a reply)."""
+    return stop.reason is StopReason.FILTERED and stop.native == "refusal"
+
+
+def settle(
+    native: str | None, *, calls: bool, refusal: bool, content: bool, losses: Losses, at: Path = ("finish_reason",)
+) -> Stop:
+    """The stop of a reply whose whole content is known: where word and content disagree, the content decides.
+
+    `length` and `content_filter` always win. Raises `UpstreamProtocolError` if there is neither a word nor content.
+    """
+    reason = read_finish(native)
+    if reason is None:
+        if not native and not (calls or refusal or content):
+            raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
+        losses.add(Code.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
+        reason = StopReason.END
+    if reason is StopReason.END:
+        if calls:  # several compatible servers say `stop` after calls
+            reason = StopReason.TOOL_CALLS
+        elif refusal:
+            reason = StopReason.REFUSAL
+    elif reason is StopReason.TOOL_CALLS and not calls:
+        losses.add(Code.FINISH_FIXED, at, f"{native} without a call became stop")
+        reason = StopReason.REFUSAL if refusal else StopReason.END
+    return Stop(reason, native)
+
+
+# --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
+
+
+def _count(body: Any, key: str) -> int | None:
+    value = body.get(key) if type(body) is dict else None
+    return value if type(value) is int else None
+
+
+def read_usage(obj: Json | None) -> Usage | None:
+    """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
+    if type(obj) is not dict:
+        return None
+    details = obj.get("prompt_tokens_details")
+    usage = Usage(
+        _count(obj, "prompt_tokens"),
+        _count(details, "cached_tokens"),
+        _count(details, "cache_write_tokens"),
+        _count(obj, "completion_tokens"),
+        _count(obj.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+    return None if usage.input_total is None and usage.output_total is None else usage
+
+
+def write_usage(usage: Usage) -> Json:
+    """`CompletionUsage`: its three totals are required, so an unknown one is 0; unknown details are left out."""
+    prompt, completion = usage.input_total or 0, usage.output_total or 0
+    written: Json = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    details: Json = {}
+    if usage.cache_read is not None:
+        details["cached_tokens"] = usage.cache_read
+    if usage.cache_write is not None:
+        details["cache_write_tokens"] = usage.cache_write
+    if details:
+        written["prompt_tokens_details"] = details
+    if usage.reasoning is not None:
+        written["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return written
+
+
+# --- extensions that requests and replies share -------------------------------------------------------------
+
+
+def reasoning_text(message: Json) -> str:
+    """The reasoning beside the content, in whichever extension field the server or client keeps it (mapping §5.1)."""
+    for key in ("reasoning_content", "reasoning"):
+        text = message.get(key)
+        if text and type(text) is str:
+            return text
+    details = message.get("reasoning_details")
+    if type(details) is not list:
+        return ""
+    texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
+    return "".join(text for text in texts if type(text) is str)
+
+
+def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
+    """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
+    details = message.get("reasoning_details")
+    if type(details) is list:
+        path = (*at, "reasoning_details")
+        if any(type(d) is dict and d.get("data") for d in details):
+            losses.add(Code.REASONING_ENCRYPTED, path)
+        if any(type(d) is dict and d.get("signature") for d in details):
+            losses.add(Code.REASONING_SIGNATURE, path)
+    if message.get("thinking_blocks"):
+        losses.add(Code.REASONING_SIGNATURE, (*at, "thinking_blocks"))
+
+
+def read_citation(annotation: Json) -> Citation:
+    """An annotation as a citation; only `url_citation` has common ground with the other dialects."""
+    body = annotation.get("url_citation")
+    if annotation.get("type") != "url_citation" or type(body) is not dict:
+        return Citation(DIALECT, annotation)
+    url, title = body.get("url"), body.get("title")
+    return Citation(
+        DIALECT,
+        annotation,
+        url if type(url) is str else None,
+        title if type(title) is str else None,
+        _count(body, "start_index"),
+        _count(body, "end_index"),
+    )
+
+
+def write_citation(citation: Citation, start: int, end: int) -> Json | None:
+    """A citation of the text at `start:end` of the content as `url_citation`, or None if it cites no URL."""
+    if citation.url is None:
+        return None
+    span = {
+        "start_index": start if citation.start is None else start + citation.start,
+        "end_index": end if citation.end is None else start + citation.end,
+        "title": citation.title or "",
+        "url": citation.url,
+    }
+    return {"type": "url_citation", "url_citation": span}
+
+
+class JoinedText:
+    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
+    that another block stood between are paragraphs (mapping §4.2)."""
+
+    __slots__ = ("_apart", "length", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.length = 0
+        self._apart = False
+
+    def add(self, text: str) -> int:
+        """Append a block's text; gives its offset in the whole."""
+        if self._apart:
+            self._apart = False
+            self.pieces.append("\n\n")
+            self.length += 2
+        start = self.length
+        self.pieces.append(text)
+        self.length += len(text)
+        return start
+
+    def gap(self) -> None:
+        """Another block stands here."""
+        self._apart = bool(self.pieces)
+
+    def __str__(self) -> str:
+        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

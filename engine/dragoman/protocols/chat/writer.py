@@ -1,0 +1,224 @@
+"""Canonical events to a Chat stream.
+
+Nothing marks a block's border except a tool call's first fragment. The bytes around the one changing string are built
+once per stream. The rules the official SDK's accumulator sets (role, id and name once, tool indexes from 0, list deltas
+at most once, usage last) are what shapes it: mapping §9.7.
+"""
+
+from __future__ import annotations
+
+from ...context import ReplyContext
+from ...errors import UpstreamProtocolError
+from ...events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Citation,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Opaque,
+    Start,
+    StopReason,
+)
+from ...jsontext import dump_str, dumps
+from ...losses import Code
+from ...model import Json
+from ...names import fit_call_id, reply_id
+from ...sse import Frame
+from ..stream import StreamWriter
+from .failure import write_error_frame
+from .wire import DECLINED, write_citation, write_finish, write_usage
+
+_DONE = b"[DONE]"
+_BLANK_LINE = dump_str("\n\n")
+_Around = tuple[bytes, bytes, bytes, bool]
+"""What stands before, between (if its text is sent twice) and after a block's text, and whether it is `content`."""
+_NOTHING: _Around = (b"", b"", b"", False)
+_REASONING_FIELDS: dict[str, tuple[bytes, ...]] = {
+    "reasoning_content": (b"reasoning_content",),
+    "reasoning": (b"reasoning",),
+    "both": (b"reasoning_content", b"reasoning"),
+    "off": (),
+}
+
+
+class ChatWriter(StreamWriter):
+    """See the module's docstring."""
+
+    __slots__ = ("_around", "_calls", "_cited", "_fresh", "_gaps", "_head", "_length", "_spans", "_spoken", "_tail")
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._head = b""
+        self._tail = b""
+        self._around: dict[int, _Around] = {}
+        self._calls = 0
+        self._fresh: dict[int, Kind] = {}
+        self._spoken: set[Kind] = set()
+        self._gaps: set[Kind] = set()
+        self._length = 0
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._cited: list[tuple[int, Citation]] = []
+
+    def write(self, event: Event, out: list[Frame]) -> None:
+        """One event."""
+        kind = type(event)
+        if kind is Delta:
+            assert isinstance(event, Delta)
+            self._delta(event, out)
+        elif isinstance(event, BlockStart):
+            self._start_block(event, out)
+        elif isinstance(event, BlockEnd):
+            if event.index in self._spans:
+                self._spans[event.index] = self._spans[event.index][0], self._length
+        elif isinstance(event, Opaque):
+            self._lose(event)
+        elif isinstance(event, Annotation):
+            self._cited.append((event.index, event.citation))
+        elif isinstance(event, Start):
+            self._start(event, out)
+        elif isinstance(event, Finish):
+            self._finish(event, out)
+        elif isinstance(event, End):
+            out.append(Frame("", _DONE))
+        elif isinstance(event, Error):
+            # The connection closes after this, without [DONE]: every SDK raises on it (mapping §10.3).
+            out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+        else:
+            out.append(Frame("", None))
+
+    def _start(self, event: Start, out: list[Frame]) -> None:
+        context = self.context
+        model = context.model if context.knobs.echo_model == "requested" else event.model
+        created = context.created if event.created is None else event.created
+        self._head = (
+            b'{"id":'
+            + dump_str(reply_id(event.id or context.request_id, "chatcmpl-"))
+            + b',"object":"chat.completion.chunk","created":%d,"model":' % created
+            + dump_str(model)
+            + b',"choices":[{"index":0,"delta":'
+        )
+        self._tail = b',"finish_reason":null}]' + (b',"usage":null}' if context.include_usage else b"}")
+        self._emit(b'{"role":"assistant","content":""}', out)
+
+    def _emit(self, delta: bytes, out: list[Frame]) -> None:
+        out.append(Frame("", self._head + delta + self._tail))
+
+    # --- blocks --------------------------------------------------------------------------------------------------
+
+    def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
+        kind = event.kind
+        if kind is not Kind.TEXT:
+            self._gaps |= self._spoken & {Kind.TEXT, kind} if kind is Kind.REASONING else self._spoken & {Kind.TEXT}
+        if kind is Kind.TOOL:
+            self._around[event.index] = self._start_call(event, out)
+            return
+        fields = self._fields(event)
+        if not fields:
+            self._around[event.index] = _NOTHING
+            return
+        middle = b',"' + fields[1] + b'":' if len(fields) == 2 else b""
+        before = self._head + b'{"' + fields[0] + b'":'
+        self._around[event.index] = before, middle, b"}" + self._tail, kind is Kind.TEXT
+        self._fresh[event.index] = kind
+
+    def _fields(self, event: BlockStart) -> tuple[bytes, ...]:
+        """The delta's fields that a block's text goes to."""
+        if event.kind is Kind.TEXT:
+            return (b"content",)
+        if event.kind is Kind.REFUSAL:
+            return (b"refusal",)
+        if event.kind is Kind.OPAQUE:
+            self.context.losses.add(Code(event.code), event.name)
+            return ()
+        fields = _REASONING_FIELDS[self.context.knobs.reasoning_field]
+        if not fields:
+            self.context.losses.add(Code.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
+        return fields
+
+    def _start_call(self, event: BlockStart, out: list[Frame]) -> _Around:
+        index = self._calls
+        self._calls = index + 1
+        call = dump_str(fit_call_id(event.call_id, 64))
+        body, text = (b"custom", b"input") if event.custom else (b"function", b"arguments")
+        self._emit(
+            b'{"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]}'
+            % (index, call, body, body, dump_str(event.name), text),
+            out,
+        )
+        before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
+        return before, b"", b"}}]}" + self._tail, False
+
+    def _delta(self, event: Delta, out: list[Frame]) -> None:
+        text = event.text
+        around = self._around.get(event.index)
+        if around is None:
+            raise UpstreamProtocolError(f"upstream continued block {event.index}, which was never started")
+        before, middle, after, is_text = around
+        if not text or not before:
+            return
+        if self._fresh and event.index in self._fresh:
+            kind = self._fresh.pop(event.index)
+            if kind in self._gaps:
+                # As in a whole reply: texts join as they are unless another block stood between (mapping §4.2).
+                self._gaps.discard(kind)
+                out.append(Frame("", before + _BLANK_LINE + (middle and middle + _BLANK_LINE) + after))
+                self._length += 2 if is_text else 0
+            self._spoken.add(kind)
+            if is_text:
+                if self._calls:
+                    self.context.losses.add(Code.BLOCK_ORDER, "content")
+                self._spans[event.index] = self._length, self._length
+        if is_text:
+            self._length += len(text)
+        literal = dump_str(text)
+        out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
+
+    def _lose(self, event: Opaque) -> None:
+        if event.form == "signature":
+            self.context.losses.add(Code.REASONING_SIGNATURE, "signature")
+        elif event.form in ("encrypted_content", "reasoning_details"):
+            self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
+        # The payload of an opaque block was counted when the block started.
+
+    def _annotations(self) -> list[Json]:
+        """The citations that Chat can carry, each with the extent of its text within `content`."""
+        written = []
+        for index, citation in self._cited:
+            note = write_citation(citation, *self._spans.get(index, (0, 0)))
+            if note is None:
+                self.context.losses.add(Code.CITATIONS, "citations")
+            else:
+                written.append(note)
+        return written
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def _finish(self, event: Finish, out: list[Frame]) -> None:
+        losses = self.context.losses
+        stop = event.stop
+        shown = Kind.TEXT in self._spoken
+        if event.refusal is not None and event.refusal.category:
+            losses.add(Code.REFUSAL_CATEGORY, "stop_details.category")
+        if stop.reason is StopReason.FILTERED and stop.native == "refusal":
+            wording = event.refusal.explanation if event.refusal is not None else None
+            if not shown:
+                self._emit(b'{"refusal":' + dump_str(wording or DECLINED) + b"}", out)
+            elif wording:
+                losses.add(Code.REFUSAL_EXPLANATION, "stop_details.explanation")
+        if self._cited and (annotations := self._annotations()):
+            self._emit(b'{"annotations":' + dumps(annotations) + b"}", out)
+        reason = write_finish(stop, self.context.knobs, shown=shown)
+        tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + dump_str(reason), 1)
+        out.append(Frame("", self._head + b"{}" + tail))
+        if not self.context.include_usage:
+            return
+        if event.usage is None:
+            losses.add(Code.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
+            return
+        head = self._head[: self._head.rindex(b',"choices":')]
+        out.append(Frame("", head + b',"choices":[],"usage":' + dumps(write_usage(event.usage)) + b"}"))

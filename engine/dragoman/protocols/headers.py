@@ -1,0 +1,147 @@
+"""Reply headers, translated between dialects. An allow-list: hop-by-hop, cookies and lengths can never pass.
+
+Agents steer their retries by these: without `retry-after` they retry for ever or not at all (mapping §10).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import ceil
+
+from . import Dialect
+
+RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
+"""Understood by the clients of every dialect: forwarded untouched, dates included."""
+
+_OPENAI_OWN = ("x-request-id", "openai-processing-ms", "openai-version", "openai-organization", "openai-project")
+_OWN: dict[Dialect, tuple[str, ...]] = {
+    Dialect.CHAT: _OPENAI_OWN,
+    Dialect.RESPONSES: _OPENAI_OWN,
+    Dialect.MESSAGES: ("request-id", "anthropic-organization-id", "anthropic-workspace-id", "anthropic-processing-ms"),
+}
+_LIMITS: dict[Dialect, str] = {
+    Dialect.CHAT: "x-ratelimit-",
+    Dialect.RESPONSES: "x-ratelimit-",
+    Dialect.MESSAGES: "anthropic-ratelimit-",
+}
+_WHATS = ("requests", "tokens")
+_FACTS = ("limit", "remaining", "reset")
+
+
+def lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers by lower-case name, without values that could break out of a header line."""
+    return {k.lower(): v for k, v in headers.items() if "\n" not in v and "\r" not in v and "\0" not in v}
+
+
+def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that a failure keeps: when to retry, and the rate limits, as the upstream spelled them."""
+    return {
+        name: value
+        for name, value in lowered(headers).items()
+        if name in RETRY or name.startswith(("x-ratelimit-", "anthropic-ratelimit-"))
+    }
+
+
+def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
+    """The upstream's request id: under its dialect's name, else under the other one's."""
+    names = lowered(headers)
+    first, second = ("request-id", "x-request-id") if source is Dialect.MESSAGES else ("x-request-id", "request-id")
+    return names.get(first) or names.get(second) or None
+
+
+def reply_headers(source: Dialect, target: Dialect, headers: Mapping[str, str], *, now: float) -> dict[str, str]:
+    """The upstream's reply headers that a client of `target` gets; `now` is the time in epoch seconds.
+
+    Between the two OpenAI dialects, and within one, headers are forwarded as they are. Rate limits are translated only
+    if the upstream sent them: OpenAI tells resets as durations, Anthropic as RFC 3339 times.
+    """
+    names = lowered(headers)
+    out = {name: names[name] for name in RETRY if name in names}
+    if _LIMITS[source] == _LIMITS[target]:
+        own, limits = _OWN[source], _LIMITS[source]
+        out.update((name, value) for name, value in names.items() if name in own or name.startswith(limits))
+        return out
+    if (upstream_id := request_id(source, names)) is not None:
+        out["request-id" if target is Dialect.MESSAGES else "x-request-id"] = upstream_id
+    for what in _WHATS:
+        for fact in _FACTS:
+            if target is Dialect.MESSAGES:
+                value, name = names.get(f"x-ratelimit-{fact}-{what}"), f"anthropic-ratelimit-{what}-{fact}"
+            else:
+                value, name = names.get(f"anthropic-ratelimit-{what}-{fact}"), f"x-ratelimit-{fact}-{what}"
+            if value is None:
+                continue
+            value = value.strip()
+            if fact != "reset":
+                told = value if _COUNT.fullmatch(value) else None
+            elif target is Dialect.MESSAGES:
+                told = _as_time(value, now)
+            else:
+                told = _as_duration(value, now)
+            if told is not None:
+                out[name] = told
+    return out
+
+
+_COUNT = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
+_STEP = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h|d)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_YEARS = 1e8  # seconds: a bare number above this is no duration but an epoch time; above its thousandfold, in ms
+
+
+def _as_time(value: str, now: float) -> str | None:
+    """`6m0s`, `120ms`, `7.66`, an epoch time or RFC 3339 as RFC 3339, rounded up to the second; None if it is none."""
+    seconds = _seconds(value)
+    if seconds is not None:
+        moment = now + seconds
+    elif _NUMBER.fullmatch(value):
+        moment = float(value) / (1000.0 if float(value) > _YEARS * 1000 else 1.0)
+    else:
+        parsed = _moment(value)
+        if parsed is None:
+            return None
+        moment = parsed
+    try:
+        return datetime.fromtimestamp(ceil(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _as_duration(value: str, now: float) -> str | None:
+    """An RFC 3339 time as the duration until then, in OpenAI's spelling (`6m0s`, `120ms`); the past is `0s`."""
+    moment = _moment(value)
+    if moment is None:
+        return None
+    left = max(0.0, moment - now)
+    millis = ceil(round(left * 1000, 3))
+    if 0 < millis < 1000:
+        return f"{millis}ms"
+    whole = ceil(round(left, 6))
+    hours, minutes, seconds = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours}h{minutes}m{seconds}s"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def _seconds(value: str) -> float | None:
+    if _NUMBER.fullmatch(value):
+        plain = float(value)
+        return plain if plain <= _YEARS else None
+    total, at = 0.0, 0
+    for step in _STEP.finditer(value):
+        if step.start() != at:
+            return None
+        total += float(step[1]) * _SECONDS[step[2]]
+        at = step.end()
+    return total if at and at == len(value) else None
+
+
+def _moment(value: str) -> float | None:
+    try:
+        parsed = datetime.fromisoformat(value)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,23 @@
+"""The messages dialect: what `directions` needs of it."""
+
+from __future__ import annotations
+
+from .failure import read_failure, write_failure
+from .observer import MessagesObserver as Observer
+from .reader import MessagesReader as Reader
+from .reply import read_reply, write_reply
+from .request_reader import read_request
+from .request_writer import write_request
+from .writer import MessagesWriter as Writer
+
+__all__ = (
+    "Observer",
+    "Reader",
+    "Writer",
+    "read_failure",
+    "read_reply",
+    "read_request",
+    "write_failure",
+    "write_reply",
+    "write_request",
+)

@@ -1,0 +1,274 @@
+"""Content blocks of a Messages request → canonical parts (mapping §4, §5.1, §6.4, §8.4).
+
+One table per role: a type that is missing in both is refused, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...errors import ClientRequestError, Path, Unsupported
+from ...jsontext import dumps
+from ...losses import Code, Losses
+from ...model import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Native,
+    Part,
+    Reasoning,
+    SearchResult,
+    Text,
+    ToolCall,
+    ToolReference,
+    ToolResult,
+    Url,
+)
+from ..fields import drop_unknown, kind_of, optional, required, typed
+from .wire import DIALECT, NATIVE_BLOCKS, read_citation
+
+_BlockReader = Callable[[Json, Path, Losses], Part]
+
+_TEXT_KEYS: Final = frozenset({"type", "text", "cache_control", "citations"})
+_IMAGE_KEYS: Final = frozenset({"type", "source", "cache_control", "transformations"})
+_DOCUMENT_KEYS: Final = frozenset({"type", "source", "title", "context", "citations", "cache_control"})
+_SEARCH_KEYS: Final = frozenset({"type", "source", "title", "content", "citations", "cache_control"})
+_CALL_KEYS: Final = frozenset({"type", "id", "name", "input", "caller", "toolset_name", "cache_control"})
+_RESULT_KEYS: Final = frozenset({"type", "tool_use_id", "content", "is_error", "toolset_name", "cache_control"})
+_REFERENCE_KEYS: Final = frozenset({"type", "tool_name", "cache_control"})
+
+
+def read_cache(block: Json, at: Path) -> Json | None:
+    """The cache mark of a block or tool: `{"ttl": …}`, or None."""
+    mark = block.get("cache_control")
+    if mark is None:
+        return None
+    path = (*at, "cache_control")
+    ttl = optional(typed(mark, dict, path), "ttl", str, path)
+    if ttl is not None and ttl not in ("5m", "1h"):
+        raise ClientRequestError((*path, "ttl"), f"expected 5m or 1h; got {ttl!r}")
+    return {"ttl": ttl}
+
+
+def read_blocks(content: list[Any], table: dict[str, _BlockReader], role: str, at: Path, losses: Losses) -> list[Part]:
+    """The parts of a content array. `at` is the array's path. Raises `ClientRequestError`, `Unsupported`."""
+    parts: list[Part] = []
+    for index, block in enumerate(content):
+        path = (*at, index)
+        if type(block) is not dict:
+            raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
+        kind = block.get("type")
+        reader = table.get(kind) if type(kind) is str else None
+        if reader is None:
+            _refuse(kind, path, role)
+        else:
+            parts.append(reader(block, path, losses))
+    return parts
+
+
+def _refuse(kind: Any, path: Path, role: str) -> None:
+    if type(kind) is not str:
+        raise ClientRequestError((*path, "type"), "a content block needs a type")
+    if kind == "container_upload":
+        raise Unsupported(path, "files of a code execution container cannot be carried to this upstream")
+    if kind in USER or kind in ASSISTANT or kind in RESULT:
+        raise Unsupported(path, f"a {kind} block in {role} cannot be carried to this upstream")
+    raise Unsupported(path, f"content blocks of type {kind!r} cannot be carried to this upstream")
+
+
+def _text(block: Json, at: Path, losses: Losses) -> Text:
+    part = Text(required(block, "text", str, at), at)
+    if len(block) > 2:
+        if not _TEXT_KEYS.issuperset(block):
+            drop_unknown(block, _TEXT_KEYS, losses, at)
+        part.cache = read_cache(block, at)
+        for index, citation in enumerate(optional(block, "citations", list, at) or ()):
+            part.citations.append(read_citation(typed(citation, dict, (*at, "citations", index))))
+    return part
+
+
+def _source(block: Json, at: Path) -> tuple[Json, str, Path]:
+    source, path = required(block, "source", dict, at), (*at, "source")
+    return source, required(source, "type", str, path), path
+
+
+def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
+    if kind == "base64":
+        return Inline(required(source, "media_type", str, path), required(source, "data", str, path))
+    if kind == "url":
+        return Url(required(source, "url", str, path))
+    if kind == "file":
+        return FileRef(required(source, "file_id", str, path), DIALECT)
+    raise Unsupported((*path, "type"), f"sources of type {kind!r} cannot be carried to this upstream")
+
+
+def _image(block: Json, at: Path, losses: Losses) -> Image:
+    part = Image(_media(*_source(block, at)), at)
+    if len(block) > 2:
+        drop_unknown(block, _IMAGE_KEYS, losses, at)
+        part.cache = read_cache(block, at)
+        if block.get("transformations") is not None:
+            losses.add(Code.VENDOR_OPTION, (*at, "transformations"))
+    return part
+
+
+def _cites(block: Json, at: Path) -> bool:
+    asked = optional(block, "citations", dict, at)
+    return asked is not None and asked.get("enabled") is True
+
+
+def _document(block: Json, at: Path, losses: Losses) -> Document:
+    source, kind, path = _source(block, at)
+    given: Inline | Url | FileRef | Text | list[Text | Image]
+    if kind == "text":
+        given = Text(required(source, "data", str, path), path)
+    elif kind == "content":
+        content = source.get("content")
+        inside = (*path, "content")
+        if type(content) is str:
+            given = [Text(content, inside)]
+        else:
+            # The table yields nothing but texts and images.
+            given = read_blocks(typed(content, list, inside), _NESTED, "a document", inside, losses)  # type: ignore[assignment]
+    else:
+        given = _media(source, kind, path)
+    drop_unknown(block, _DOCUMENT_KEYS, losses, at)
+    return Document(
+        given,
+        at,
+        name=optional(block, "title", str, at),
+        context=optional(block, "context", str, at),
+        cite=_cites(block, at),
+        cache=read_cache(block, at),
+    )
+
+
+def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
+    drop_unknown(block, _SEARCH_KEYS, losses, at)
+    inside = (*at, "content")
+    body = read_blocks(required(block, "content", list, at), _TEXTS, "a search result", inside, losses)
+    return SearchResult(
+        required(block, "source", str, at),
+        required(block, "title", str, at),
+        body,  # type: ignore[arg-type]
+        at,
+        cite=_cites(block, at),
+        cache=read_cache(block, at),
+    )
+
+
+def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
+    signature = optional(block, "signature", str, at)
+    return Reasoning(required(block, "thinking", str, at), at, DIALECT, signature or None, native=block)
+
+
+def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
+    return Reasoning("", at, DIALECT, required(block, "data", str, at), redacted=True, native=block)
+
+
+def _call_meta(block: Json, at: Path, losses: Losses) -> None:
+    caller = block.get("caller")
+    # `direct` is what an absent caller means.
+    if caller is not None and not (type(caller) is dict and caller.get("type") == "direct"):
+        losses.add(Code.CALL_META, (*at, "caller"))
+    if block.get("toolset_name") is not None:
+        losses.add(Code.CALL_META, (*at, "toolset_name"))
+
+
+def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
+    given = required(block, "input", dict, at)
+    call = ToolCall(required(block, "id", str, at), required(block, "name", str, at), dumps(given).decode(), at)
+    if len(block) > 4:
+        if not _CALL_KEYS.issuperset(block):
+            drop_unknown(block, _CALL_KEYS, losses, at)
+        call.cache = read_cache(block, at)
+        _call_meta(block, at, losses)
+    return call
+
+
+def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
+    content = block.get("content")
+    given: str | list[Part]
+    if type(content) is str:
+        given = content
+    elif content is None:
+        given = ""
+    elif type(content) is list and all(type(item) is dict and "type" in item for item in content):
+        given = read_blocks(content, RESULT, "a tool result", (*at, "content"), losses)
+    else:
+        # Seen from old clients: bare JSON as content (mapping §6.4).
+        given = dumps(content).decode()
+    result = ToolResult(
+        required(block, "tool_use_id", str, at), given, at, optional(block, "is_error", bool, at) or False
+    )
+    if len(block) > 3:
+        if not _RESULT_KEYS.issuperset(block):
+            drop_unknown(block, _RESULT_KEYS, losses, at)
+        result.cache = read_cache(block, at)
+        if "toolset_name" in block:
+            _call_meta(block, at, losses)
+    return result
+
+
+def _tool_reference(block: Json, at: Path, losses: Losses) -> ToolReference:
+    drop_unknown(block, _REFERENCE_KEYS, losses, at)
+    if block.get("cache_control") is not None:
+        losses.add(Code.CACHE_HINT, (*at, "cache_control"))
+    return ToolReference(required(block, "tool_name", str, at), at)
+
+
+def _browser_state(block: Json, at: Path, losses: Losses) -> Text:
+    losses.add(Code.RESULT_SHAPE, at, "became its JSON as text")
+    return Text(dumps(block).decode(), at)
+
+
+def _native(block: Json, at: Path, losses: Losses) -> Native:
+    kind: str = block["type"]
+    return Native(DIALECT, kind, block, NATIVE_BLOCKS[kind], at)
+
+
+def _compaction(block: Json, at: Path, losses: Losses) -> Text:
+    content = block.get("content")
+    if content is None:
+        raise Unsupported(
+            (*at, "content"), "a compaction block without a readable summary means nothing to this upstream"
+        )
+    losses.add(Code.COMPACTION_SHAPE, at, "the summary became user text")
+    return Text(typed(content, str, (*at, "content")), at, read_cache(block, at))
+
+
+_TEXTS: Final[dict[str, _BlockReader]] = {"text": _text}
+
+_NESTED: Final[dict[str, _BlockReader]] = {"text": _text, "image": _image}
+
+RESULT: Final[dict[str, _BlockReader]] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "search_result": _search_result,
+    "tool_reference": _tool_reference,
+    "browser_state": _browser_state,
+}
+
+USER: Final[dict[str, _BlockReader]] = {
+    "text": _text,
+    "tool_result": _tool_result,
+    "image": _image,
+    "document": _document,
+    "search_result": _search_result,
+    "compaction": _compaction,
+}
+
+ASSISTANT: Final[dict[str, _BlockReader]] = {
+    "text": _text,
+    "tool_use": _tool_use,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted_thinking,
+    "compaction": _compaction,
+    **dict.fromkeys(NATIVE_BLOCKS, _native),
+}
+
+INSTRUCTION: Final = _TEXTS

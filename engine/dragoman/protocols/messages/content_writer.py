@@ -1,0 +1,350 @@
+"""Canonical parts → content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from ...errors import ClientRequestError, Path, Unsupported
+from ...jsontext import loads
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Native,
+    Part,
+    Reasoning,
+    Refusal,
+    SearchResult,
+    Text,
+    ToolCall,
+    ToolReference,
+    ToolResult,
+    Turn,
+    Url,
+)
+from ...names import NameTable, fit_call_id
+from ...profile import Profile
+from .marks import CacheMarks
+from .wire import DIALECT, IMAGE_TYPES, write_citations
+
+_TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
+
+_IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
+
+# Where a call holds its arguments in each client's dialect; the client is told its own field.
+_ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
+
+
+def is_blank(text: str) -> bool:
+    """The API refuses text blocks that are empty or hold only white space."""
+    return not text or text.isspace()
+
+
+class ContentWriter:
+    """Writes the parts of one request. `replay` False leaves all earlier thinking out (its prefix was edited)."""
+
+    __slots__ = (
+        "_arguments_at",
+        "_assistant",
+        "_call_ids",
+        "_knobs",
+        "_losses",
+        "_marks",
+        "_names",
+        "_profile",
+        "_user",
+        "replay",
+    )
+
+    def __init__(
+        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
+    ) -> None:
+        self._profile, self._knobs, self._losses = profile, knobs, losses
+        self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
+        self._names, self._marks = names, marks
+        self._call_ids: dict[str, str] = {}
+        self.replay = True
+        self._user: dict[type, Callable[[Any], Json | None]] = {
+            Text: self._user_text,
+            Image: self._image,
+            Document: self._document,
+            SearchResult: self._search_result,
+            Native: self._native,
+        }
+        self._assistant: dict[type, Callable[[Any], Json | None]] = {
+            Text: self._text,
+            ToolCall: self._call,
+            Reasoning: self._reasoning,
+            Refusal: self._refusal,
+            Native: self._native,
+        }
+
+    # --- turns ----------------------------------------------------------------------------------------------------
+
+    def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
+        """Append the turn's blocks: tool results apart, since they must come first."""
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                results.append(self._result(part, rest))
+                continue
+            writer = self._user.get(type(part))
+            if writer is None:
+                raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
+            block = writer(part)
+            if block is not None:
+                rest.append(block)
+
+    def assistant(self, turn: Turn) -> list[Json]:
+        """The turn's blocks in their order: thinking must directly precede its call."""
+        blocks: list[Json] = []
+        table = self._assistant
+        for part in turn.parts:
+            writer = table.get(type(part))
+            if writer is None:
+                raise Unsupported(part.at, "this content cannot stand in an assistant message of a Messages upstream")
+            block = writer(part)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def instruction(self, turn: Turn) -> list[Json]:
+        """The turn's text blocks. Raises `Unsupported` for anything but text (mapping §3)."""
+        blocks: list[Json] = []
+        for part in turn.parts:
+            if type(part) is not Text:
+                raise Unsupported(part.at, "instructions can only be text for a Messages upstream")
+            block = self._text(part)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    def _text(self, part: Text) -> Json | None:
+        if is_blank(part.text):
+            if part.cache is not None:
+                self._losses.add(Code.CACHE_HINT, part.at, "the marked text is empty and was removed")
+            return None
+        block: Json = {"type": "text", "text": part.text}
+        if part.citations:
+            own = write_citations(part.citations)
+            if own:
+                block["citations"] = own
+            if len(own) < len(part.citations):
+                self._losses.add(Code.CITATIONS, part.at)
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _user_text(self, part: Text) -> Json | None:
+        block = self._text(part)
+        if block is not None and "citations" in block and self._profile.anthropic_version == "2026-10-21":
+            # That version refuses them on user text.
+            del block["citations"]
+            self._losses.add(Code.CITATIONS, part.at)
+        return block
+
+    def _refusal(self, part: Refusal) -> Json | None:
+        return None if is_blank(part.text) else {"type": "text", "text": part.text}
+
+    # --- media ----------------------------------------------------------------------------------------------------
+
+    def _image(self, part: Image) -> Json:
+        if not self._profile.images:
+            raise Unsupported(part.at, "this upstream takes no images")
+        if part.detail is not None and part.detail != "auto":
+            self._losses.add(Code.IMAGE_DETAIL, part.at)
+        source = part.source
+        if isinstance(source, Inline):
+            media_type = source.media_type.lower()
+            if media_type == "image/jpg":
+                media_type = "image/jpeg"
+            if media_type not in IMAGE_TYPES:
+                raise Unsupported(
+                    part.at, f"a Messages upstream takes JPEG, PNG, GIF and WebP images; got {media_type!r}"
+                )
+            block: Json = {
+                "type": "image",
+                "source": {"type": "base64", "media_type": media_type, "data": source.data},
+            }
+        else:
+            block = {"type": "image", "source": self._reference(source, part)}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _reference(self, source: Url | FileRef, part: Image | Document) -> Json:
+        if isinstance(source, Url):
+            if not self._profile.url_sources:
+                raise Unsupported(part.at, "this upstream does not fetch URLs; send the data inline")
+            return {"type": "url", "url": source.url}
+        if source.origin == DIALECT:
+            return {"type": "file", "file_id": source.id}
+        raise Unsupported(part.at, "a file id belongs to one provider and means nothing to this upstream")
+
+    def _document(self, part: Document) -> Json:
+        block: Json = {"type": "document", "source": self._document_source(part)}
+        if part.name:
+            block["title"] = part.name
+        if part.context:
+            block["context"] = part.context
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _document_source(self, part: Document) -> Json:
+        source = part.source
+        if isinstance(source, Text):
+            return {"type": "text", "media_type": "text/plain", "data": source.text}
+        if isinstance(source, list):
+            inside = [self._image(item) if isinstance(item, Image) else self._text(item) for item in source]
+            return {"type": "content", "content": [block for block in inside if block is not None]}
+        if isinstance(source, Inline) and (media_type := source.media_type.lower()) != "application/pdf":
+            if not media_type.startswith("text/") and media_type not in _TEXT_TYPES:
+                raise Unsupported(part.at, f"a Messages upstream takes PDF and text files; got {media_type!r}")
+            try:
+                text = b64decode(source.data, validate=True).decode()
+            except ValueError as error:
+                raise ClientRequestError(part.at, f"expected base64 of UTF-8 text: {error}") from None
+            if media_type != "text/plain":
+                self._losses.add(Code.DOCUMENT_SHAPE, part.at, f"{media_type} was sent as text/plain")
+            return {"type": "text", "media_type": "text/plain", "data": text}
+        if not self._profile.pdf:
+            raise Unsupported(part.at, "this upstream takes no PDF files")
+        if isinstance(source, Inline):
+            return {"type": "base64", "media_type": "application/pdf", "data": source.data}
+        return self._reference(source, part)
+
+    def _search_result(self, part: SearchResult) -> Json:
+        body = [block for block in map(self._user_text, part.body) if block is not None]
+        block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    # --- calls and results ----------------------------------------------------------------------------------------
+
+    def _call_id(self, call_id: str) -> str:
+        fitted = self._call_ids.get(call_id)
+        if fitted is None:
+            fitted = self._call_ids[call_id] = fit_call_id(call_id, self._profile.call_id_max)
+        return fitted
+
+    def _call(self, part: ToolCall) -> Json:
+        if part.custom:
+            raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be carried to a Messages upstream")
+        name = f"{part.namespace}__{part.name}" if part.namespace else part.name
+        block: Json = {
+            "type": "tool_use",
+            "id": self._call_id(part.id),
+            "name": self._names.fit(name, part.at),
+            "input": self._arguments(part),
+        }
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _arguments(self, part: ToolCall) -> Any:
+        """The arguments as JSON, embedded as they were spelled: digits and key order survive, nothing is re-encoded.
+
+        Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
+        """
+        text = part.arguments
+        if text == "":
+            return {}
+        at = (*part.at, *self._arguments_at)
+        try:
+            value = loads(text)
+        except ValueError as error:
+            raise Unsupported(at, f"a Messages upstream takes arguments that are valid JSON: {error}") from None
+        if type(value) is not dict:
+            raise Unsupported(at, "a Messages upstream takes arguments that are a JSON object")
+        return orjson.Fragment(text)
+
+    def _result(self, part: ToolResult, rest: list[Json]) -> Json:
+        if part.custom:
+            raise Unsupported(
+                part.at, "the result of a free-text (custom) tool cannot be carried to a Messages upstream"
+            )
+        content = part.content
+        block: Json = {
+            "type": "tool_result",
+            "tool_use_id": self._call_id(part.call_id),
+            "content": content if isinstance(content, str) else self._result_content(content, rest),
+        }
+        if part.is_error:
+            block["is_error"] = True
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _result_content(self, parts: list[Part], rest: list[Json]) -> str | list[Json]:
+        blocks: list[Json] = []
+        for part in parts:
+            written: Json | None
+            if type(part) is Text:
+                if not part.text:
+                    continue
+                written = {"type": "text", "text": part.text}
+                self._marks.put(written, part.cache, part.at)
+            elif type(part) is ToolReference:
+                written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
+            elif type(part) is Image and not self._profile.images_in_tool_results:
+                self._losses.add(Code.RESULT_MEDIA_MOVED, part.at)
+                rest.append(self._image(part))
+                written = {"type": "text", "text": "[The image follows the tool results.]"}
+            elif type(part) in _IN_RESULTS:
+                written = self._user[type(part)](part)
+            else:
+                raise Unsupported(part.at, "this content cannot stand in a tool result of a Messages upstream")
+            if written is not None:
+                blocks.append(written)
+        return blocks or ""
+
+    # --- reasoning and opaque blocks ------------------------------------------------------------------------------
+
+    def _reasoning(self, part: Reasoning) -> Json | None:
+        if part.origin == DIALECT and part.native is not None:
+            return self._own_reasoning(part, part.native)
+        if self._profile.thinking_replay == "own_required" and not is_blank(part.text):
+            return {"type": "thinking", "thinking": part.text, "signature": ""}
+        code = Code.REASONING_UNSIGNED if part.proof is None else Code.REASONING_FOREIGN
+        return self._leave_out(part, code)
+
+    def _own_reasoning(self, part: Reasoning, native: Json) -> Json | None:
+        policy = self._profile.thinking_replay
+        if policy == "drop":
+            return self._leave_out(part, Code.REASONING_ENCRYPTED if part.redacted else Code.REASONING_FOREIGN)
+        if policy == "verify":
+            if part.proof is None:
+                return self._leave_out(part, Code.REASONING_UNSIGNED)
+            if not self.replay:
+                return self._leave_out(part, Code.THINKING_INVALIDATED)
+        if "cache_control" in native:
+            # The schema has no such field; it spoils the check of the signature.
+            return {key: value for key, value in native.items() if key != "cache_control"}
+        return native
+
+    def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
+        if part.proof is None and is_blank(part.text):
+            return None
+        if self._knobs.demote_reasoning == "on" and not is_blank(part.text):
+            self._losses.add(code, part.at, "became plain text")
+            return {"type": "text", "text": part.text}
+        self._losses.add(code, part.at)
+        return None
+
+    def _native(self, part: Native) -> Json | None:
+        if part.origin == DIALECT:
+            return part.payload
+        self._losses.add(Code(part.code), part.at)
+        return None

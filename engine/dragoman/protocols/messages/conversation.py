@@ -1,0 +1,215 @@
+"""Canonical turns → `system` and `messages`: where instructions go, and alternation (mapping §3, §6.4, §13).
+
+Turns of one role that follow each other become one message by putting their blocks together, tool results first.
+Where an instruction lands depends on its neighbours only, so a longer history is an extension of the shorter one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...errors import Path, Unsupported
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import Json, Request, Role, Turn
+from ...profile import Profile
+from .content_writer import ContentWriter
+
+_PREFILL_TYPES: Final = frozenset({"text", "thinking", "redacted_thinking"})
+
+
+def write_conversation(
+    request: Request, writer: ContentWriter, profile: Profile, knobs: Knobs, losses: Losses
+) -> tuple[list[Json], list[Json]]:
+    """The instruction blocks of `system`, and `messages`.
+
+    Raises `Unsupported` for content without a place, for a final assistant turn with calls (or with any text where the
+    `prefill` knob says so), and when no message is left.
+    """
+    mode = knobs.mid_system
+    if mode == "auto":
+        mode = "inline" if profile.system_inline else "hoist"
+    if mode == "hoist" and profile.system_inline and _has_late_instructions(request.turns):
+        # The prefix was edited, and models that take `system` in place bind their signatures to it (mapping §5.4).
+        writer.replay = False
+    builder = _Builder(writer, mode, knobs, losses)
+    for turn in request.turns:
+        if turn.name is not None:
+            losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
+        if turn.role is Role.USER:
+            builder.user(turn)
+        elif turn.role is Role.ASSISTANT:
+            builder.assistant(turn)
+        else:
+            builder.instruction(turn)
+    builder.finish()
+    if not builder.messages:
+        raise Unsupported(
+            ("input",) if request.origin == "responses" else ("messages",),
+            "a Messages upstream needs at least one user message with content",
+        )
+    return builder.system, builder.messages
+
+
+def bare(blocks: list[Json], plain: bool) -> str | list[Json]:
+    """A single text that was a plain string stays one, unless it carries a cache mark."""
+    if plain and len(blocks) == 1:
+        block = blocks[0]
+        if len(block) == 2 and block["type"] == "text":
+            text: str = block["text"]
+            return text
+    return blocks
+
+
+def _has_late_instructions(turns: list[Turn]) -> bool:
+    started = False
+    for turn in turns:
+        if turn.role is not Role.INSTRUCTION:
+            started = True
+        elif started and turn.parts:
+            return True
+    return False
+
+
+class _Builder:
+    """The run of equal roles being built, and the instructions that wait for it to end."""
+
+    __slots__ = (
+        "_at",
+        "_held",
+        "_knobs",
+        "_losses",
+        "_mode",
+        "_plain",
+        "_results",
+        "_role",
+        "_run",
+        "_waiting",
+        "_writer",
+        "messages",
+        "system",
+    )
+
+    def __init__(self, writer: ContentWriter, mode: str, knobs: Knobs, losses: Losses) -> None:
+        self._writer, self._mode, self._knobs, self._losses = writer, mode, knobs, losses
+        self.system: list[Json] = []
+        self.messages: list[Json] = []
+        self._role = ""
+        self._run: list[Json] = []
+        self._results: list[Json] = []
+        self._plain = False
+        self._at: Path = ()
+        self._held: list[Json] = []
+        self._waiting: list[Path] = []
+
+    def user(self, turn: Turn) -> None:
+        results: list[Json] = []
+        rest: list[Json] = []
+        self._writer.user(turn, results, rest)
+        if results or rest:
+            self._add_user(results, rest, plain=turn.plain)
+
+    def _add_user(self, results: list[Json], rest: list[Json], *, plain: bool) -> None:
+        if self._role == "assistant":
+            self._close()
+        if self._waiting:
+            # An instruction may only follow a user message: it slides behind this one.
+            for at in self._waiting:
+                self._losses.add(Code.SYSTEM_REORDERED, at)
+            self._waiting.clear()
+        if self._role:
+            self._results += results
+            self._run += rest
+            self._plain = False
+        else:
+            self._role, self._results, self._run, self._plain = "user", results, rest, plain
+
+    def assistant(self, turn: Turn) -> None:
+        blocks = self._writer.assistant(turn)
+        if not blocks:
+            return
+        if self._role == "user":
+            self._close()
+            self._flush()
+        elif self._held and not self._calls():
+            # Assistant, instruction, assistant: there is no user message it could follow.
+            self._close()
+            self._demote()
+            self._close()
+        if self._role:
+            self._run += blocks
+            self._plain = False
+        else:
+            self._role, self._run, self._plain = "assistant", blocks, turn.plain
+        self._at = turn.at
+
+    def instruction(self, turn: Turn) -> None:
+        blocks = self._writer.instruction(turn)
+        if not blocks:
+            return
+        if not self._role and not self.messages:
+            self.system += blocks
+        elif self._mode == "hoist":
+            self._losses.add(Code.SYSTEM_MOVED, turn.at)
+            self.system += blocks
+        elif self._mode == "user":
+            self._losses.add(Code.SYSTEM_DEMOTED, turn.at)
+            self._add_user([], [_wrapped(block) for block in blocks], plain=False)
+        else:
+            self._held += blocks
+            self._waiting.append(turn.at)
+
+    def finish(self) -> None:
+        if self._role == "user":
+            self._close()
+            self._flush()
+        elif self._held and not self._calls():
+            self._close()
+            self._demote()
+            self._close()
+        elif self._role:
+            self._end_on_assistant()
+
+    def _calls(self) -> bool:
+        """Does the assistant run hold calls? Nothing but their results may then follow it."""
+        return any(block["type"] == "tool_use" for block in self._run)
+
+    def _close(self) -> None:
+        """The run is complete: make it a message."""
+        blocks = self._results + self._run if self._results else self._run
+        self.messages.append({"role": self._role, "content": bare(blocks, self._plain)})
+        self._role, self._run, self._results = "", [], []
+
+    def _flush(self) -> None:
+        """The user run is over: its instructions follow it in one `system` message."""
+        if self._held:
+            self.messages.append({"role": "system", "content": bare(self._held, True)})
+            self._held = []
+        self._waiting.clear()
+
+    def _demote(self) -> None:
+        """No user message follows: the instructions become one themselves."""
+        held, self._held = self._held, []
+        for at in self._waiting:
+            self._losses.add(Code.SYSTEM_DEMOTED, at)
+        self._waiting.clear()
+        self._add_user([], [_wrapped(block) for block in held], plain=False)
+
+    def _end_on_assistant(self) -> None:
+        """A conversation that ends on the assistant's turn asks Messages to continue that turn; OpenAI's dialects take
+        it as history, and Claude 4.6 and later refuse it (mapping §4.2, §13)."""
+        if self._calls():
+            raise Unsupported(self._at, "the conversation ends on tool calls without results")
+        policy = self._knobs.prefill
+        if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in self._run):
+            # Server-side blocks: a paused turn, which is continued by sending it back.
+            self._close()
+        elif policy == "reject":
+            raise Unsupported(self._at, "the conversation ends on an assistant message, which this upstream refuses")
+        else:
+            self._losses.add(Code.CONTINUATION, self._at)
+
+
+def _wrapped(block: Json) -> Json:
+    block["text"] = f"<system>\n{block['text']}\n</system>"
+    return block

@@ -1,0 +1,235 @@
+"""A whole Messages reply, both ways (mapping §9.1 to §9.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from ...errors import UpstreamProtocolError
+from ...events import Stop, StopReason
+from ...jsontext import dumps, loads
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from ...names import fit_call_id, reply_id
+from ...profile import Profile
+from ..fields import kind_of
+from .wire import (
+    DIALECT,
+    OPAQUE_BLOCKS,
+    read_citation,
+    read_stop,
+    read_stop_details,
+    read_usage,
+    write_citations,
+    write_stop,
+    write_stop_details,
+    write_usage,
+)
+
+_LONGEST_CALL_ID: Final = 64
+
+# Numbers that a parsed object would not give back as they were: 17 digits and more, and exponents.
+_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
+
+
+def read_reply(body: Json, *, profile: Profile, losses: Losses, names: Mapping[str, str]) -> Reply:
+    """The canonical reply. `names` undoes the request's tool renames.
+
+    A block of unknown type is left out with a row. Raises `UpstreamProtocolError` for what breaks the dialect.
+    """
+    if type(body) is not dict:
+        raise UpstreamProtocolError(f"expected a message (an object), got {kind_of(body)}")
+    if body.get("type") == "error":
+        error = body.get("error")
+        text = error.get("message") if type(error) is dict else None
+        raise UpstreamProtocolError(f"the upstream answered an error under a success status: {text}")
+    content = body.get("content")
+    if type(content) is not list:
+        raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
+    parts: list[Part] = []
+    for index, block in enumerate(content):
+        part = _read_block(block, index, losses, names)
+        if part is not None:
+            parts.append(part)
+    return Reply(
+        _string(body.get("id")),
+        _string(body.get("model")),
+        parts,
+        _read_stop(body, parts, losses),
+        read_usage(body.get("usage")),
+        refusal=read_stop_details(body.get("stop_details")),
+    )
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _field(block: Json, key: str, index: int) -> str:
+    value = block.get(key)
+    if type(value) is not str:
+        raise UpstreamProtocolError(f"content[{index}].{key}: expected a string, got {kind_of(value)}")
+    return value
+
+
+def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]) -> Part | None:
+    if type(block) is not dict:
+        raise UpstreamProtocolError(f"content[{index}]: expected a block (an object), got {kind_of(block)}")
+    at = ("content", index)
+    kind = block.get("type")
+    if kind == "text":
+        text = Text(_field(block, "text", index), at)
+        citations = block.get("citations")
+        if citations:
+            if type(citations) is not list or not all(type(citation) is dict for citation in citations):
+                raise UpstreamProtocolError(f"content[{index}].citations: expected an array of objects")
+            text.citations = [read_citation(citation) for citation in citations]
+        return text
+    if kind == "tool_use":
+        return _read_call(block, index, losses, names)
+    if kind == "thinking":
+        # Third parties leave the signature out.
+        signature = _string(block.get("signature"))
+        return Reasoning(_field(block, "thinking", index), at, DIALECT, signature or None, native=block)
+    if kind == "redacted_thinking":
+        return Reasoning("", at, DIALECT, _field(block, "data", index), redacted=True, native=block)
+    if type(kind) is str and kind in OPAQUE_BLOCKS:
+        return Native(DIALECT, kind, block, OPAQUE_BLOCKS[kind], at)
+    losses.add(Code.UNKNOWN_EVENT, at, f"a block of type {kind!r} was left out")
+    return None
+
+
+def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]) -> ToolCall:
+    at = ("content", index)
+    name = _field(block, "name", index)
+    given = block.get("input")
+    if given is None:
+        given = {}
+    if type(given) is not dict:
+        raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
+    caller = block.get("caller")
+    if type(caller) is dict and caller.get("type") != "direct":
+        losses.add(Code.CALL_META, (*at, "caller"))
+    return ToolCall(_field(block, "id", index), names.get(name, name), dumps(given).decode(), at)
+
+
+def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
+    native = body.get("stop_reason")
+    if native is not None and type(native) is not str:
+        raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
+    sequence = body.get("stop_sequence")
+    reason = read_stop(native)
+    if reason is None:
+        if not parts:
+            raise UpstreamProtocolError("the reply has neither content nor a known stop_reason")
+        losses.add(Code.STOP_UNKNOWN, ("stop_reason",), f"{native!r} was read as a normal end")
+        reason = StopReason.END
+    called = any(type(part) is ToolCall for part in parts)
+    if called and reason is StopReason.END:
+        reason = StopReason.TOOL_CALLS
+    elif reason is StopReason.TOOL_CALLS and not called:
+        losses.add(Code.FINISH_FIXED, ("stop_reason",), "there is no tool call: read as a normal end")
+        reason = StopReason.END
+    return Stop(reason, native, sequence if isinstance(sequence, str) else None)
+
+
+def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses: Losses) -> Json:
+    """The reply for a Messages client. `created` has no place there.
+
+    Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, and arguments that
+    are not a JSON object (mapping §6.3).
+    """
+    content: list[Any] = []
+    refusals: list[str] = []
+    for index, part in enumerate(reply.parts):
+        if type(part) is Text:
+            if part.text:
+                content.append(_write_text(part, losses))
+        elif type(part) is ToolCall:
+            content.append(_write_call(part, reply, index))
+        elif type(part) is Reasoning:
+            block = _write_reasoning(part)
+            if block is not None:
+                content.append(block)
+        elif type(part) is Refusal:
+            if part.text:
+                refusals.append(part.text)
+                content.append({"type": "text", "text": part.text})
+        elif type(part) is Native and part.origin == DIALECT:
+            content.append(part.payload)
+        elif type(part) is Native:
+            losses.add(Code(part.code), part.at)
+        else:
+            raise UpstreamProtocolError(f"the reply holds a {type(part).__name__}, which no Messages client takes")
+
+    reason = reply.stop.reason
+    if refusals and reason is StopReason.END:
+        reason = StopReason.REFUSAL
+    out: Json = {
+        "id": reply_id(reply.id, "msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model if knobs.echo_model == "upstream" and reply.model else model,
+        "content": content,
+        "stop_reason": write_stop(reason),
+        "stop_sequence": reply.stop.sequence if reason is StopReason.STOP_SEQUENCE else None,
+        "stop_details": None,
+    }
+    if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
+        out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
+    if reply.usage is None:
+        losses.add(Code.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
+        out["usage"] = {"input_tokens": 0, "output_tokens": 0}
+    else:
+        out["usage"] = write_usage(reply.usage)
+    return out
+
+
+def _write_text(part: Text, losses: Losses) -> Json:
+    block: Json = {"type": "text", "text": part.text}
+    if part.citations:
+        own = write_citations(part.citations)
+        if own:
+            block["citations"] = own
+        if len(own) < len(part.citations):
+            losses.add(Code.CITATIONS, part.at)
+    return block
+
+
+def _write_reasoning(part: Reasoning) -> Json | None:
+    if part.origin == DIALECT and part.native is not None:
+        return part.native
+    if part.redacted and part.proof is not None:
+        return {"type": "redacted_thinking", "data": part.proof}
+    if not part.text and part.proof is None:
+        return None
+    return {"type": "thinking", "thinking": part.text, "signature": part.proof or ""}
+
+
+def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
+    if part.custom:
+        raise UpstreamProtocolError(f"the model called the free-text tool {part.name!r}; Messages clients take objects")
+    if not part.name:
+        raise UpstreamProtocolError("the model called a tool without a name")
+    # No length limit is known of Messages clients, only the charset.
+    longest = len(part.id) or _LONGEST_CALL_ID
+    call_id = fit_call_id(part.id or f"{reply.id}:{index}", longest)
+    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _object(part)}
+
+
+def _object(part: ToolCall) -> Any:
+    text = part.arguments
+    if not text or text.isspace():
+        # A call without arguments, as many servers spell it.
+        return {}
+    try:
+        value = loads(text)
+    except ValueError as error:
+        raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not JSON: {error}") from None
+    if type(value) is not dict:
+        raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not a JSON object")
+    return orjson.Fragment(text) if _FRAGILE_NUMBER.search(text) else value

@@ -1,0 +1,272 @@
+"""A Messages request body → the canonical request (mapping §3, §8.2)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import ClientRequestError, LimitExceeded, Path, Unsupported
+from ...knobs import Knobs
+from ...limits import DEFAULT as DEFAULT_LIMITS
+from ...limits import Limits
+from ...losses import Code, Losses
+from ...model import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
+from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
+from .content_reader import ASSISTANT, INSTRUCTION, USER, read_blocks
+from .thinking import read_effort, read_thinking
+from .tools import change_tools, read_choice, read_tools
+from .wire import DIALECT
+
+_REJECTED: Final[dict[str, str]] = {
+    "container": "code execution containers do not exist at this upstream",
+    "compaction": "this upstream makes no compaction blocks",
+    "thread": "this upstream keeps no conversation state",
+    "inference_geo": "this upstream cannot promise a region",
+}
+_DROPPED: Final[dict[str, Code]] = {
+    "fallbacks": Code.VENDOR_OPTION,
+    "fallback_credit_token": Code.VENDOR_OPTION,
+    "billing_policy": Code.VENDOR_OPTION,
+    "safeguards": Code.VENDOR_OPTION,
+    "context_management": Code.CONTEXT_MANAGEMENT,
+}
+_IGNORED: Final = ("diagnostics", "cache_control", "betas", "user_profile_id", "workspace_id")
+_READ: Final = (
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "stream",
+    "stop_sequences",
+    "temperature",
+    "top_p",
+    "top_k",
+    "thinking",
+    "output_config",
+    "output_format",
+    "tools",
+    "tool_choice",
+    "metadata",
+    "service_tier",
+    "speed",
+    "mcp_servers",
+)
+_KEYS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
+_MESSAGE_KEYS: Final = frozenset({"role", "content"})
+_SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
+_OUTPUT_KEYS: Final = frozenset({"effort", "format", "task_budget"})
+_TIERS: Final = {"auto": "auto", "standard_only": "default"}
+_CHANGES: Final = ("tool_addition", "tool_removal")
+
+
+def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+    """The canonical request.
+
+    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry and
+    `LimitExceeded` for too many messages; what is merely of no use elsewhere becomes a loss row (mapping §8.2).
+    """
+    if type(body) is not dict:
+        raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
+    if not _KEYS.issuperset(body):
+        drop_unknown(body, _KEYS, losses)
+    model = required(body, "model", str)
+    max_tokens = _max_tokens(body)
+    for key, why in _REJECTED.items():
+        if key in body:
+            reject_if_set(body, key, why)
+    for key, code in _DROPPED.items():
+        if key in body:
+            drop_if_set(body, key, code, losses)
+    if body.get("mcp_servers"):
+        raise Unsupported(("mcp_servers",), "this upstream does not connect to MCP servers")
+
+    config = optional(body, "output_config", dict) or {}
+    drop_unknown(config, _OUTPUT_KEYS, losses, ("output_config",))
+    tools = read_tools(body, losses)
+    reader = _Conversation(tools, read_effort(config, losses), losses)
+    turns = reader.read(body, limits)
+    choice, parallel = read_choice(body, tools, losses)
+    tier, tier_at = _service_tier(body, losses)
+    return Request(
+        origin=DIALECT,
+        model=model,
+        turns=turns,
+        stream=optional(body, "stream", bool) or False,
+        # A Messages stream always ends with its usage.
+        include_usage=True,
+        tools=tools,
+        tool_choice=choice,
+        parallel=parallel,
+        max_tokens=max_tokens,
+        max_tokens_at=("max_tokens",),
+        temperature=optional(body, "temperature", float),
+        top_p=optional(body, "top_p", float),
+        top_k=optional(body, "top_k", int),
+        stop=_stop(body),
+        stop_at=("stop_sequences",),
+        thinking=read_thinking(body, reader.effort, losses),
+        format=_format(body, config),
+        end_user=_end_user(body, losses),
+        service_tier=tier,
+        service_tier_at=tier_at,
+    )
+
+
+def _max_tokens(body: Json) -> int:
+    value = required(body, "max_tokens", int)
+    if value == 0:
+        raise Unsupported(("max_tokens",), "0 (filling the prompt cache only) cannot be carried to this upstream")
+    if value < 0:
+        raise ClientRequestError(("max_tokens",), f"must be positive; got {value}")
+    return value
+
+
+def _stop(body: Json) -> list[str]:
+    given: list[Any] = optional(body, "stop_sequences", list) or []
+    for index, entry in enumerate(given):
+        typed(entry, str, ("stop_sequences", index))
+    return list(given)
+
+
+def _format(body: Json, config: Json) -> OutputFormat | None:
+    at: Path = ("output_config", "format")
+    given = optional(config, "format", dict, ("output_config",))
+    if given is None:
+        # The old beta's spelling, still sent by some clients.
+        at = ("output_format",)
+        given = optional(body, "output_format", dict)
+        if given is None:
+            return None
+    one_of(given, "type", ("json_schema",), at)
+    # The API always enforces it.
+    return OutputFormat("json_schema", at, schema=required(given, "schema", dict, at), strict=True)
+
+
+def _end_user(body: Json, losses: Losses) -> str | None:
+    metadata = optional(body, "metadata", dict)
+    if metadata is None:
+        return None
+    drop_unknown(metadata, frozenset({"user_id"}), losses, ("metadata",))
+    return optional(metadata, "user_id", str, ("metadata",))
+
+
+def _service_tier(body: Json, losses: Losses) -> tuple[str | None, Path]:
+    speed = optional(body, "speed", str)
+    if speed is not None and speed != "standard":
+        losses.add(Code.SERVICE_TIER, ("speed",))
+    tier = one_of(body, "service_tier", _TIERS)
+    return (None, ()) if tier is None else (_TIERS[tier], ("service_tier",))
+
+
+class _Conversation:
+    """Reads `system` and `messages`; `effort` and `tools` end as what is in effect after the last message."""
+
+    __slots__ = ("_losses", "effort", "tools")
+
+    def __init__(self, tools: list[Tool], effort: str | None, losses: Losses) -> None:
+        self.tools, self.effort, self._losses = tools, effort, losses
+
+    def read(self, body: Json, limits: Limits) -> list[Turn]:
+        messages = required(body, "messages", list)
+        if not messages:
+            raise ClientRequestError(("messages",), "at least one message is required")
+        if len(messages) > limits.messages:
+            raise LimitExceeded("messages", limits.messages, upstream=False)
+        turns: list[Turn] = []
+        system = body.get("system")
+        if system:
+            parts, plain = self._content(system, INSTRUCTION, "the system prompt", ("system",))
+            turns.append(Turn(Role.INSTRUCTION, parts, ("system",), "top", plain))
+        last_user = -1
+        for index, message in enumerate(messages):
+            at = ("messages", index)
+            if type(message) is not dict:
+                raise ClientRequestError(at, f"expected a message (an object), got {kind_of(message)}")
+            role = message.get("role")
+            if role == "user":
+                if len(message) > 2:
+                    drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+                parts, plain = self._content(message.get("content"), USER, "a user message", (*at, "content"))
+                turns.append(Turn(Role.USER, parts, at, "", plain))
+            elif role == "assistant":
+                if len(message) > 2:
+                    drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+                self._assistant(message, at, turns)
+            elif role == "system":
+                if message.get("clear_at") is not None and last_user < 0:
+                    last_user = _last_user(messages)
+                self._system(message, at, turns, last_user)
+            else:
+                raise ClientRequestError((*at, "role"), f"expected user, assistant or system; got {role!r}")
+        return turns
+
+    def _content(self, content: Any, table: Any, role: str, at: Path) -> tuple[list[Part], bool]:
+        if type(content) is str:
+            return [Text(content, at)], True
+        if type(content) is not list:
+            raise ClientRequestError(at, f"expected a string or an array of content blocks, got {kind_of(content)}")
+        return read_blocks(content, table, role, at, self._losses), False
+
+    def _assistant(self, message: Json, at: Path, turns: list[Turn]) -> None:
+        inside = (*at, "content")
+        content = message.get("content")
+        parts, plain = self._content(content, ASSISTANT, "an assistant message", inside)
+        if type(content) is list and any(block["type"] == "compaction" for block in content):
+            # The summary stands for what the user's side told: it becomes a user turn at its place (mapping §6.5).
+            kinds = [block["type"] for block in content]
+            summaries = [part for part, kind in zip(parts, kinds, strict=True) if kind == "compaction"]
+            parts = [part for part, kind in zip(parts, kinds, strict=True) if kind != "compaction"]
+            turns.append(Turn(Role.USER, summaries, at))
+            if not parts:
+                return
+        turns.append(Turn(Role.ASSISTANT, parts, at, "", plain))
+
+    def _system(self, message: Json, at: Path, turns: list[Turn], last_user: int) -> None:
+        drop_unknown(message, _SYSTEM_KEYS, self._losses, at)
+        clear_at = one_of(message, "clear_at", ("next_user_message", "never"), at)
+        config = optional(message, "output_config", dict, at)
+        cleared = clear_at == "next_user_message" and int(at[1]) < last_user
+        if config is not None and not cleared:
+            path = (*at, "output_config")
+            drop_unknown(config, frozenset({"effort"}), self._losses, path)
+            effort = one_of(config, "effort", ("low", "medium", "high", "xhigh", "max"), path)
+            if effort is not None:
+                self._losses.add(Code.PER_TURN_EFFORT, (*path, "effort"), "the last one holds for the whole request")
+                self.effort = effort
+        content = message.get("content")
+        if content is None and config is not None:
+            return
+        inside = (*at, "content")
+        if type(content) is list:
+            content = self._change_tools(content, inside)
+            if not content:
+                return
+        if cleared:
+            # As the API does it: such a message is not shown any more (mapping §3).
+            return
+        parts, plain = self._content(content, INSTRUCTION, "a system message", inside)
+        turns.append(Turn(Role.INSTRUCTION, parts, at, "system", plain))
+
+    def _change_tools(self, content: list[Any], at: Path) -> list[Any]:
+        if not any(type(block) is dict and block.get("type") in _CHANGES for block in content):
+            return content
+        texts: list[Any] = []
+        for index, block in enumerate(content):
+            if type(block) is dict and block.get("type") in _CHANGES:
+                change_tools(self.tools, block, (*at, index), self._losses)
+            else:
+                texts.append(block)
+        return texts
+
+
+def _last_user(messages: list[Any]) -> int:
+    """Where the last real user message stands: one that does more than return tool results."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if type(message) is not dict or message.get("role") != "user":
+            continue
+        content = message.get("content")
+        if type(content) is not list or any(
+            type(block) is not dict or block.get("type") != "tool_result" for block in content
+        ):
+            return index
+    return -1

@@ -1,0 +1,141 @@
+"""The words of Messages and their canonical meaning: block types, stop reasons, usage, refusal details.
+
+Shared by the request, reply and stream codecs, so that a stream and a whole reply cannot disagree (mapping §9).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...events import Citation, RefusalInfo, StopReason, Usage
+from ...losses import Code
+from ...model import Json
+
+DIALECT: Final = "messages"
+
+IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+NATIVE_BLOCKS: Final[dict[str, Code]] = {
+    "server_tool_use": Code.HOSTED_HISTORY,
+    "web_search_tool_result": Code.HOSTED_HISTORY,
+    "web_fetch_tool_result": Code.HOSTED_HISTORY,
+    "code_execution_tool_result": Code.HOSTED_HISTORY,
+    "bash_code_execution_tool_result": Code.HOSTED_HISTORY,
+    "text_editor_code_execution_tool_result": Code.HOSTED_HISTORY,
+    "tool_search_tool_result": Code.HOSTED_HISTORY,
+    "mcp_tool_use": Code.VENDOR_BLOCK,
+    "mcp_tool_result": Code.VENDOR_BLOCK,
+    "mcp_tool_listing": Code.VENDOR_BLOCK,
+    "advisor_tool_result": Code.VENDOR_BLOCK,
+    "fallback": Code.VENDOR_BLOCK,
+}
+"""Assistant blocks that no other dialect has, with the loss of leaving them out (mapping §8.4)."""
+
+OPAQUE_BLOCKS: Final[dict[str, Code]] = {
+    **NATIVE_BLOCKS,
+    "compaction": Code.VENDOR_BLOCK,
+    "container_upload": Code.HOSTED_HISTORY,
+}
+"""The same for replies. A request's `compaction` becomes text and its `container_upload` is refused instead."""
+
+_READ_STOP: Final[dict[str, StopReason]] = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.CONTEXT,
+    "refusal": StopReason.FILTERED,
+    "pause_turn": StopReason.PAUSED,
+    "compaction": StopReason.POLICY_CUT,
+}
+
+_WRITE_STOP: Final[dict[StopReason, str]] = {
+    StopReason.END: "end_turn",
+    StopReason.STOP_SEQUENCE: "stop_sequence",
+    StopReason.TOOL_CALLS: "tool_use",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.CONTEXT: "model_context_window_exceeded",
+    StopReason.REFUSAL: "refusal",
+    StopReason.FILTERED: "refusal",
+    StopReason.PAUSED: "pause_turn",
+    StopReason.POLICY_CUT: "max_tokens",
+}
+
+
+def read_stop(native: str | None) -> StopReason | None:
+    """The canonical reason, or None when the word is unknown or absent (mapping §9.2)."""
+    return None if native is None else _READ_STOP.get(native)
+
+
+def write_stop(reason: StopReason) -> str:
+    """The `stop_reason` of a canonical reason (mapping §9.2)."""
+    return _WRITE_STOP[reason]
+
+
+def read_stop_details(obj: Any) -> RefusalInfo | None:
+    """`stop_details` of a refusal, or None. Other kinds of details have no canonical meaning."""
+    if type(obj) is not dict or obj.get("type") != "refusal":
+        return None
+    explanation, category = obj.get("explanation"), obj.get("category")
+    return RefusalInfo(
+        explanation if isinstance(explanation, str) else None, category if isinstance(category, str) else None
+    )
+
+
+def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
+    """`stop_details` of a reply that ended with `refusal`: the upstream's explanation, else the model's `wording`.
+
+    All fields are there, null when nothing is known.
+    """
+    known = info or RefusalInfo()
+    return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
+
+
+def _count(obj: Json, key: str) -> int | None:
+    value = obj.get(key)
+    return value if type(value) is int else None
+
+
+def read_usage(obj: Any) -> Usage | None:
+    """Canonical usage: `input_total` includes cache reads and writes, which Messages counts apart (mapping §9.4)."""
+    if type(obj) is not dict:
+        return None
+    fresh, read, written = (
+        _count(obj, "input_tokens"),
+        _count(obj, "cache_read_input_tokens"),
+        _count(obj, "cache_creation_input_tokens"),
+    )
+    total = None if fresh is None else fresh + (read or 0) + (written or 0)
+    details = obj.get("output_tokens_details")
+    thinking = _count(details, "thinking_tokens") if type(details) is dict else None
+    return Usage(total, read, written, _count(obj, "output_tokens"), thinking)
+
+
+def write_usage(usage: Usage) -> Json:
+    """Messages' usage: `input_tokens` without the cache, never negative (mapping §9.4)."""
+    fresh = (usage.input_total or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
+    out: Json = {"input_tokens": max(0, fresh)}
+    if usage.cache_write is not None:
+        out["cache_creation_input_tokens"] = usage.cache_write
+    if usage.cache_read is not None:
+        out["cache_read_input_tokens"] = usage.cache_read
+    out["output_tokens"] = usage.output_total or 0
+    if usage.reasoning is not None:
+        out["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return out
+
+
+def read_citation(obj: Any) -> Citation:
+    """A text citation. Only a web search location has a URL; offsets count in the source, so they are not taken."""
+    if type(obj) is not dict:
+        return Citation(DIALECT, {})
+    url, title = obj.get("url"), obj.get("title")
+    return Citation(
+        DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
+    )
+
+
+def write_citations(citations: list[Citation]) -> list[Json]:
+    """The citations that are Messages' own. A foreign one cannot be written: the dialect demands an encrypted index
+    or a position in a document of the request, and neither may be made up (mapping §4.2)."""
+    return [citation.native for citation in citations if citation.origin == DIALECT and citation.native]

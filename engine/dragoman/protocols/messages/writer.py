@@ -1,0 +1,194 @@
+"""Canonical events to a Messages stream: named events, own block indexes in start order, each start empty.
+
+The bytes around the one changing string of a delta are built once per block. A refusal is a text block here, told as
+`stop_reason: refusal` at the end (mapping §9.7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...context import ReplyContext
+from ...errors import UpstreamProtocolError
+from ...events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Opaque,
+    Start,
+    StopReason,
+    Usage,
+)
+from ...jsontext import dump_str, dumps
+from ...losses import Code
+from ...model import Json
+from ...names import fit_call_id, reply_id
+from ...sse import Frame
+from ..stream import StreamWriter
+from .failure import write_error_frame
+from .wire import DIALECT, write_stop, write_stop_details, write_usage
+
+_STOP = Frame("message_stop", b'{"type":"message_stop"}')
+_PING = Frame("ping", b'{"type":"ping"}')
+_EMPTY: dict[Kind, Json] = {
+    Kind.TEXT: {"type": "text", "text": ""},
+    Kind.REFUSAL: {"type": "text", "text": ""},
+    Kind.REASONING: {"type": "thinking", "thinking": "", "signature": ""},
+}
+_DELTA = {
+    Kind.TEXT: (b"text_delta", b"text"),
+    Kind.REFUSAL: (b"text_delta", b"text"),
+    Kind.REASONING: (b"thinking_delta", b"thinking"),
+    Kind.TOOL: (b"input_json_delta", b"partial_json"),
+}
+
+
+class MessagesWriter(StreamWriter):
+    """See the module's docstring."""
+
+    __slots__ = ("_before", "_count", "_held", "_indexes", "_input", "_refusal", "_size")
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._before: dict[int, bytes] = {}
+        self._indexes: dict[int, int] = {}
+        self._held: set[int] = set()
+        self._count = 0
+        self._input: Usage | None = None
+        self._refusal: dict[int, list[str]] = {}
+        self._size = 0
+
+    def write(self, event: Event, out: list[Frame]) -> None:
+        """One event."""
+        kind = type(event)
+        if kind is Delta:
+            assert isinstance(event, Delta)
+            before = self._before.get(event.index)
+            if before is None:
+                raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
+            if before and event.text:
+                self._size += len(event.text)
+                out.append(Frame("content_block_delta", before + dump_str(event.text) + b"}}"))
+                if event.index in self._refusal:
+                    self._refusal[event.index].append(event.text)
+        elif isinstance(event, BlockStart):
+            self._start_block(event, out)
+        elif isinstance(event, BlockEnd):
+            self._end_block(event, out)
+        elif isinstance(event, Opaque):
+            self._opaque(event, out)
+        elif isinstance(event, Annotation):
+            self._annotate(event, out)
+        elif isinstance(event, Start):
+            self._start(event, out)
+        elif isinstance(event, Finish):
+            self._finish(event, out)
+        elif isinstance(event, End):
+            out.append(_STOP)
+        elif isinstance(event, Error):
+            # No message_delta and no message_stop: a stop would read as success (mapping §10.3).
+            out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+        else:
+            out.append(_PING)
+
+    def _start(self, event: Start, out: list[Frame]) -> None:
+        context = self.context
+        known = event.usage if event.usage is not None and event.usage.input_total is not None else None
+        self._input = known
+        usage = write_usage(known or Usage(input_total=context.input_estimate))
+        message: Json = {
+            "id": reply_id(event.id or context.request_id, "msg_"),
+            "type": "message",
+            "role": "assistant",
+            "model": context.model if context.knobs.echo_model == "requested" else event.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        out.append(Frame("message_start", dumps({"type": "message_start", "message": message})))
+
+    # --- blocks --------------------------------------------------------------------------------------------------
+
+    def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
+        kind = event.kind
+        if kind is Kind.OPAQUE:
+            self._before[event.index] = b""
+            self._held.add(event.index)
+            return
+        if kind is Kind.TOOL:
+            if event.custom:
+                raise UpstreamProtocolError(f"upstream called the free-text tool {event.name!r}; Messages has none")
+            call_id = fit_call_id(event.call_id, 256)
+            block: Json = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
+        else:
+            block = _EMPTY[kind]
+            if kind is Kind.REFUSAL:
+                self._refusal[event.index] = []
+        self._open(event.index, block, out)
+        form, field = _DELTA[kind]
+        self._before[event.index] = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (
+            self._count - 1,
+            form,
+            field,
+        )
+
+    def _open(self, index: int, block: Any, out: list[Frame]) -> None:
+        own = self._count
+        self._count = own + 1
+        self._indexes[index] = own
+        start = {"type": "content_block_start", "index": own, "content_block": block}
+        out.append(Frame("content_block_start", dumps(start)))
+
+    def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
+        self._before.pop(event.index, None)
+        own = self._indexes.pop(event.index, None)
+        if own is not None:
+            out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
+
+    def _opaque(self, event: Opaque, out: list[Frame]) -> None:
+        losses = self.context.losses
+        if event.origin != DIALECT:
+            losses.add(Code.REASONING_ENCRYPTED if event.form != "block" else Code.VENDOR_BLOCK, event.form)
+        elif event.form == "block" and event.index in self._held:
+            self._held.discard(event.index)
+            self._open(event.index, event.payload, out)
+        elif event.form == "signature":
+            self._write_delta(event.index, {"type": "signature_delta", "signature": event.payload}, out)
+        elif event.form == "delta":
+            self._write_delta(event.index, event.payload, out)
+
+    def _annotate(self, event: Annotation, out: list[Frame]) -> None:
+        if event.citation.origin == DIALECT:
+            self._write_delta(event.index, {"type": "citations_delta", "citation": event.citation.native}, out)
+        else:
+            self.context.losses.add(Code.CITATIONS, "annotations")
+
+    def _write_delta(self, index: int, delta: Json, out: list[Frame]) -> None:
+        own = self._indexes.get(index)
+        if own is not None:
+            payload = {"type": "content_block_delta", "index": own, "delta": delta}
+            out.append(Frame("content_block_delta", dumps(payload)))
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def _finish(self, event: Finish, out: list[Frame]) -> None:
+        stop = event.stop
+        delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
+        if stop.reason in (StopReason.REFUSAL, StopReason.FILTERED):
+            wording = "".join(text for block in self._refusal.values() for text in block)
+            delta["stop_details"] = write_stop_details(event.refusal, wording)
+        usage = event.usage or Usage()
+        base = self._input or Usage()
+        if usage.output_total is None or (usage.input_total is None and base.input_total is None):
+            # About four characters make a token; an estimate keeps context meters alive (mapping §9.4).
+            self.context.losses.add(Code.USAGE_ESTIMATED, "usage", "counted from the streamed text")
+            base = base.over(Usage(input_total=self.context.input_estimate, output_total=(self._size + 3) // 4))
+        payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.over(base))}
+        out.append(Frame("message_delta", dumps(payload)))

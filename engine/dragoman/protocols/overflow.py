@@ -1,0 +1,82 @@
+"""Context overflow as told by whoever serves the model, and as Claude Code wants to hear it.
+
+OpenAI gives it a code. Anthropic gives it only a sentence, and compatible servers give a sentence each. Agents start
+their compaction by it: Codex by the code `context_length_exceeded`, Claude Code by a message that begins
+`prompt is too long: N tokens > M maximum`, other wordings do not (mapping §10.2).
+"""
+
+from __future__ import annotations
+
+import re
+
+HEAD = "prompt is too long"
+
+# Sentences of Anthropic, OpenAI, vLLM, SGLang, llama.cpp, Ollama, Gemini, Mistral, xAI, Bedrock, DashScope, Moonshot,
+# GLM, MiniMax and Copilot. Limits per minute ("Request too large … tokens per min") are rate limits and match none.
+_SAYS = re.compile(
+    r"prompt (?:is )?too long"
+    r"|input length and `?max_tokens`? exceed context limit"
+    r"|maximum context length|maximum prompt length|maximum model length|model's context length"
+    r"|exceeds? (?:the |this |your )?(?:model'?s? )?(?:available |maximum |max )?context[ _]"
+    r"(?:window|size|length|limit)"
+    r"|context[ _](?:window|size|length|limit) (?:is |was |has been )?exceed"
+    r"|input tokens exceed the configured limit"
+    r"|input is too long for requested model"
+    r"|exceeds the maximum number of tokens allowed"
+    r"|exceeded model token limit"
+    r"|prompt exceeds max length"
+    r"|range of input length should be"
+    r"|prompt token count of \d+ exceeds",
+    re.IGNORECASE,
+)
+
+_N = r"(?P<n>\d[\d,]{0,14})"
+_M = r"(?P<m>\d[\d,]{0,14})"
+# Gaps are bounded: the texts are an upstream's, and an unbounded gap costs quadratic time on hostile ones.
+_NUMBERS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        rf"{_N} tokens? > {_M}",
+        rf"exceed context limit: {_N} \+ (?P<more>\d{{1,15}}) > {_M}",
+        rf"\({_N} > {_M} - (?P<both>\d{{1,15}})\)",
+        rf"passed {_N} input tokens and requested (?P<more>\d{{1,15}}) output.{{0,80}}?context length is only {_M}",
+        rf"(?:maximum|max) (?:context|prompt|model) length (?:is|of) {_M}.{{0,80}}?"
+        rf"(?:requested(?: about| a total of)?|resulted in|request contains|request has) {_N}",
+        rf"configured limit of {_M} tokens.{{0,80}}?resulted in {_N}",
+        rf"token limit: {_M} \(requested: {_N}\)",
+        rf"(?:length|input|request|count|count of|contains) \(?{_N}\)?.{{0,90}}?"
+        rf"(?:context size \(|context length \(|model length of |allowed \(|limit of |model with ){_M}",
+    )
+)
+
+
+def is_overflow(message: str) -> bool:
+    """Whether the sentence says that the prompt did not fit into the model's context."""
+    return _SAYS.search(message) is not None
+
+
+def sizes(message: str) -> tuple[int, int] | None:
+    """What was asked for and what the maximum is, where the sentence gives both and they make sense."""
+    for pattern in _NUMBERS:
+        if not (found := pattern.search(message)):
+            continue
+        parts = {key: int(value.replace(",", "")) for key, value in found.groupdict().items() if value}
+        asked, most = parts["n"] + parts.get("both", 0), parts["m"]
+        if asked <= most:
+            asked += parts.get("more", 0)
+        if asked > most:
+            return asked, most
+    return None
+
+
+def as_prompt_too_long(message: str) -> str:
+    """The message for a Messages client: it begins `prompt is too long`, and the upstream's own text is kept behind."""
+    known = sizes(message)
+    head = f"{HEAD}: {known[0]} tokens > {known[1]} maximum" if known else HEAD
+    if message.startswith(head):
+        return message
+    if found := re.search(re.escape(head), message, re.IGNORECASE):
+        # Said already, behind the upstream's name: the two change places.
+        before = message[: found.start()].strip(" :-\n")
+        return f"{head}{message[found.end() :]}" + (f" ({before})" if before else "")
+    return f"{head} ({message})"

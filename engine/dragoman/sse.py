@@ -1,0 +1,209 @@
+"""Server-sent events: bytes to frames and back.
+
+The parser takes any split of the bytes, inside UTF-8 and inside CRLF included, and costs O(n) under drip feed: line
+ends are first made one kind, only new bytes are searched, and only complete lines are taken apart. Lines split on CR
+and LF alone, never on U+2028 (the WHATWG grammar; `str.splitlines` would tear such a text apart).
+
+A broken limit is not an exception but a last frame with a `fault`, so that the frames before it are not lost with it:
+whatever the split, the same frames come out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .errors import DragomanError, LimitExceeded
+from .limits import DEFAULT, Limits
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True)
+class Frame:
+    """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
+
+    `event` is "" where the stream named none; the grammar's default name would be `message`.
+    """
+
+    event: str
+    data: bytes | None
+    id: str | None = None
+    retry: int | None = None
+    fault: DragomanError | None = None
+
+
+@lru_cache(maxsize=256)
+def _name(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+class Parser:
+    """Bytes to frames. `finish` gives a last frame whose blank line is missing, as the official SDKs do."""
+
+    __slots__ = (
+        "_event",
+        "_frame_size",
+        "_id",
+        "_lines",
+        "_opening",
+        "_partial",
+        "_retry",
+        "_skip_lf",
+        "done",
+        "limits",
+    )
+
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.limits = limits
+        self.done = False
+        self._partial: bytearray = bytearray()
+        self._opening: bytes | None = b""
+        self._skip_lf = False
+        self._event = b""
+        self._lines: list[bytes] = []
+        self._frame_size = 0
+        self._id: str | None = None
+        self._retry: int | None = None
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
+        if self.done:
+            return []
+        if self._opening is not None:
+            data = self._strip_bom(data)
+        if self._skip_lf and data:
+            if data[0] == 10:
+                data = data[1:]
+            self._skip_lf = False
+        if b"\r" in data:
+            self._skip_lf = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = data.rfind(b"\n")
+        if cut < 0:
+            self._partial += data
+            return self._fault("sse_line", self.limits.sse_line) if len(self._partial) > self.limits.sse_line else []
+        if self._partial:
+            self._partial += data[:cut]
+            block = bytes(self._partial)
+            self._partial = bytearray(data[cut + 1 :])
+        else:
+            block = data[:cut]
+            if cut + 1 < len(data):
+                self._partial += data[cut + 1 :]
+        frames: list[Frame] = []
+        for line in block.split(b"\n"):
+            if not line:
+                self._dispatch(frames)
+            elif not self._line(line, frames):
+                return frames
+        if len(self._partial) > self.limits.sse_line:
+            frames += self._fault("sse_line", self.limits.sse_line)
+        return frames
+
+    def finish(self) -> list[Frame]:
+        """The source ended: what was complete but for its last line end or blank line."""
+        frames: list[Frame] = []
+        if self._opening:
+            self._partial += self._opening
+        if self._partial and not self.done:
+            self._line(bytes(self._partial), frames)
+        if not self.done:
+            self._dispatch(frames)
+        self.done = True
+        return frames
+
+    def _strip_bom(self, data: bytes) -> bytes:
+        assert self._opening is not None
+        head = self._opening + data
+        if len(head) < 3 and _BOM.startswith(head):
+            self._opening = head
+            return b""
+        self._opening = None
+        return head[3:] if head.startswith(_BOM) else head
+
+    def _line(self, line: bytes, frames: list[Frame]) -> bool:
+        """Take one non-empty line; False when a limit broke."""
+        size = len(line)
+        if size > self.limits.sse_line:
+            frames += self._fault("sse_line", self.limits.sse_line)
+            return False
+        if line.startswith(b"data:"):
+            self._frame_size += size
+            if self._frame_size > self.limits.sse_frame:
+                frames += self._fault("sse_frame", self.limits.sse_frame)
+                return False
+            self._lines.append(line[6:] if line[5:6] == b" " else line[5:])
+            return True
+        if line[0] == 58:  # a colon: a comment
+            frames.append(Frame("", None))
+            return True
+        name, _, value = line.partition(b":")
+        if value.startswith(b" "):
+            value = value[1:]
+        if name == b"event":
+            self._event = value
+        elif name == b"data":  # the line has no colon: an empty data line
+            self._lines.append(b"")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit() and len(value) < 16:
+            self._retry = int(value)
+        return True
+
+    def _dispatch(self, frames: list[Frame]) -> None:
+        lines = self._lines
+        if lines:
+            data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+            frames.append(Frame(_name(self._event) if self._event else "", data, self._id, self._retry))
+            self._retry = None
+            self._lines = []
+            self._frame_size = 0
+        self._event = b""
+
+    def _fault(self, name: str, limit: int) -> list[Frame]:
+        self.done = True
+        self._partial = bytearray()
+        self._lines = []
+        return [Frame("", None, fault=LimitExceeded(name, limit, upstream=True))]
+
+
+COMMENT = b": keep-alive\n\n"
+
+
+@lru_cache(maxsize=256)
+def _event_line(event: str) -> bytes:
+    return b"event: " + event.encode() + b"\ndata: "
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes. A frame without data is a comment; `id` and `retry` are not written (see below).
+
+    An `id:` line followed by a lone comment crashes the OpenAI SDK's parser, so none is ever written.
+    """
+    data = frame.data
+    if data is None:
+        return COMMENT
+    if b"\n" in data or b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    if frame.event:
+        return _event_line(frame.event) + data + b"\n\n"
+    return b"data: " + data + b"\n\n"
+
+
+class Encoder:
+    """Frames to bytes: the last stage, one join per batch."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def feed(self, frames: list[Frame], /) -> bytes:
+        """The bytes of all frames."""
+        return b"".join(map(encode, frames))
+
+    def finish(self) -> bytes:
+        """Nothing is ever held back."""
+        return b""

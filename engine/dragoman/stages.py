@@ -1,0 +1,77 @@
+"""Sync stages, and the one driver that lifts them into async generators.
+
+A stage is `feed(batch) -> batch` and `finish() -> batch`: it awaits nothing, reads no clock, logs nothing. A batch is
+what one network read yielded; one read makes at most one batch per stage, one join and one write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+
+
+class Stage(Protocol[In, Out]):
+    """`done` turns true after the last batch there will be: the driver then stops reading the source at once, so that
+    the client's body ends with the terminal event and not with the upstream's connection."""
+
+    done: bool
+
+    def feed(self, batch: In, /) -> Out:
+        """Take a batch, give what follows from it (may be empty)."""
+        ...
+
+    def finish(self) -> Out:
+        """The source ended cleanly: give what was held back. Called at most once, last."""
+        ...
+
+
+async def run(stage: Stage[Any, Any], source: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """Lift `stage` over `source`. The only driver; `aclosing` on every hop is what closes the upstream in time."""
+    async with aclosing(source):
+        async for batch in source:
+            if out := stage.feed(batch):
+                yield out
+            if stage.done:
+                return
+    if out := stage.finish():
+        yield out
+
+
+def pipeline(source: AsyncGenerator[Any, None], *stages: Stage[Any, Any]) -> AsyncGenerator[Any, None]:
+    """`source` through all `stages`, each an async generator over the one before."""
+    for stage in stages:
+        source = run(stage, source)
+    return source
+
+
+class Chain:
+    """Several stages as one sync stage: the same composition without an event loop."""
+
+    def __init__(self, *stages: Stage[Any, Any]) -> None:
+        self.stages: Sequence[Stage[Any, Any]] = stages
+
+    @property
+    def done(self) -> bool:
+        """True as soon as any stage is done."""
+        return any(stage.done for stage in self.stages)
+
+    def feed(self, batch: Any, /) -> Any:
+        """Feed all stages in turn."""
+        for stage in self.stages:
+            if not batch:
+                return batch
+            batch = stage.feed(batch)
+        return batch
+
+    def finish(self) -> Any:
+        """Finish each stage after feeding it what the one before still gave."""
+        out: Any = None
+        for stage in self.stages:
+            fed = stage.feed(out) if out and not stage.done else None
+            rest = None if stage.done else stage.finish()
+            out = fed + rest if fed and rest else fed or rest
+        return out

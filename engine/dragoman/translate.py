@@ -1,0 +1,191 @@
+"""One request there, one reply back: the sync face of the engine.
+
+`translate` makes the upstream's body and a `Translation`, which then turns the upstream's reply, whole or streamed,
+into the client's. Nothing here awaits or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .blocks import Sequencer
+from .context import ReplyContext
+from .directions import Direction
+from .errors import ClientRequestError, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
+from .history import repair_history
+from .jsontext import dumps, loads
+from .knobs import DEFAULT as DEFAULT_KNOBS
+from .knobs import Knobs
+from .limits import DEFAULT as DEFAULT_LIMITS
+from .limits import Limits
+from .losses import Losses
+from .model import Image, Inline, Json, Request
+from .names import NameTable
+from .passthrough import Passthrough
+from .profile import Profile
+from .splice import Renamer, find_value, put
+from .sse import Encoder, Parser
+from .stages import Chain, Stage
+from .stops import StopCutter, cut_reply
+
+
+@dataclass(slots=True)
+class Translation:
+    """A translated request, and what its reply needs.
+
+    `body` is what to send upstream; `stream` whether the client asked for a stream; `context.losses` the ledger.
+    """
+
+    direction: Direction
+    body: bytes
+    stream: bool
+    context: ReplyContext
+    upstream_model: str
+
+    @property
+    def losses(self) -> Losses:
+        """What could not be carried, so far."""
+        return self.context.losses
+
+    def stages(self) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages for one streamed reply: upstream bytes in, client bytes out."""
+        context, client, upstream = self.context, self.direction.client, self.direction.upstream
+        if self.direction.passthrough:
+            renamer = None
+            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
+                renamer = Renamer(context.model, *client.model_paths)
+            return (Passthrough(client.observer(), renamer, context.limits),)
+        stages: list[Stage[Any, Any]] = [Parser(context.limits), upstream.reader(context)]
+        if context.stops:
+            stages.append(StopCutter(context, context.stops))
+        if context.knobs.block_order == "sequential":
+            stages.append(Sequencer())
+        return *stages, client.writer(context), Encoder()
+
+    def stream_machine(self) -> Chain:
+        """The same stages as one sync machine: `feed(bytes) -> bytes`, `finish() -> bytes | None`."""
+        return Chain(*self.stages())
+
+    def reply(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """A whole reply's body for the client; `headers` are the upstream's.
+
+        Raises UpstreamProtocolError for a body that is not the dialect's, UpstreamStatusError for an error body.
+        """
+        context = self.context
+        if len(body) > context.limits.reply_body:
+            raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
+        if self.direction.passthrough:
+            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
+                span = find_value(body, "model")
+                return put(body, span, context.model) if span is not None else body
+            return body
+        upstream, client = self.direction.upstream, self.direction.client
+        try:
+            payload = loads(body)
+        except ValueError:
+            raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
+        if type(payload) is not dict:
+            raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+        if payload.get("error"):
+            raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
+        reply = upstream.read_reply(payload, profile=context.profile, losses=context.losses, names=context.names)
+        if context.stops:
+            cut_reply(reply, context.stops, context.losses)
+        if not reply.id:
+            reply.id = context.request_id
+        name = context.model if context.knobs.echo_model == "requested" else reply.model
+        written = client.write_reply(
+            reply, model=name, created=context.created, knobs=context.knobs, losses=context.losses
+        )
+        return dumps(written)
+
+
+def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
+    """A request's JSON object. Raises ClientRequestError or LimitExceeded."""
+    if len(body) > limits.request_body:
+        raise LimitExceeded("request_body", limits.request_body, upstream=False)
+    try:
+        payload = loads(body)
+    except ValueError as error:
+        raise ClientRequestError("", f"the body is not valid JSON: {error}") from None
+    if type(payload) is not dict:
+        raise ClientRequestError("", "the body must be a JSON object")
+    return payload
+
+
+def translate(
+    direction: Direction,
+    body: bytes,
+    *,
+    payload: Json | None = None,
+    upstream_model: str | None = None,
+    profile: Profile | None = None,
+    knobs: Knobs = DEFAULT_KNOBS,
+    limits: Limits = DEFAULT_LIMITS,
+    created: int = 0,
+    request_id: str = "",
+) -> Translation:
+    """Translate a request body.
+
+    `payload` is the parsed body if the caller has it already; `upstream_model` the name to send (default: the
+    client's). `created` and `request_id` appear in the reply; they are given, so that equal input makes equal output.
+    Raises ClientRequestError (naming the client's field) and LimitExceeded; nothing may be sent upstream then.
+    """
+    payload = parse_body(body, limits) if payload is None else payload
+    profile = profile if profile is not None else Profile()
+    model = payload.get("model")
+    if type(model) is not str or not model:
+        raise ClientRequestError(("model",), "is required (a string)")
+    stream = payload.get("stream") or False
+    if type(stream) is not bool:
+        raise ClientRequestError(("stream",), "expected a boolean")
+    losses = Losses(strict=knobs.on_loss == "reject", keep=limits.losses)
+    context = ReplyContext(model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses)
+    target = upstream_model or model
+    if direction.passthrough:
+        losses.relax()
+        return Translation(direction, _renamed(body, payload, target), stream, context, target)
+    request: Request = direction.client.read_request(payload, losses, knobs, limits)
+    repair_history(request, knobs, losses)
+    names = NameTable(profile.tool_name_max)
+    written = direction.upstream.write_request(
+        request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
+    )
+    losses.relax()
+    sent = dumps(written)
+    context.names = names.back
+    context.include_usage = request.include_usage
+    context.input_estimate = _estimate(request, sent)
+    if request.stop and knobs.stop_emulation == "on":
+        given = _stops_sent(written)
+        context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)
+    return Translation(direction, sent, stream, context, target)
+
+
+def _renamed(body: bytes, payload: Json, target: str) -> bytes:
+    """The client's own bytes, with the model's name changed where a route says so."""
+    if payload["model"] == target:
+        return body
+    span = find_value(body, "model")
+    if span is None:  # a key spelled with escapes: rare enough to write the whole body anew
+        return dumps({**payload, "model": target})
+    return put(body, span, target)
+
+
+def _stops_sent(written: Json) -> list[str]:
+    stops = written.get("stop") or written.get("stop_sequences") or []
+    return [stops] if type(stops) is str else stops
+
+
+def _estimate(request: Request, sent: bytes) -> int:
+    """A guess of the prompt's tokens: four bytes each, an inline image about 1,500 whatever its size."""
+    size, images = len(sent), 0
+    for turn in request.turns:
+        for part in turn.parts:
+            if type(part) is Image:
+                images += 1
+                if type(part.source) is Inline:
+                    size -= len(part.source.data)
+    return max(1, size // 4) + 1500 * images

@@ -1,0 +1,41 @@
+"""The gateway as an aiohttp application, or mounted in another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from .gateway import Gateway
+from .settings import Config
+
+
+def setup(app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None) -> Gateway:
+    """Mount the gateway in `app` below `prefix` ("/llm", say). Several may be mounted in one app.
+
+    The gateway opens and closes with the app. A client that hangs up cancels its upstream at once when the server runs
+    with `handler_cancellation=True` (as `dragoman serve` does), else within a second. Raises `ConfigError`.
+    """
+    gateway = gateway if gateway is not None else Gateway(config)
+    prefix = prefix.rstrip("/")
+    app.router.add_post(f"{prefix}/v1/chat/completions", gateway.chat)
+    app.router.add_post(f"{prefix}/v1/messages", gateway.messages)
+    app.router.add_get(f"{prefix}/v1/models", gateway.models)
+    app.router.add_get(f"{prefix}/health", gateway.health)
+
+    async def life(_: web.Application) -> AsyncIterator[None]:
+        gateway.open()
+        yield
+        await gateway.close()
+
+    app.cleanup_ctx.append(life)
+    return gateway
+
+
+def make_app(config: Config, *, gateway: Gateway | None = None) -> web.Application:
+    """The gateway as an application of its own."""
+    app = web.Application()
+    mounted = setup(app, config, gateway=gateway)
+    app.router.add_route("HEAD", "/", mounted.health)
+    app.router.add_get("/", mounted.health, allow_head=False)
+    return app

@@ -1,0 +1,217 @@
+"""The command line: `dragoman serve | demo | check | translate`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from dragoman.errors import DragomanError
+from dragoman.knobs import KNOBS, Knobs
+from dragoman.profile import SHIPPED, shipped
+from dragoman.protocols import Dialect
+
+from .config import config_from_environment, load_config
+from .settings import Config
+from .tables import ConfigError
+
+_DIALECTS = [dialect.value for dialect in Dialect]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. Returns the exit status: 0 fine, 1 failed, 2 wrong usage."""
+    args = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.DEBUG if getattr(args, "verbose", False) else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        status: int = args.run(args)
+    except ConfigError as error:
+        print(f"wrong configuration:\n{error}", file=sys.stderr)
+        return 2
+    except DragomanError as error:
+        print(f"dragoman: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"dragoman: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dragoman", description="A streaming gateway that translates between model APIs."
+    )
+    parser.add_argument("--version", action="version", version=f"dragoman {version('dragoman')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="run the gateway")
+    _add_config(serve)
+    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default 8080)")
+    serve.add_argument("--verbose", action="store_true", help="log more")
+    serve.set_defaults(run=_serve)
+
+    demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
+    demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
+    demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
+    demo.add_argument("--pace", type=float, default=0.03, help="seconds between two frames of the upstream")
+    demo.set_defaults(run=_demo)
+
+    check = commands.add_parser("check", help="validate a configuration and show what it means")
+    _add_config(check)
+    check.set_defaults(run=_check)
+
+    translate = commands.add_parser(
+        "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
+    )
+    translate.add_argument("--from", dest="source", required=True, choices=_DIALECTS, help="dialect of the input")
+    translate.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect to translate into")
+    translate.add_argument(
+        "--kind", choices=("request", "reply", "stream"), help="what the input is (default: told by it)"
+    )
+    translate.add_argument("--model", help="model name to write")
+    translate.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
+    translate.add_argument(
+        "--knob", action="append", default=[], metavar="NAME=VALUE", help="set a knob, e.g. on_loss=reject"
+    )
+    translate.add_argument("file", metavar="FILE", help="input, - for standard input")
+    translate.set_defaults(run=_translate)
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "config", nargs="?", metavar="CONFIG.toml", help="configuration file (default: from the environment)"
+    )
+    parser.add_argument("--base-url", help="one upstream, without a file; its key is read from UPSTREAM_API_KEY")
+    parser.add_argument("--dialect", choices=_DIALECTS, help="what that upstream speaks (default chat)")
+
+
+def _config(args: argparse.Namespace) -> Config:
+    if args.config is None:
+        return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
+    if args.base_url or args.dialect:
+        raise ConfigError("--base-url", "goes without a configuration file")
+    return load_config(args.config)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from .running import run_loop, running, until_told_to_stop
+
+    config = _config(args)
+    server = config.server
+    host = server.host if args.host is None else args.host
+    port = server.port if args.port is None else args.port
+    config = replace(config, server=replace(server, host=host, port=port))
+    config.check()
+
+    async def serve() -> int:
+        async with running(config) as up:
+            print(f"dragoman listens on {up.url}", file=sys.stderr)
+            _describe(up.config)
+            await until_told_to_stop()
+            print("dragoman stops", file=sys.stderr)
+        return 0
+
+    return run_loop(serve())
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from .demo import demo
+    from .running import run_loop
+
+    return run_loop(demo(port=args.port, pace=args.pace, once=args.once))
+
+
+def _check(args: argparse.Namespace) -> int:
+    config = _config(args)
+    config.check()
+    _describe(config)
+    print("the configuration is fine", file=sys.stderr)
+    return 0
+
+
+def _translate(args: argparse.Namespace) -> int:
+    from .offline import convert
+
+    source, target = Dialect(args.source), Dialect(args.target)
+    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    upstream = target if (args.kind or _kind(data)) == "request" else source
+    names = [name for dialect, name in SHIPPED if dialect == upstream]
+    if args.profile is not None and args.profile not in names:
+        raise ConfigError("--profile", f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}")
+    out, losses = convert(
+        data,
+        source,
+        target,
+        kind=args.kind,
+        model=args.model,
+        profile=shipped(upstream, args.profile),
+        knobs=_knobs(args.knob),
+    )
+    sys.stdout.buffer.write(out if out.endswith(b"\n") else out + b"\n")
+    sys.stdout.buffer.flush()
+    for row in losses.rows:
+        print(f"loss {row.code} at {row.path}: {row.done}", file=sys.stderr)
+    if not losses:
+        print("no losses", file=sys.stderr)
+    return 0
+
+
+def _kind(data: bytes) -> str:
+    from .offline import kind_of
+
+    return kind_of(data)
+
+
+def _knobs(settings: Sequence[str]) -> Knobs:
+    values: dict[str, str] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name not in KNOBS:
+            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}")
+        allowed = KNOBS[name].metadata["values"]
+        if value not in allowed:
+            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(map(str, allowed))}")
+        values[name] = value
+    return Knobs(**values)
+
+
+def _describe(config: Config) -> None:
+    """What the gateway is going to do, in a few lines and without a key."""
+    if config.simulated:
+        print(
+            "  no upstream is configured: replies come from the simulated upstream (models sim-text, sim-tools, …);",
+            file=sys.stderr,
+        )
+        print(
+            "  set OPENAI_API_KEY or ANTHROPIC_API_KEY, give --base-url, or write a configuration file", file=sys.stderr
+        )
+    for provider in config.providers.values():
+        key = "with a key" if provider.api_key is not None else "without a key"
+        print(
+            f"  provider {provider.name}: {provider.dialect} at {provider.base_url or '(simulated)'}, {key}",
+            file=sys.stderr,
+        )
+    for route in config.routes:
+        only = f" (for {route.client} clients)" if route.client else ""
+        to = f" as {route.upstream_model}" if route.upstream_model else ""
+        print(f"  model {route.model} → {route.provider}{to}{only}", file=sys.stderr)
+    models = config.models
+    for size, name in (("big", models.big), ("small", models.small)):
+        if name:
+            print(f"  {size} models → {name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""Configuration from a TOML file, a dict, or the environment alone. See docs/reference/configuration.md for the keys.
+
+Every way ends in a `Config` or in one `ConfigError` that names all problems. The classes come from `settings` and
+`providers` and are exported here again.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.aio.upstream import Timeouts
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.profile import SHIPPED, Profile, shipped
+from dragoman.protocols import Dialect
+
+from .providers import VENDOR_URL, Auth, Provider, Secret, default_profile
+from .settings import SIMULATED, UNKNOWN_MODEL, Config, Models, Route, Server
+from .tables import ConfigError, Problem, Table, closest
+
+__all__ = (
+    "Auth",
+    "Config",
+    "ConfigError",
+    "Models",
+    "Provider",
+    "Route",
+    "Secret",
+    "Server",
+    "Timeouts",
+    "config_from_environment",
+    "load_config",
+    "parse_config",
+)
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """The configuration in a TOML file, with references to this process's environment put in.
+
+    Raises `ConfigError` with every problem, also when the file cannot be read or is no TOML.
+    """
+    try:
+        # utf-8-sig: PowerShell's editors begin a file with a byte order mark.
+        data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(os.fspath(path), f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(os.fspath(path), f"is not TOML: {error}") from error
+    return parse_config(data, os.environ)
+
+
+def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
+    """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
+    problems: list[Problem] = []
+    root = Table(data, "", env, problems)
+    config = Config(
+        server=_server(root.table("server")),
+        knobs=Knobs(**root.table("knobs").values_of(Knobs)),
+        providers=_providers(root.table("providers")),
+        routes=tuple(_route(table) for table in root.tables("routes")),
+        models=_models(root.table("models"), env),
+    )
+    root.finish()
+    # What could not be read stands here as a default, about which nothing more need be said.
+    told = tuple(path + end for path, _ in problems for end in (".", "["))
+    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(told)]
+    if problems:
+        raise ConfigError.of(problems)
+    return config
+
+
+def _server(table: Table) -> Server:
+    default = Server()
+    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
+        table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
+    server = Server(
+        host=default.host if host is None else host,
+        port=default.port if port is None else port,
+        keys=tuple(Secret(key.strip()) for key in keys or ()),
+        timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
+        limits=Limits(**table.table("limits").values_of(Limits)),
+    )
+    table.finish()
+    return server
+
+
+def _providers(table: Table) -> dict[str, Provider]:
+    return {name: _provider(name, table.table(name)) for name in table}
+
+
+def _provider(name: str, table: Table) -> Provider:
+    word = table.word("dialect", Dialect, required=True)
+    dialect = Dialect(word or Dialect.CHAT)
+    base_url = table.text("base_url", required=True) or ""
+    key = (table.text("api_key") or "").strip()
+    auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
+    # Without a dialect there is no telling which profiles there are.
+    chosen = table.word(
+        "profile", [n for d, n in SHIPPED if d == dialect] if word else dict.fromkeys(n for _, n in SHIPPED)
+    )
+    if not word or not chosen:
+        chosen = default_profile(dialect, base_url)
+    flags = table.table("profile_flags").values_of(Profile)
+    extra = table.table("headers")
+    headers = {header.lower(): value for header in extra if (value := extra.text(header)) is not None}
+    table.finish()
+    return Provider(
+        name=name,
+        dialect=dialect,
+        base_url=base_url,
+        api_key=Secret(key) if key else None,
+        auth=auth,
+        profile=shipped(dialect, chosen).with_flags(flags),
+        headers=headers,
+    )
+
+
+def _route(table: Table) -> Route:
+    # `model` is taken literally: `${` may stand in a regex.
+    model = table.text("model", required=True, literal=True)
+    provider = table.text("provider", required=True)
+    upstream_model = table.text("upstream_model")
+    client = table.word("client", Dialect)
+    knobs = table.table("knobs").values_of(Knobs)
+    table.finish()
+    return Route(model or "", provider or "", upstream_model, Dialect(client) if client else None, knobs)
+
+
+def _models(table: Table, env: Mapping[str, str]) -> Models:
+    big, small = table.text("big"), table.text("small")
+    if "big" not in table:
+        big = env.get("BIG_MODEL_NAME")
+    if "small" not in table:
+        small = env.get("SMALL_MODEL_NAME")
+    models = Models(big or None, small or None, table.word("unknown", UNKNOWN_MODEL))
+    table.finish()
+    return models
+
+
+_OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
+_BLAME = {
+    "providers.openai.base_url": "OPENAI_BASE_URL",
+    "providers.openai.api_key": "OPENAI_API_KEY",
+    "providers.anthropic.base_url": "ANTHROPIC_BASE_URL",
+    "providers.anthropic.api_key": "ANTHROPIC_API_KEY",
+    "providers.upstream.base_url": "base_url",
+    "providers.upstream.api_key": "api_key",
+    "models.big": "BIG_MODEL_NAME",
+    "models.small": "SMALL_MODEL_NAME",
+}
+
+
+def config_from_environment(
+    env: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    dialect: str | None = None,
+    api_key: str | None = None,
+) -> Config:
+    """The configuration without a file: the command line's upstream, else the vendors whose keys are in the
+    environment, else the simulated one. `dialect` alone picks the vendor. Raises `ConfigError`.
+    """
+    problems: list[Problem] = []
+    if dialect is not None and dialect not in tuple(Dialect):
+        words = ", ".join(Dialect)
+        raise ConfigError("dialect", f'expected one of {words}; got "{dialect}"{closest(dialect, Dialect)}')
+    spoken = Dialect(dialect) if dialect else None
+    if base_url or api_key:
+        given = {"base_url": base_url, "api_key": api_key}
+        table = Table({key: value for key, value in given.items() if value}, "", env, problems)
+        providers = _command_line(table, env, spoken)
+    else:
+        providers = _vendors(env, spoken)
+    if not providers:
+        if spoken:
+            name = "ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY"
+            raise ConfigError("dialect", f"{spoken} needs a base URL, or {name} in the environment")
+        return _simulated()
+    both = len(providers) > 1
+    sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
+    big, small = (_addressed(name) if name and both else name for name in sizes)
+    routes: list[Route] = []
+    if both:
+        # Given big or small names, Claude's names are meant to lead there; a pattern would come first.
+        if not (big or small):
+            routes.append(Route("claude*", "anthropic"))
+        routes += [Route(pattern, "openai") for pattern in _OPENAI_NAMES]
+    # One upstream and nothing to choose from: it knows its models better than the gateway does.
+    unknown = None if both or big or small else "pass"
+    config = Config(providers, tuple(routes), Models(big, small, unknown))
+    told = {path for path, _ in problems}
+    found = ((_BLAME.get(path, path), message) for path, message in config.problems())
+    problems += [problem for problem in found if problem[0] not in told]
+    if problems:
+        raise ConfigError.of(problems)
+    return config
+
+
+def _addressed(name: str) -> str:
+    if name.partition("/")[0] in ("anthropic", "openai"):
+        return name
+    return f"anthropic/{name}" if name.startswith("claude") else f"openai/{name}"
+
+
+def _command_line(table: Table, env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provider]:
+    if "base_url" not in table and not spoken:
+        raise ConfigError("api_key", "needs a base URL or a dialect, to know whose it is")
+    url = table.text("base_url") or (VENDOR_URL[spoken] if spoken else "")
+    if not spoken:
+        spoken = Dialect.MESSAGES if default_profile(Dialect.MESSAGES, url) == "anthropic" else Dialect.CHAT
+    key = table.text("api_key") or env.get("UPSTREAM_API_KEY", "")
+    # A vendor's key goes to that vendor only, not to whatever host the command line names.
+    if not key and default_profile(spoken, url) != "compatible":
+        key = env.get("ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY", "")
+    return {"upstream": Provider("upstream", spoken, url, _secret(key))}
+
+
+def _vendors(env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provider]:
+    providers = {}
+    for name, variable, own in (("openai", "OPENAI", Dialect.CHAT), ("anthropic", "ANTHROPIC", Dialect.MESSAGES)):
+        key = _secret(env.get(f"{variable}_API_KEY", ""))
+        if key is None or (spoken and (spoken is Dialect.MESSAGES) is not (own is Dialect.MESSAGES)):
+            continue
+        url = env.get(f"{variable}_BASE_URL") or VENDOR_URL[own]
+        providers[name] = Provider(name, spoken or own, url, key)
+    return providers
+
+
+def _secret(key: str) -> Secret | None:
+    return Secret(key.strip()) if key.strip() else None
+
+
+def _simulated() -> Config:
+    """The simulated upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's."""
+    providers = {
+        # The vendor's profile, so that all the features show.
+        name: replace(Provider(name, dialect, ""), profile=shipped(dialect))
+        for dialect, name in SIMULATED.items()
+    }
+    routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]
+    for client in Dialect:
+        other = Dialect.CHAT if client is Dialect.MESSAGES else Dialect.MESSAGES
+        routes.append(Route("*", SIMULATED[other], client=client))
+    return Config(providers, tuple(routes), simulated=True)

@@ -1,0 +1,184 @@
+"""Which upstream answers for a model name, and by what name it knows the model (mapping §12, "model selection")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman.knobs import Knobs
+from dragoman.protocols import Dialect
+
+from .providers import Provider
+from .settings import Config, Route
+
+MEMO = 1024
+"""Resolved names kept: they come from clients, so their number has no bound of its own."""
+NAME_MAX = 512
+"""Longest model name looked at: bounds the memo's bytes and the patterns' time."""
+
+_LISTED = 20
+_BIG = ("opus", "sonnet", "fable", "mythos")
+_SMALL = ("haiku",)
+
+
+class Target(NamedTuple):
+    """Where a request goes. `warning` is told when the name was only guessed at."""
+
+    provider: Provider
+    upstream_model: str
+    renamed: bool
+    warning: str | None
+    knobs: Knobs
+
+
+class UnknownModel(DragomanError):
+    """No route leads from the model's name: 404 with the names there are (design §8)."""
+
+    def __init__(self, model: str, known: Iterable[str]) -> None:
+        names = list(known)
+        if names:
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            there = f"known models: {', '.join(names[:_LISTED])}{more}"
+        else:
+            there = "no model is configured by name"
+        super().__init__(
+            Failure(
+                FailureKind.NOT_FOUND,
+                f"model {_shown(model)} is not configured; {there}",
+                404,
+                code="model_not_found",
+                param="model",
+            )
+        )
+
+
+def _shown(model: str) -> str:
+    # A client's text, on its way into messages, logs and headers: short, and no control characters.
+    return ascii(model if len(model) <= 100 else model[:100] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A route with what can be worked out beforehand."""
+
+    route: Route
+    pattern: re.Pattern[str] | None
+    provider: Provider
+    knobs: Knobs
+
+    def target(self, model: str, match: re.Match[str] | None) -> Target:
+        upstream_model = self.route.upstream_model or model
+        if match is not None and self.route.substitutes():
+            if self.route.is_regex:
+                upstream_model = match.expand(upstream_model)
+            else:
+                upstream_model = upstream_model.replace("*", match[1])
+        return Target(self.provider, upstream_model, upstream_model != model, None, self.knobs)
+
+
+class Router:
+    """Resolves model names by the configuration. Raises `ConfigError` if that has problems."""
+
+    def __init__(self, config: Config) -> None:
+        config.check()
+        self.config = config
+        self._exact: dict[str, list[_Compiled]] = {}
+        self._patterns: list[_Compiled] = []
+        for route in config.routes:
+            pattern = route.pattern()
+            knobs = replace(config.knobs, **route.knobs) if route.knobs else config.knobs
+            compiled = _Compiled(route, pattern, config.providers[route.provider], knobs)
+            if pattern is None:
+                self._exact.setdefault(route.model, []).append(compiled)
+            else:
+                self._patterns.append(compiled)
+        models = config.models
+        # Either one stands in for the other where only one is configured.
+        self._big = models.big or models.small
+        self._small = models.small or models.big
+        self._memo: dict[tuple[str, Dialect], Target] = {}
+
+    def resolve(self, model: str, client: Dialect) -> Target:
+        """The target for a model name as a client of dialect `client` gave it. Raises `UnknownModel`."""
+        target = self._memo.get((model, client))
+        if target is None:
+            if not model or len(model) > NAME_MAX:
+                raise self._unknown(model)
+            target = self._routed(model, client) or self._by_size(model, client) or self._guessed(model, client)
+            if len(self._memo) >= MEMO:
+                del self._memo[next(iter(self._memo))]
+            self._memo[model, client] = target
+        return target
+
+    def known_models(self) -> list[tuple[str, str]]:
+        """(name, provider) of every name that resolves and is no pattern, for `GET /v1/models`."""
+        names = [*self._exact, *self._sizes(), *self.config.models_listed]
+        known = []
+        for name in dict.fromkeys(names):
+            for client in Dialect:
+                if target := self._routed(name, client) or self._placed(name):
+                    known.append((name, target.provider.name))
+                    break
+        return known
+
+    def _routed(self, model: str, client: Dialect) -> Target | None:
+        """Steps 1 to 3: exact route, patterns in file order, `provider/model`."""
+        for compiled in self._exact.get(model, ()):
+            if compiled.route.client in (None, client):
+                return compiled.target(model, None)
+        for compiled in self._patterns:
+            if compiled.route.client in (None, client) and compiled.pattern is not None:
+                match = compiled.pattern.fullmatch(model)
+                # A group that matched nothing leaves no model to ask for.
+                if match is not None and (target := compiled.target(model, match)).upstream_model:
+                    return target
+        name, _, rest = model.partition("/")
+        if rest and (provider := self.config.providers.get(name)):
+            return Target(provider, rest, True, None, self.config.knobs)
+        return None
+
+    def _placed(self, model: str) -> Target | None:
+        """One of our own names without a route: the only provider has it."""
+        if len(self.config.providers) == 1:
+            (provider,) = self.config.providers.values()
+            return Target(provider, model, False, None, self.config.knobs)
+        return None
+
+    def _sizes(self) -> list[str]:
+        return [name for name in (self.config.models.big, self.config.models.small) if name]
+
+    def _sized(self, name: str, model: str, client: Dialect) -> Target:
+        """The target of the big or small model, asked for as `model`."""
+        target = self._routed(name, client) or self._placed(name)
+        if target is None:
+            raise self._unknown(model)
+        return target._replace(renamed=target.upstream_model != model)
+
+    def _by_size(self, model: str, client: Dialect) -> Target | None:
+        """Step 4: the big or small model by its own name, then by a family word of Claude's."""
+        for name in self._sizes():
+            if model == name or name.partition("/")[::2] in ((p, model) for p in self.config.providers):
+                return self._sized(name, model, client)
+        lower = model.lower()
+        for words, size in ((_BIG, self._big), (_SMALL, self._small)):
+            if size and any(word in lower for word in words):
+                return self._sized(size, model, client)
+        return None
+
+    def _guessed(self, model: str, client: Dialect) -> Target:
+        """Step 5: what is configured for unknown names."""
+        policy = self.config.models.policy
+        if policy == "pass":
+            # The first one of the file; a route for `*` says otherwise.
+            provider = next(iter(self.config.providers.values()))
+            return Target(provider, model, False, None, self.config.knobs)
+        if policy == "small" and self._small:
+            target = self._sized(self._small, model, client)
+            return target._replace(warning=f"unknown model {_shown(model)} was sent to {target.upstream_model}")
+        raise self._unknown(model)
+
+    def _unknown(self, model: str) -> UnknownModel:
+        return UnknownModel(model, (name for name, _ in self.known_models()))

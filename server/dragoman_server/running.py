@@ -1,0 +1,79 @@
+"""Running a configured gateway until it is told to stop, with the simulated upstream beside it if one is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from .app import make_app
+from .settings import Config
+from .simulator import SCRIPT_NAMES, make_simulator
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gateway that listens. `url` has no path; `simulator_url` is None without the simulated upstream."""
+
+    config: Config
+    url: str
+    simulator_url: str | None
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str, port: int, *, drain: float = 10.0) -> AsyncIterator[str]:
+    """Serve `app` on `host:port` (0 = any free port) and give its URL. Open requests get `drain` seconds at the end."""
+    # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        bound = runner.addresses[0]
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{bound[1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def running(config: Config, *, pace: float = 0.02, drain: float = 10.0) -> AsyncIterator[Running]:
+    """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
+
+    `pace` is the simulated upstream's pause between two frames, in seconds.
+    """
+    server = config.server
+    if not config.simulated:
+        async with listening(make_app(config), server.host, server.port, drain=drain) as url:
+            yield Running(config, url, None)
+        return
+    async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as simulator_url:
+        filled = config.with_simulator(simulator_url, SCRIPT_NAMES)
+        async with listening(make_app(filled), server.host, server.port, drain=drain) as url:
+            yield Running(filled, url, simulator_url)
+
+
+async def until_told_to_stop() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for name in ("SIGINT", "SIGTERM"):
+        with suppress(NotImplementedError):  # Windows has no loop signal handlers: Ctrl-C raises there
+            loop.add_signal_handler(getattr(signal, name), stop.set)
+    await stop.wait()
+
+
+def run_loop(main: Coroutine[Any, Any, int]) -> int:
+    """Run to completion on uvloop where there is one. Returns the exit status."""
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)

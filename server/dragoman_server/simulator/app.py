@@ -1,0 +1,338 @@
+"""The simulated upstream as an aiohttp application: three dialects, recorded requests, scripted failures."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from . import render_chat, render_messages, render_responses
+from .catalogue import anthropic_model, openai_model, reply_headers
+from .checks import check, check_count, check_key
+from .refusals import ErrorReply, Refused, refusal_reply, scripted_reply
+from .reply import Reply
+from .scripts import SCRIPTS, Ending, Scenario, scenario_for
+from .turns import Json, Turn, read_chat, read_messages, read_responses
+
+_MIB = 1024 * 1024
+_RECORDED = 64
+_KNOWN_RESPONSES = 1024
+
+
+@dataclass(slots=True)
+class Received:
+    """A request as it arrived; `status` is what it was answered with (0 while it is being answered)."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: CIMultiDict[str]
+    body: Any
+    """The parsed JSON, or None if there was no body or it did not parse."""
+    status: int = 0
+
+
+@dataclass(slots=True)
+class Streams:
+    """Counts of event streams."""
+
+    open: int = 0
+    started: int = 0
+    ended: int = 0
+    """Streams that got to their scripted end."""
+    abandoned: int = 0
+    """Streams whose client went away first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the simulator behaves; see `make_simulator`."""
+
+    pace: float
+    slow: float
+    stall: float
+    retry_after: float
+    require_key: bool
+    verify: bool
+    clock: Callable[[], float]
+
+
+@dataclass(slots=True)
+class _State:
+    serials: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    responses: deque[str] = field(default_factory=lambda: deque(maxlen=_KNOWN_RESPONSES))
+    """Ids of stored responses, for `previous_response_id`."""
+
+
+REQUESTS: web.AppKey[deque[Received]] = web.AppKey("simulator_requests", deque)
+STREAMS: web.AppKey[Streams] = web.AppKey("simulator_streams", Streams)
+_SETTINGS: web.AppKey[Settings] = web.AppKey("simulator_settings", Settings)
+_STATE: web.AppKey[_State] = web.AppKey("simulator_state", _State)
+
+_DIALECT = {
+    "/v1/chat/completions": "chat",
+    "/v1/messages": "messages",
+    "/v1/messages/count_tokens": "messages",
+    "/v1/responses": "responses",
+    "/v1/responses/input_tokens": "responses",
+}
+_READ: dict[str, Callable[[Json], Turn]] = {
+    "chat": read_chat,
+    "messages": read_messages,
+    "responses": read_responses,
+}
+_RENDER: dict[str, ModuleType] = {
+    "chat": render_chat,
+    "messages": render_messages,
+    "responses": render_responses,
+}
+
+
+def make_simulator(
+    pace: float = 0.0,
+    require_key: bool = False,
+    *,
+    slow: float = 1.0,
+    stall: float = 60.0,
+    retry_after: float = 1.0,
+    verify: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> web.Application:
+    """An upstream that plays the scripts of `scripts.SCRIPTS`, selected by model name.
+
+    Seconds: `pace` between two frames, `slow` before `sim-slow`'s first byte, `stall` before a silent stream is cut,
+    `retry_after` in the header of that name. `verify` refuses reasoning that the simulator did not sign. The last
+    requests are in `app[REQUESTS]`, the streams' counts in `app[STREAMS]`.
+    """
+    app = web.Application(client_max_size=64 * _MIB)
+    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, verify, clock)
+    app[_STATE] = _State()
+    app[REQUESTS] = deque(maxlen=_RECORDED)
+    app[STREAMS] = Streams()
+    for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses"):
+        app.router.add_post(path, _recorded(_create))
+    for path in ("/v1/messages/count_tokens", "/v1/responses/input_tokens"):
+        app.router.add_post(path, _recorded(_count))
+    app.router.add_get("/v1/models", _recorded(_models))
+    app.router.add_get("/v1/models/{id:.+}", _recorded(_model))
+    app.router.add_get("/v1/responses", _no_websocket)
+    app.router.add_get("/", _hello)
+    app.router.add_get("/health", _hello)
+    return app
+
+
+def _recorded(
+    handler: Callable[[web.Request, Received, str], Awaitable[web.StreamResponse]],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Reads and records the request, checks its key, and answers refusals in the dialect's envelope."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        try:
+            body = orjson.loads(raw) if raw else None
+        except orjson.JSONDecodeError:
+            body = None
+        received = Received(request.method, request.path, dict(request.query), CIMultiDict(request.headers), body)
+        request.app[REQUESTS].append(received)
+        dialect = _DIALECT.get(request.path) or ("messages" if "anthropic-version" in request.headers else "chat")
+        serial = next(request.app[_STATE].serials)
+        request_id = f"req_sim{serial:024x}"
+        try:
+            if request.app[_SETTINGS].require_key:
+                check_key(dialect, request.headers)
+            response = await handler(request, received, request_id)
+        except Refused as refused:
+            response = _error(request, dialect, refusal_reply(dialect, refused, request_id), request_id)
+        received.status = response.status
+        return response
+
+    return handle
+
+
+async def _create(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    dialect = _DIALECT[request.path]
+    settings, state = request.app[_SETTINGS], request.app[_STATE]
+    body = check(dialect, received.body, request.headers, verify=settings.verify)
+    if dialect == "responses":
+        _known_response(state, body)
+    turn = _READ[dialect](body)
+    scenario = scenario_for(turn)
+    if scenario.status >= 400:
+        failed = scripted_reply(dialect, scenario.status, scenario.variant, request_id, settings.retry_after)
+        return _error(request, dialect, failed, request_id)
+    if scenario.slow and not await _still_there(request, settings.slow):
+        raise ConnectionResetError("the client went away while it waited for the first byte")
+    reply = Reply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
+    headers = reply_headers(dialect, request_id, settings.clock())
+    if body.get("stream"):
+        frames: list[bytes] = _RENDER[dialect].frames(scenario, reply)
+        if dialect == "responses" and body.get("store") is not False:
+            state.responses.append(_response_id(frames[0]))
+        return await _stream(request, received, scenario, frames, headers)
+    status, whole = _RENDER[dialect].whole(scenario, reply)
+    if dialect == "responses" and body.get("store") is not False:
+        state.responses.append(whole["id"])
+    return await _whole(request, scenario, status, orjson.dumps(whole), headers)
+
+
+def _known_response(state: _State, body: Json) -> None:
+    previous = body.get("previous_response_id")
+    if previous is not None and previous not in state.responses:
+        why = f"Previous response with id '{previous}' not found."
+        raise Refused(why, "previous_response_id", "previous_response_not_found")
+
+
+def _response_id(created: bytes) -> str:
+    event = orjson.loads(created.partition(b"data: ")[2])
+    return str(event["response"]["id"])
+
+
+async def _stream(
+    request: web.Request, received: Received, scenario: Scenario, frames: list[bytes], headers: dict[str, str]
+) -> web.StreamResponse:
+    settings, streams = request.app[_SETTINGS], request.app[STREAMS]
+    response = web.StreamResponse(
+        headers={**headers, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+    )
+    received.status = 200
+    if scenario.split:
+        joined = b"".join(frames)
+        frames = [joined[at : at + scenario.split] for at in range(0, len(joined), scenario.split)]
+    streams.open += 1
+    streams.started += 1
+    there = True
+    try:
+        await response.prepare(request)
+        for number, frame in enumerate(frames):
+            if number and settings.pace > 0:
+                await asyncio.sleep(settings.pace)
+            elif number % 16 == 15:
+                await asyncio.sleep(0)  # Small writes never wait, and the loop has other streams.
+            await response.write(frame)
+        if scenario.ending is Ending.STALL:
+            there = await _still_there(request, settings.stall)
+        if there and scenario.ending is Ending.WHOLE:
+            await response.write_eof()
+        else:
+            _cut(request, scenario.ending)
+    except (ConnectionError, asyncio.CancelledError):
+        there = False
+        raise
+    finally:
+        streams.open -= 1
+        if there:
+            streams.ended += 1
+        else:
+            streams.abandoned += 1
+    return response
+
+
+async def _whole(
+    request: web.Request, scenario: Scenario, status: int, body: bytes, headers: dict[str, str]
+) -> web.StreamResponse:
+    """The same fates for a reply in one piece: half of it arrives, or none."""
+    if scenario.ending is Ending.STALL:
+        await _still_there(request, request.app[_SETTINGS].stall)
+    if scenario.ending is Ending.WHOLE:
+        return web.Response(status=status, body=body, headers=headers, content_type="application/json")
+    response = web.StreamResponse(headers={**headers, "Content-Type": "application/json"})
+    response.content_length = len(body)
+    await response.prepare(request)
+    if scenario.ending is not Ending.STALL:
+        await response.write(body[: len(body) // 2])
+    _cut(request, scenario.ending)
+    return response
+
+
+def _cut(request: web.Request, ending: Ending) -> None:
+    """Ends the connection in the middle. Only a reset may lose what was written before."""
+    transport = request.transport
+    if transport is not None:
+        if ending is Ending.RESET:
+            transport.abort()
+        else:
+            transport.close()
+
+
+async def _still_there(request: web.Request, seconds: float) -> bool:
+    """Waits, but no longer than the client does. Whether it is still there.
+
+    Polls: an aiohttp handler that writes nothing is not told of a hang-up unless its runner cancels handlers.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    step = 0.01
+    while (left := until - loop.time()) > 0:
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            return False
+        await asyncio.sleep(min(step, left))
+        step = min(step * 1.5, 0.2)
+    return True
+
+
+def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: str) -> web.Response:
+    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock()) | failed.headers
+    return web.Response(
+        status=failed.status, body=orjson.dumps(failed.body), headers=headers, content_type="application/json"
+    )
+
+
+async def _count(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    """About a token for four characters of what is counted; never 0."""
+    dialect = _DIALECT[request.path]
+    if dialect == "messages":
+        body = check_count(received.body, request.headers)
+        counted: Mapping[str, Any] = {key: body.get(key) for key in ("system", "messages", "tools")}
+        answer: Json = {}
+    else:
+        counted = received.body if isinstance(received.body, dict) else {}
+        answer = {"object": "response.input_tokens"}
+    answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
+    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
+    return web.Response(body=orjson.dumps(answer), headers=headers, content_type="application/json")
+
+
+async def _models(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    if "anthropic-version" in request.headers:
+        names = list(SCRIPTS)
+        listed: Json = {
+            "data": [anthropic_model(name) for name in names],
+            "has_more": False,
+            "first_id": names[0],
+            "last_id": names[-1],
+        }
+        return _json(request, "messages", request_id, listed)
+    return _json(request, "chat", request_id, {"object": "list", "data": [openai_model(name) for name in SCRIPTS]})
+
+
+async def _model(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    name = request.match_info["id"]
+    if name not in SCRIPTS:
+        raise Refused(f"The model '{name}' does not exist", "model", "model_not_found", status=404)
+    if "anthropic-version" in request.headers:
+        return _json(request, "messages", request_id, anthropic_model(name))
+    return _json(request, "chat", request_id, openai_model(name))
+
+
+def _json(request: web.Request, dialect: str, request_id: str, body: Json) -> web.Response:
+    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
+    return web.Response(body=orjson.dumps(body), headers=headers, content_type="application/json")
+
+
+async def _hello(request: web.Request) -> web.StreamResponse:
+    return web.json_response({"status": "ok", "service": "dragoman simulator"})
+
+
+async def _no_websocket(request: web.Request) -> web.StreamResponse:
+    # 426 is what makes a client that tries the WebSocket first go on with HTTP at once.
+    return web.json_response({"error": {"message": "Use HTTP", "type": "invalid_request_error"}}, status=426)

@@ -1,0 +1,148 @@
+"""Chat Completions: a scenario as `chat.completion.chunk` frames or as one `chat.completion`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, spent
+from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
+from .turns import Json
+
+FINISH = {
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "refusal": "stop",
+    "content_filter": "content_filter",
+}
+
+
+def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+    """The stream up to the point where the scenario ends it; `[DONE]` only after a finish."""
+    options = reply.body.get("stream_options") or {}
+    with_usage = bool(options.get("include_usage"))
+    obfuscated = options.get("include_obfuscation") is not False
+    head = {"id": reply.mint("chatcmpl-", 29), "object": "chat.completion.chunk", **_common(reply)}
+    out: list[bytes] = []
+
+    def chunk(choices: list[Json], usage: Json | None, fill: str) -> None:
+        whole = {**head, "choices": choices}
+        if with_usage:
+            whole["usage"] = usage
+        if obfuscated:
+            whole["obfuscation"] = reply.padding(len(fill))
+        out.append(bare_frame(whole))
+
+    def delta(content: Json, finish: str | None = None, fill: str = "") -> None:
+        chunk([{"index": 0, "delta": content, "logprobs": None, "finish_reason": finish}], None, fill)
+
+    delta({"role": "assistant", "content": "", "refusal": None})
+    custom: set[int] = set()
+    for step in scenario.steps:
+        match step:
+            case Text(text):
+                delta({"content": text}, fill=text)
+            case Reasoning(text):
+                delta({"reasoning_content": text}, fill=text)
+            case Refusal(text):
+                delta({"refusal": text}, fill=text)
+            case ToolStart(call, tool):
+                if tool.custom:
+                    custom.add(call)
+                started = {"index": call, "id": reply.mint("call_"), **_called(tool.name, "", tool.custom)}
+                delta({"tool_calls": [started]})
+            case ToolArgs(call, text):
+                fragment: Json = {"custom": {"input": text}} if call in custom else {"function": {"arguments": text}}
+                delta({"tool_calls": [{"index": call, **fragment}]}, fill=text)
+            case Finish(reason):
+                delta({}, FINISH[reason])
+                if with_usage:
+                    chunk([], usage_of(scenario), "")
+                out.append(b"data: [DONE]\n\n")
+            case Failure(message):
+                out.append(bare_frame({"error": error_of(message)}))
+            case _:
+                pass  # ToolEnd: Chat does not say when a call is whole.
+    return out
+
+
+def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Status and body of the same reply, not streamed."""
+    message: Json = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
+    calls: list[Json] = []
+    finish = "stop"
+    completion_id = reply.mint("chatcmpl-", 29)
+    for step in scenario.steps:
+        match step:
+            case Text(text):
+                message["content"] = (message["content"] or "") + text
+            case Reasoning(text):
+                message["reasoning_content"] = message.get("reasoning_content", "") + text
+            case Refusal(text):
+                message["refusal"] = (message["refusal"] or "") + text
+            case ToolStart(_, tool):
+                calls.append({"id": reply.mint("call_"), **_called(tool.name, "", tool.custom)})
+            case ToolArgs(call, text):
+                _append(calls[call], text)
+            case Finish(reason):
+                finish = FINISH[reason]
+            case Failure(text):
+                return 503, {"error": error_of(text)}
+            case _:
+                pass  # ToolEnd
+    if calls:
+        message["tool_calls"] = calls
+    elif message["content"] is None and message["refusal"] is None:
+        message["content"] = ""
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+    return 200, {
+        "id": completion_id,
+        "object": "chat.completion",
+        **_common(reply),
+        "choices": [choice],
+        "usage": usage_of(scenario),
+    }
+
+
+def usage_of(scenario: Scenario) -> Json:
+    """`CompletionUsage`: the prompt includes what the cache gave, the completion includes reasoning."""
+    out = spent(scenario)
+    return {
+        "prompt_tokens": PROMPT_TOKENS,
+        "completion_tokens": out.output,
+        "total_tokens": PROMPT_TOKENS + out.output,
+        "prompt_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": out.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def error_of(message: str) -> Json:
+    """The error object of a stream that fails."""
+    return {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
+
+
+def _common(reply: Reply) -> Json:
+    tier = reply.body.get("service_tier")
+    return {
+        "created": reply.created,
+        "model": reply.model,
+        "service_tier": "default" if tier in (None, "auto") else tier,
+        "system_fingerprint": "fp_5131a70r00",
+    }
+
+
+def _called(name: str, arguments: str, custom: bool) -> Json:
+    if custom:
+        return {"type": "custom", "custom": {"name": name, "input": arguments}}
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _append(call: Json, text: str) -> None:
+    holder: dict[str, Any] = call[call["type"]]
+    holder["input" if call["type"] == "custom" else "arguments"] += text

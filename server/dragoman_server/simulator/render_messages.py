@@ -1,0 +1,204 @@
+"""Messages: a scenario as named events or as one `message`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
+from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolEnd, ToolStart
+from .turns import Json
+
+FINISH = {
+    "stop": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "refusal": "refusal",
+    "content_filter": "refusal",
+}
+_LATE = "The answer was stopped by a safety classifier."
+
+
+class _Stream:
+    """Numbers the blocks of one stream and keeps track of the open ones."""
+
+    def __init__(self, scenario: Scenario, reply: Reply) -> None:
+        self.reply = reply
+        self.usage = usage_of(scenario)
+        self.omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
+        self.out: list[bytes] = []
+        self.blocks = 0
+        self.current: str | None = None
+        """Kind of the open text or thinking block, whose index is the newest."""
+        self.thought = ""
+        self.refused = ""
+        self.tools: dict[int, int] = {}
+        """Open tool blocks: call → index."""
+
+    def put(self, **event: Any) -> None:
+        self.out.append(named_frame(event))
+
+    def start(self) -> None:
+        usage = {**self.usage, "output_tokens": 1, "service_tier": "standard"}
+        del usage["output_tokens_details"]
+        usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+        self.put(type="message_start", message=message_of(self.reply, [], None, usage))
+
+    def open(self, block: Json) -> int:
+        index = self.blocks
+        self.blocks += 1
+        self.put(type="content_block_start", index=index, content_block=block)
+        if index == 0:
+            self.put(type="ping")
+        return index
+
+    def delta(self, index: int, **delta: Any) -> None:
+        self.put(type="content_block_delta", index=index, delta=delta)
+
+    def close_current(self) -> None:
+        if self.current is None:
+            return
+        index = self.blocks - 1
+        if self.current == "thinking":
+            self.delta(index, type="signature_delta", signature=sealed(self.thought))
+        self.put(type="content_block_stop", index=index)
+        self.current = None
+
+    def text(self, kind: str, text: str) -> None:
+        if self.current != kind:
+            self.close_current()
+            empty = {"type": "text", "text": ""} if kind == "text" else _NO_THOUGHT
+            self.open(empty)
+            self.current = kind
+        if kind == "text":
+            self.delta(self.blocks - 1, type="text_delta", text=text)
+            return
+        self.thought += text
+        if not self.omitted:
+            self.delta(self.blocks - 1, type="thinking_delta", thinking=text)
+
+    def tool(self, call: int, name: str) -> None:
+        self.close_current()
+        block = {"type": "tool_use", "id": self.reply.mint("toolu_01", 22), "name": name, "input": {}}
+        self.tools[call] = self.open(block)
+        # The real API begins with an empty fragment.
+        self.delta(self.tools[call], type="input_json_delta", partial_json="")
+
+    def finish(self, reason: str, stop_sequence: str | None) -> None:
+        self.close_current()
+        for index in self.tools.values():
+            self.put(type="content_block_stop", index=index)
+        delta: Json = {"stop_reason": FINISH[reason], "stop_sequence": stop_sequence}
+        if details := _stop_details(reason, self.refused):
+            delta["stop_details"] = details
+        self.put(type="message_delta", delta=delta, usage=self.usage)
+        self.put(type="message_stop")
+
+
+_NO_THOUGHT: Json = {"type": "thinking", "thinking": "", "signature": ""}
+
+
+def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+    """The stream up to the point where the scenario ends it; `message_stop` only after a finish."""
+    stream = _Stream(scenario, reply)
+    stream.start()
+    for step in scenario.steps:
+        match step:
+            case Text(text):
+                stream.text("text", text)
+            case Reasoning(text):
+                stream.text("thinking", text)
+            case Refusal(text):
+                stream.refused += text  # No wording is generated: it becomes the explanation.
+            case ToolStart(call, tool):
+                stream.tool(call, tool.name)
+            case ToolArgs(call, text):
+                stream.delta(stream.tools[call], type="input_json_delta", partial_json=text)
+            case ToolEnd(call):
+                stream.put(type="content_block_stop", index=stream.tools.pop(call))
+            case Finish(reason, stop_sequence):
+                stream.finish(reason, stop_sequence)
+            case Failure(message):
+                stream.put(type="error", error=error_of(message), request_id=reply.mint("req_"))
+    return stream.out
+
+
+def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Status and body of the same reply, not streamed."""
+    omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
+    content: list[Json] = []
+    partial: dict[int, list[str]] = {}
+    blocks: dict[int, Json] = {}
+    refused = thought = ""
+    reason, stop_sequence = "stop", None
+    for step in scenario.steps:
+        match step:
+            case Text(text):
+                if not content or content[-1]["type"] != "text":
+                    content.append({"type": "text", "text": ""})
+                content[-1]["text"] += text
+            case Reasoning(text):
+                if not content or content[-1]["type"] != "thinking":
+                    content.append(dict(_NO_THOUGHT))
+                    thought = ""
+                thought += text
+                content[-1].update(thinking="" if omitted else thought, signature=sealed(thought))
+            case Refusal(text):
+                refused += text
+            case ToolStart(call, tool):
+                partial[call] = []
+                blocks[call] = {"type": "tool_use", "id": reply.mint("toolu_01", 22), "name": tool.name, "input": {}}
+                content.append(blocks[call])
+            case ToolArgs(call, text):
+                partial[call].append(text)
+            case ToolEnd(call):
+                blocks[call]["input"] = orjson.loads("".join(partial[call]))
+            case Finish():
+                reason, stop_sequence = step.reason, step.stop_sequence
+            case Failure(message):
+                return 529, {"type": "error", "error": error_of(message), "request_id": reply.mint("req_")}
+    body = message_of(reply, content, FINISH[reason], {**usage_of(scenario), "service_tier": "standard"})
+    body["stop_sequence"] = stop_sequence
+    body["stop_details"] = _stop_details(reason, refused)
+    return 200, body
+
+
+def message_of(reply: Reply, content: list[Json], stop_reason: str | None, usage: Json) -> Json:
+    """The `message` object of a start event or of a whole reply."""
+    return {
+        "id": reply.mint("msg_01", 22),
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "stop_details": None,
+        "usage": usage,
+    }
+
+
+def usage_of(scenario: Scenario) -> Json:
+    """`Usage`: `input_tokens` excludes what the cache gave; a classifier's refusal costs no output."""
+    out = spent(scenario)
+    output = out.output - sum(type(step) is Refusal for step in scenario.steps)
+    return {
+        "input_tokens": PROMPT_TOKENS - CACHED_TOKENS,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": CACHED_TOKENS,
+        "output_tokens": output,
+        "output_tokens_details": {"thinking_tokens": out.reasoning},
+    }
+
+
+def error_of(message: str) -> Json:
+    """The error object of a stream that fails."""
+    return {"type": "overloaded_error", "message": message}
+
+
+def _stop_details(reason: str, refused: str) -> Json | None:
+    if FINISH[reason] != "refusal":
+        return None
+    return {"type": "refusal", "category": "general_harms", "explanation": refused or _LATE}

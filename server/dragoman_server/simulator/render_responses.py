@@ -1,0 +1,266 @@
+"""Responses: a scenario as typed events with snapshots, or as one `response`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
+from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolEnd, ToolStart
+from .turns import Json, Offer
+
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+class _Builder:
+    """Builds the output items step by step and writes an event for each change."""
+
+    def __init__(self, scenario: Scenario, reply: Reply) -> None:
+        self.reply = reply
+        self.usage = usage_of(scenario)
+        self.out: list[bytes] = []
+        self.sequence = 0
+        options = reply.body.get("stream_options") or {}
+        self.obfuscated = options.get("include_obfuscation") is not False
+        self.response = response_of(reply)
+        self.items: list[Json] = self.response["output"]
+        self.kind: type | None = None
+        """Which of Text, Refusal and Reasoning the open message or reasoning item is fed with."""
+        self.calls: dict[int, int] = {}
+        """Open calls: call → output index."""
+
+    def put(self, kind: str, **fields: Any) -> None:
+        self.out.append(named_frame({"type": kind, "sequence_number": self.sequence, **fields}))
+        self.sequence += 1
+
+    def delta(self, kind: str, text: str, **where: Any) -> None:
+        if self.obfuscated:
+            where["obfuscation"] = self.reply.padding(len(text))
+        self.put(kind, **where, delta=text)
+
+    def start(self) -> None:
+        # Items are added to the snapshot only once they are there.
+        for kind in ("response.created", "response.in_progress"):
+            self.put(kind, response=self.response)
+
+    def add(self, item: Json) -> int:
+        self.items.append(item)
+        self.put("response.output_item.added", output_index=len(self.items) - 1, item=item)
+        return len(self.items) - 1
+
+    def done(self, index: int, status: str) -> None:
+        item = self.items[index]
+        item["status"] = status
+        self.put("response.output_item.done", output_index=index, item=item)
+
+    def text(self, kind: type, text: str) -> None:
+        """Visible text or a refusal: one message item each."""
+        part_type = "refusal" if kind is Refusal else "output_text"
+        field = "refusal" if kind is Refusal else "text"
+        where = self._message(kind, part_type, field)
+        item = self.items[where["output_index"]]
+        item["content"][0][field] += text
+        extra: Json = {} if kind is Refusal else {"logprobs": []}
+        self.delta(f"response.{part_type}.delta", text, **where, **extra)
+
+    def _message(self, kind: type, part_type: str, field: str) -> Json:
+        if self.kind is kind:
+            index = len(self.items) - 1
+            return {"item_id": self.items[index]["id"], "output_index": index, "content_index": 0}
+        self.close()
+        part: Json = {"type": part_type, field: ""}
+        if kind is Text:
+            part = {"type": part_type, "annotations": [], "logprobs": [], field: ""}
+        item: Json = {"id": self.reply.mint("msg_", 50), "type": "message", "status": "in_progress", "content": []}
+        item["role"] = "assistant"
+        where = {"item_id": item["id"], "output_index": self.add(item), "content_index": 0}
+        self.put("response.content_part.added", **where, part=part)
+        item["content"] = [part]
+        self.kind = kind
+        return where
+
+    def reason(self, text: str) -> None:
+        if self.kind is not Reasoning:
+            self.close()
+            # The value of `.added` is provisional on the real wire too: the one of `.done` counts.
+            item: Json = {"id": self.reply.mint("rs_", 50), "type": "reasoning", "summary": []}
+            item["encrypted_content"] = sealed("")
+            where = {"item_id": item["id"], "output_index": self.add(item), "summary_index": 0}
+            part = {"type": "summary_text", "text": ""}
+            self.put("response.reasoning_summary_part.added", **where, part=part)
+            item["summary"] = [part]
+            self.kind = Reasoning
+        index = len(self.items) - 1
+        item = self.items[index]
+        item["summary"][0]["text"] += text
+        where = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+        self.delta("response.reasoning_summary_text.delta", text, **where)
+
+    def close(self, status: str = "completed") -> None:
+        """Ends the open message or reasoning item."""
+        kind, self.kind = self.kind, None
+        if kind is None:
+            return
+        index = len(self.items) - 1
+        item = self.items[index]
+        if kind is Reasoning:
+            part = item["summary"][0]
+            item["encrypted_content"] = sealed(part["text"])
+            where = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+            self.put("response.reasoning_summary_text.done", **where, text=part["text"])
+            self.put("response.reasoning_summary_part.done", **where, part=part)
+        else:
+            part = item["content"][0]
+            where = {"item_id": item["id"], "output_index": index, "content_index": 0}
+            if kind is Refusal:
+                self.put("response.refusal.done", **where, refusal=part["refusal"])
+            else:
+                self.put("response.output_text.done", **where, text=part["text"], logprobs=[])
+            self.put("response.content_part.done", **where, part=part)
+        self.done(index, status)
+
+    def call(self, number: int, tool: Offer) -> None:
+        self.close()
+        kind, prefix = ("custom_tool_call", "ctc_") if tool.custom else ("function_call", "fc_")
+        item: Json = {"id": self.reply.mint(prefix, 50), "type": kind, "status": "in_progress"}
+        item |= {"input" if tool.custom else "arguments": "", "call_id": self.reply.mint("call_"), "name": tool.name}
+        if tool.namespace is not None:
+            item["namespace"] = tool.namespace
+        self.calls[number] = self.add(item)
+
+    def arguments(self, number: int, text: str) -> None:
+        index = self.calls[number]
+        item = self.items[index]
+        where = {"item_id": item["id"], "output_index": index}
+        if item["type"] == "custom_tool_call":
+            item["input"] += text
+            self.delta("response.custom_tool_call_input.delta", text, **where)
+        else:
+            item["arguments"] += text
+            self.delta("response.function_call_arguments.delta", text, **where)
+
+    def end_call(self, number: int) -> None:
+        index = self.calls.pop(number)
+        item = self.items[index]
+        where = {"item_id": item["id"], "output_index": index}
+        if item["type"] == "custom_tool_call":
+            self.put("response.custom_tool_call_input.done", **where, input=item["input"])
+        else:
+            where["name"] = item["name"]
+            self.put("response.function_call_arguments.done", **where, arguments=item["arguments"])
+        self.done(index, "completed")
+
+    def finish(self, reason: str) -> None:
+        cut = _INCOMPLETE.get(reason)
+        self.close("incomplete" if cut else "completed")
+        for index in self.calls.values():
+            self.done(index, "incomplete")
+        self.response["usage"] = self.usage
+        if cut:
+            self.response |= {"status": "incomplete", "incomplete_details": {"reason": cut}}
+            self.put("response.incomplete", response=self.response)
+            return
+        self.response |= {"status": "completed", "completed_at": self.reply.created + 1}
+        self.put("response.completed", response=self.response)
+
+    def fail(self, failure: Failure) -> None:
+        error = {"code": "server_is_overloaded", "message": failure.message}
+        self._abandon()
+        if failure.as_event:
+            # Nested, as the wire has it; the published schema says flat.
+            self.put("error", error={"type": "service_unavailable_error", **error, "param": None})
+            return
+        self.response |= {"status": "failed", "error": error}
+        self.put("response.failed", response=self.response)
+
+    def _abandon(self) -> None:
+        for item in self.items:
+            if item.get("status") == "in_progress":
+                item["status"] = "incomplete"
+
+
+def _play(scenario: Scenario, reply: Reply) -> _Builder:
+    builder = _Builder(scenario, reply)
+    builder.start()
+    for step in scenario.steps:
+        match step:
+            case Text(text) | Refusal(text):
+                builder.text(type(step), text)
+            case Reasoning(text):
+                builder.reason(text)
+            case ToolStart(call, tool):
+                builder.call(call, tool)
+            case ToolArgs(call, text):
+                builder.arguments(call, text)
+            case ToolEnd(call):
+                builder.end_call(call)
+            case Finish(reason):
+                builder.finish(reason)
+            case Failure():
+                builder.fail(step)
+    return builder
+
+
+def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+    """The stream up to the point where the scenario ends it. No `[DONE]`: the dialect has none."""
+    return _play(scenario, reply).out
+
+
+def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Status and body of the same reply, not streamed; a failure is a 200 with status `failed`."""
+    builder = _play(scenario, reply)
+    if builder.response["status"] == "in_progress":
+        builder.response["status"] = "failed"
+        builder.response["error"] = {"code": "server_error", "message": "The server had an error"}
+    return 200, builder.response
+
+
+def usage_of(scenario: Scenario) -> Json:
+    """`ResponseUsage`: the input includes what the cache gave, the output includes reasoning."""
+    out = spent(scenario)
+    return {
+        "input_tokens": PROMPT_TOKENS,
+        "input_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": 0},
+        "output_tokens": out.output,
+        "output_tokens_details": {"reasoning_tokens": out.reasoning},
+        "total_tokens": PROMPT_TOKENS + out.output,
+    }
+
+
+def response_of(reply: Reply) -> Json:
+    """The snapshot of a response that has just begun, echoing the request."""
+    body = reply.body
+    tier = body.get("service_tier")
+    text = {"format": {"type": "text"}, "verbosity": "medium"} | (body.get("text") or {})
+    reasoning = {"effort": None, "summary": None} | (body.get("reasoning") or {})
+    return {
+        "id": reply.mint("resp_", 50),
+        "object": "response",
+        "created_at": reply.created,
+        "status": "in_progress",
+        "background": False,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "max_tool_calls": body.get("max_tool_calls"),
+        "model": reply.model,
+        "output": [],
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": body.get("previous_response_id"),
+        "prompt_cache_key": body.get("prompt_cache_key"),
+        "reasoning": reasoning,
+        "safety_identifier": body.get("safety_identifier"),
+        "service_tier": "default" if tier in (None, "auto") else tier,
+        "store": body.get("store") is not False,
+        "temperature": body.get("temperature", 1.0),
+        "text": text,
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": body.get("tools") or [],
+        "top_logprobs": body.get("top_logprobs") or 0,
+        "top_p": body.get("top_p", 1.0),
+        "truncation": body.get("truncation") or "disabled",
+        "usage": None,
+        "user": body.get("user"),
+        "metadata": body.get("metadata") or {},
+    }

@@ -1,0 +1,196 @@
+"""What a script needs to know of a request, read from each dialect's own body. Bodies were checked before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool the model may call."""
+
+    name: str
+    schema: Any = None
+    custom: bool = False
+    """A free-text tool: its input is a string, not JSON."""
+    namespace: str | None = None
+    """Responses only: the namespace whose member the tool is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request, without its dialect."""
+
+    model: str
+    body: Json
+    last_user: str = ""
+    results: tuple[str, ...] = ()
+    """Texts of the tool results that came after the last thing the assistant said."""
+    offers: tuple[Offer, ...] = ()
+    forced: str | None = None
+    """Name of the one tool that must be called."""
+    may_call: bool = True
+    parallel: bool = True
+    stops: tuple[str, ...] = ()
+    schema: Any = None
+    """The requested output schema; `{}` where any JSON object is asked for."""
+    thinks: bool = True
+    """False where thinking was switched off explicitly."""
+    empty: bool = False
+    """Messages `max_tokens: 0`: fill the cache, generate nothing."""
+
+
+@dataclass(slots=True)
+class _History:
+    """Collects what follows the assistant's last word."""
+
+    last_user: str = ""
+    results: list[str] = field(default_factory=list)
+
+    def spoke(self) -> None:
+        self.results.clear()
+
+
+def read_chat(body: Json) -> Turn:
+    """The turn of a Chat Completions request."""
+    history = _History()
+    for message in body["messages"]:
+        match message["role"]:
+            case "assistant":
+                history.spoke()
+            case "user":
+                history.last_user = _text(message["content"])
+            case "tool":
+                history.results.append(_text(message["content"]))
+    offers = []
+    for tool in body.get("tools") or []:
+        if tool["type"] == "custom":
+            offers.append(Offer(tool["custom"]["name"], custom=True))
+        else:
+            offers.append(Offer(tool["function"]["name"], tool["function"].get("parameters")))
+    choice = body.get("tool_choice")
+    forced = None
+    if isinstance(choice, dict):
+        forced = (choice.get("function") or choice.get("custom") or {}).get("name")
+    stop = body.get("stop") or []
+    form = body.get("response_format") or {}
+    return Turn(
+        model=body["model"],
+        body=body,
+        last_user=history.last_user,
+        results=tuple(history.results),
+        offers=tuple(offers),
+        forced=forced,
+        may_call=choice != "none",
+        parallel=body.get("parallel_tool_calls") is not False,
+        stops=(stop,) if isinstance(stop, str) else tuple(stop),
+        schema=_asked_schema(form, form.get("json_schema") or {}),
+        thinks=body.get("reasoning_effort") != "none",
+    )
+
+
+def read_messages(body: Json) -> Turn:
+    """The turn of a Messages request."""
+    history = _History()
+    for message in body["messages"]:
+        content = message["content"]
+        if message["role"] == "assistant":
+            history.spoke()
+        elif message["role"] == "user":
+            text = _text(content)
+            if text:
+                history.last_user = text
+            for block in content if isinstance(content, list) else []:
+                if block["type"] == "tool_result":
+                    history.results.append(_text(block.get("content") or ""))
+    choice = body.get("tool_choice") or {}
+    output = body.get("output_config") or {}
+    form = output.get("format") or body.get("output_format") or {}
+    return Turn(
+        model=body["model"],
+        body=body,
+        last_user=history.last_user,
+        results=tuple(history.results),
+        offers=tuple(
+            Offer(tool["name"], tool["input_schema"])
+            for tool in body.get("tools") or []
+            if tool.get("type") in (None, "custom")
+        ),
+        forced=choice.get("name") if choice.get("type") == "tool" else None,
+        may_call=choice.get("type") != "none",
+        parallel=not choice.get("disable_parallel_tool_use"),
+        stops=tuple(body.get("stop_sequences") or ()),
+        schema=_asked_schema(form, form),
+        thinks=(body.get("thinking") or {}).get("type") != "disabled",
+        empty=body.get("max_tokens") == 0,
+    )
+
+
+_SPOKEN = frozenset({"function_call", "custom_tool_call", "reasoning", "tool_search_call"})
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+
+
+def read_responses(body: Json) -> Turn:
+    """The turn of a Responses request."""
+    history = _History()
+    offers = _flat_offers(body.get("tools") or [])
+    items = body.get("input") or []
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    for item in items:
+        kind = item.get("type", "message")
+        if kind in _SPOKEN or (kind == "message" and item["role"] == "assistant"):
+            history.spoke()
+        elif kind == "message" and item["role"] == "user":
+            history.last_user = _text(item["content"])
+        elif kind in _RESULTS:
+            history.results.append(_text(item["output"]))
+        elif kind in ("additional_tools", "tool_search_output"):
+            offers += _flat_offers(item["tools"])
+    choice = body.get("tool_choice")
+    form = (body.get("text") or {}).get("format") or {}
+    return Turn(
+        model=body.get("model", ""),
+        body=body,
+        last_user=history.last_user,
+        results=tuple(history.results),
+        offers=tuple(offers),
+        forced=choice.get("name") if isinstance(choice, dict) else None,
+        may_call=choice != "none",
+        parallel=body.get("parallel_tool_calls") is not False,
+        schema=_asked_schema(form, form),
+        thinks=(body.get("reasoning") or {}).get("effort") != "none",
+    )
+
+
+def _flat_offers(tools: list[Json], namespace: str | None = None) -> list[Offer]:
+    offers: list[Offer] = []
+    for tool in tools:
+        match tool.get("type"):
+            case "function":
+                offers.append(Offer(tool["name"], tool.get("parameters"), namespace=namespace))
+            case "custom":
+                offers.append(Offer(tool["name"], custom=True, namespace=namespace))
+            case "namespace":
+                offers += _flat_offers(tool["tools"], tool["name"])
+    return offers
+
+
+def _asked_schema(form: Json, holder: Json) -> Any:
+    match form.get("type"):
+        case "json_schema":
+            return holder.get("schema") or {}
+        case "json_object":
+            return {}
+        case _:
+            return None
+
+
+def _text(content: Any) -> str:
+    """The texts of a content string or of its text parts, of whatever dialect."""
+    if isinstance(content, str):
+        return content
+    return " ".join(part["text"] for part in content or [] if part.get("type") in ("text", "input_text", "output_text"))

@@ -1,0 +1,105 @@
+"""The judge of canonical event streams (the grammar at the head of `dragoman.events`), and what they accumulate to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from dragoman.events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Opaque,
+    Ping,
+    Start,
+    Usage,
+)
+from grammar import Accumulated, Call, require
+
+_ANNOTATED = {Kind.TEXT}
+_OPAQUE = {Kind.REASONING, Kind.OPAQUE}
+
+
+def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
+    """Judge a canonical stream and accumulate it. Raises GrammarError.
+
+    `usage` in the result holds the canonical names; `finish` the canonical reason or None. Without `complete` the
+    stream may stop anywhere.
+    """
+    result = Accumulated()
+    starts: list[BlockStart] = []
+    contents: list[str] = []
+    open_blocks: set[int] = set()
+    usage: Usage | None = None
+    phase = "new"
+    for event in events:
+        require(phase != "over", f"{event!r} after the last event")
+        match event:
+            case Ping():
+                result.pings += 1
+            case Error():
+                result.error = {"kind": str(event.failure.kind), "message": event.failure.message}
+                phase = "over"
+            case Start():
+                require(phase == "new", "Start twice, or not first")
+                phase = "body"
+                result.id, result.model, usage = event.id, event.model, event.usage
+            case End():
+                require(phase == "finished", "End without Finish")
+                usage = event.usage.over(usage) if event.usage is not None else usage
+                phase = "over"
+            case _:
+                require(phase == "body", f"{type(event).__name__} in phase {phase}")
+                match event:
+                    case BlockStart():
+                        require(event.index == len(starts), f"block {event.index} started, {len(starts)} was due")
+                        require(
+                            event.kind is not Kind.TOOL or (event.call_id and event.name), f"a nameless call: {event!r}"
+                        )
+                        starts.append(event)
+                        contents.append("")
+                        open_blocks.add(event.index)
+                    case Finish():
+                        require(not open_blocks, f"Finish while blocks {open_blocks} are open")
+                        result.finish, result.sequence = str(event.stop.reason), event.stop.sequence
+                        usage = event.usage.over(usage) if event.usage is not None else usage
+                        phase = "finished"
+                    case Delta() | Opaque() | Annotation() | BlockEnd():
+                        require(event.index in open_blocks, f"{event!r}, but the block is not open")
+                        kind = starts[event.index].kind
+                        match event:
+                            case Delta():
+                                require(kind is not Kind.OPAQUE, "a Delta on an opaque block")
+                                contents[event.index] += event.text
+                            case Opaque():
+                                require(kind in _OPAQUE, f"Opaque on a {kind} block")
+                                if event.form == "signature":
+                                    result.signatures.append(event.payload)
+                            case Annotation():
+                                require(kind in _ANNOTATED, f"Annotation on a {kind} block")
+                                result.annotations.append(event.citation.native)
+                            case BlockEnd():
+                                open_blocks.discard(event.index)
+    require(not complete or phase == "over", "neither End nor Error at the end")
+    for start, content in zip(starts, contents, strict=True):
+        result.blocks.append((str(start.kind), content))
+        match start.kind:
+            case Kind.TEXT:
+                result.text += content
+            case Kind.REASONING:
+                result.reasoning += content
+            case Kind.REFUSAL:
+                result.refusal += content
+            case Kind.TOOL:
+                result.calls.append(Call(start.call_id, start.name, content))
+            case Kind.OPAQUE:
+                pass
+    if usage is not None:
+        result.usage = asdict(usage)
+    return result

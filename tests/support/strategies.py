@@ -1,0 +1,309 @@
+"""Generators of canonical event streams, and of arbitrary splits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dragoman.errors import Failure, FailureKind
+from dragoman.events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Citation,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Opaque,
+    Ping,
+    RefusalInfo,
+    Start,
+    Stop,
+    StopReason,
+    Usage,
+)
+
+SNIPPETS = (
+    "",
+    " ",
+    "a",
+    "Hello",
+    "\n",
+    "\r\n",
+    "\n\n",
+    "data: x\n\n",
+    ": c\n",
+    "event: error",
+    "[DONE]",
+    '"',
+    "\\",
+    '\\"',
+    "\\u0000",
+    "\u0000",
+    "\u0085",
+    "\u2028",
+    "\u2029",
+    "\ufeff",
+    "é",
+    "日本",
+    "😀",
+    "👩‍👩‍👧",
+    "\U0010ffff",
+    "</tool>",
+    '{"a":',
+    "STOP",
+)
+
+texts = st.one_of(st.sampled_from(SNIPPETS), st.text(max_size=12), st.lists(st.sampled_from(SNIPPETS)).map("".join))
+"""Any text that UTF-8 can carry, often a nasty one, often empty."""
+
+names = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
+call_ids = st.from_regex(r"[a-zA-Z0-9_-]{1,40}", fullmatch=True)
+reply_ids = st.sampled_from(("chatcmpl-1", "msg_01AbC", "resp_68f", "gen-1-x", "x"))
+models = st.sampled_from(("gpt-6.2", "claude-opus-5-5", "meta/llama-5", "m"))
+counts = st.integers(0, 2_000_000)
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> str:
+    """The arguments of a call: a JSON object as some server would spell it."""
+    value = draw(st.dictionaries(texts, _json, max_size=3))
+    compact = draw(st.booleans())
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=(",", ":") if compact else None)
+
+
+def split_at(data: bytes, points: Sequence[int]) -> list[bytes]:
+    """`data` cut at the given places (any order, repeats give empty pieces)."""
+    edges = [0, *sorted(points), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
+
+
+def splits(data: bytes) -> st.SearchStrategy[list[bytes]]:
+    """Pieces that join to `data`: cut at arbitrary places, in UTF-8 and CRLF too; empty pieces; byte by byte."""
+    some = st.lists(st.integers(0, len(data)), max_size=12).map(lambda points: split_at(data, points))
+    sizes = st.integers(1, 7).map(lambda size: [data[at : at + size] for at in range(0, len(data), size)])
+    return st.one_of(some, sizes, st.just([data]))
+
+
+def batches(events: Sequence[Event]) -> st.SearchStrategy[list[list[Event]]]:
+    """The same events in arbitrary batches, empty ones included."""
+
+    def cut(points: list[int]) -> list[list[Event]]:
+        edges = [0, *sorted(points), len(events)]
+        return [list(events[start:end]) for start, end in itertools.pairwise(edges)]
+
+    return st.lists(st.integers(0, len(events)), max_size=8).map(cut)
+
+
+@st.composite
+def fragments(draw: st.DrawFn, text: str) -> list[str]:
+    """`text` in pieces, some of them empty; the empty text may have no piece at all."""
+    points = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
+    edges = [0, *points, len(text)]
+    pieces = [text[start:end] for start, end in itertools.pairwise(edges)]
+    return [] if pieces == [""] and draw(st.booleans()) else pieces
+
+
+@st.composite
+def usages(draw: st.DrawFn, *, whole: bool = False) -> Usage:
+    """Counts that add up: the caches within the input, the reasoning within the output. Any may be None, unless
+    `whole` (then only the caches and the reasoning may)."""
+    read, write, reasoning = (draw(st.none() | counts) for _ in range(3))
+    total = draw(counts) + (read or 0) + (write or 0)
+    output = draw(counts) + (reasoning or 0)
+    if whole:
+        return Usage(total, read, write, output, reasoning)
+    return Usage(
+        total if draw(st.booleans()) else None, read, write, output if draw(st.booleans()) else None, reasoning
+    )
+
+
+@st.composite
+def failures(draw: st.DrawFn) -> Failure:
+    """Any failure an upstream or the gateway could report."""
+    return Failure(
+        draw(st.sampled_from(list(FailureKind))),
+        draw(texts.filter(bool)),
+        draw(st.sampled_from((200, 400, 401, 402, 403, 404, 413, 429, 500, 502, 503, 504, 529))),
+        native_type=draw(st.none() | st.sampled_from(("overloaded_error", "server_error", "odd"))),
+        code=draw(st.none() | st.sampled_from(("rate_limit_exceeded", "context_length_exceeded", "odd"))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What streams to make. `interleave` is none, tools (only calls overlap) or all.
+
+    `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character.
+    `cut` allows a last call whose arguments are not whole, with a reason that says so.
+    """
+
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    reasons: tuple[StopReason, ...] = tuple(StopReason)
+    origin: str = "messages"
+    interleave: str = "all"
+    same_neighbours: bool = True
+    empty_blocks: bool = True
+    signatures: bool = True
+    annotations: bool = True
+    custom_tools: bool = False
+    cut: bool = True
+    pings: bool = True
+    errors: bool = False
+    whole_usage: bool = False
+    max_blocks: int = 5
+
+
+ANY = Shape()
+CHAT = Shape(
+    kinds=(Kind.TEXT, Kind.REFUSAL, Kind.REASONING, Kind.TOOL),
+    reasons=(StopReason.END, StopReason.TOOL_CALLS, StopReason.LENGTH, StopReason.REFUSAL, StopReason.FILTERED),
+    origin="chat",
+    interleave="tools",
+    same_neighbours=False,
+    empty_blocks=False,
+    signatures=False,
+    whole_usage=True,
+)
+"""What a Chat stream can carry, so that reading it back gives the same accumulated reply."""
+MESSAGES = Shape(
+    kinds=(Kind.TEXT, Kind.REASONING, Kind.TOOL, Kind.OPAQUE),
+    reasons=(
+        StopReason.END,
+        StopReason.STOP_SEQUENCE,
+        StopReason.TOOL_CALLS,
+        StopReason.LENGTH,
+        StopReason.CONTEXT,
+        StopReason.REFUSAL,
+        StopReason.PAUSED,
+    ),
+    whole_usage=True,
+)
+MESSAGES_SEQUENTIAL = Shape(kinds=MESSAGES.kinds, reasons=MESSAGES.reasons, interleave="none", whole_usage=True)
+
+CUT_SHORT = (StopReason.LENGTH, StopReason.CONTEXT, StopReason.FILTERED)
+_WITH_CALLS = {*CUT_SHORT, StopReason.TOOL_CALLS, StopReason.PAUSED, StopReason.POLICY_CUT}
+
+
+def _citation(origin: str, url: str, title: str) -> Citation:
+    native: dict[str, Any]
+    if origin == "messages":
+        native = {
+            "type": "web_search_result_location",
+            "url": url,
+            "title": title,
+            "cited_text": "c",
+            "encrypted_index": "e",
+        }
+        return Citation(origin, native, url, title)
+    citation = {"start_index": 0, "end_index": 1, "title": title, "url": url}
+    native = {"type": "url_citation", "url_citation": citation}
+    return Citation(origin, native, url, title, 0, 1)
+
+
+@st.composite
+def _block(draw: st.DrawFn, shape: Shape, kind: Kind, index: int, call_id: str, cut: bool) -> list[Event]:
+    out: list[Event]
+    if kind is Kind.OPAQUE:
+        native = draw(st.sampled_from(("web_search_tool_result", "container_upload", "novelty")))
+        out = [BlockStart(index, kind, name=native, code="vendor_block")]
+        out.append(Opaque(index, shape.origin, "block", {"type": native, "content": draw(texts)}))
+        return [*out, BlockEnd(index)]
+    if kind is Kind.TOOL:
+        custom = shape.custom_tools and draw(st.booleans())
+        out = [BlockStart(index, kind, call_id, draw(names), custom)]
+        text = draw(texts) if custom else draw(arguments())
+        if cut:
+            text = text[: draw(st.integers(0, len(text)))]
+    else:
+        out = [BlockStart(index, kind)]
+        text = draw(texts)
+        if kind is Kind.REFUSAL or not shape.empty_blocks:
+            text = text or "x"
+    out += [Delta(index, piece) for piece in draw(fragments(text))]
+    if kind is Kind.TEXT and shape.annotations:
+        for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2)))):
+            out.append(Annotation(index, _citation(shape.origin, "https://a.example/é", draw(texts))))
+    if kind is Kind.REASONING and shape.signatures and draw(st.booleans()):
+        out.append(Opaque(index, shape.origin, "signature", draw(st.sampled_from(("", "EqQBCg==", "s" * 300)))))
+    return [*out, BlockEnd(index, complete=not cut)]
+
+
+def _merge(draw: st.DrawFn, shape: Shape, blocks: list[tuple[Kind, list[Event]]]) -> list[Event]:
+    """Interleave the blocks' events, keeping the order of the starts and the order within each block."""
+    if shape.interleave == "none":
+        return [event for _, block in blocks for event in block]
+    out: list[Event] = []
+    waiting = list(reversed(blocks))
+    running: list[tuple[Kind, list[Event]]] = []
+    while waiting or running:
+        may_start = bool(waiting) and (
+            not running
+            or shape.interleave == "all"
+            or (waiting[-1][0] is Kind.TOOL and all(kind is Kind.TOOL for kind, _ in running))
+        )
+        at = draw(st.integers(0, len(running) - (0 if may_start else 1)))
+        if at == len(running):
+            kind, block = waiting.pop()
+            running.append((kind, list(reversed(block))))
+        out.append(running[at][1].pop())
+        if not running[at][1]:
+            del running[at]
+    return out
+
+
+@st.composite
+def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
+    """A whole canonical stream of the shape: `Start` … `Finish End`, or cut short by an `Error`."""
+    kinds = draw(st.lists(st.sampled_from(shape.kinds), max_size=shape.max_blocks))
+    if not shape.same_neighbours:
+        kinds = [kind for at, kind in enumerate(kinds) if at == 0 or kind is Kind.TOOL or kind is not kinds[at - 1]]
+    reasons = set(shape.reasons)
+    if Kind.TOOL in kinds:
+        reasons &= _WITH_CALLS
+    else:
+        reasons.discard(StopReason.TOOL_CALLS)
+        if Kind.REFUSAL in kinds:
+            reasons &= {StopReason.REFUSAL, *CUT_SHORT}
+    if shape.origin == "chat" and Kind.REFUSAL not in kinds:
+        reasons.discard(StopReason.REFUSAL)  # in Chat only the wording tells a refusal from an end
+    reason = draw(st.sampled_from([reason for reason in shape.reasons if reason in reasons]))
+    last_call = max((at for at, kind in enumerate(kinds) if kind is Kind.TOOL), default=-1)
+    cut = shape.cut and reason in CUT_SHORT and draw(st.booleans())
+    ids = draw(st.lists(call_ids, min_size=len(kinds), max_size=len(kinds), unique=True))
+    blocks = [(kind, draw(_block(shape, kind, at, ids[at], cut and at == last_call))) for at, kind in enumerate(kinds)]
+    body = _merge(draw, shape, blocks)
+    if shape.pings:
+        for at in draw(st.lists(st.integers(0, len(body)), max_size=2)):
+            body.insert(at, Ping())
+    usage = draw(st.none() | usages(whole=shape.whole_usage))
+    stop = Stop(reason, sequence=draw(texts.filter(bool)) if reason is StopReason.STOP_SEQUENCE else None)
+    refusal = None
+    if reason is StopReason.REFUSAL and Kind.REFUSAL not in kinds:
+        explained = RefusalInfo(draw(st.none() | texts.filter(bool)), draw(st.none() | st.just("cyber")))
+        refusal = draw(st.sampled_from((None, explained)))
+    start_usage = Usage(input_total=usage.input_total) if usage is not None and draw(st.booleans()) else None
+    late = usage is not None and draw(st.booleans())
+    events: list[Event] = [
+        Start(draw(reply_ids), draw(models), start_usage, draw(st.none() | st.integers(0, 2**31))),
+        *body,
+        Finish(stop, None if late else usage, refusal),
+        End(usage if late else None),
+    ]
+    if shape.errors and draw(st.booleans()):
+        events[draw(st.integers(0, len(events) - 1)) :] = [Error(draw(failures()))]
+    return events

@@ -1,0 +1,188 @@
+"""Keys: which one counts, which one goes out, and that nothing else of the client's does."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+
+from dragoman.errors import ClientRequestError, DragomanError, FailureKind
+from dragoman.protocols import Dialect
+from dragoman_server import credentials
+from dragoman_server.config import Auth, Config, Provider, Secret, Server
+from dragoman_server.credentials import check_inbound, inbound_key, outbound_headers
+
+CANARY = "sk-canary-7f3a"
+LOCKED = Config(server=Server(keys=(Secret("first"), Secret("second"), Secret("third"))))
+
+CLIENT = {
+    "X-Api-Key": CANARY,
+    "Authorization": f"Bearer {CANARY}",
+    "Cookie": "session=1",
+    "X-Stainless-Lang": "python",
+    "Connection": "keep-alive",
+    "Transfer-Encoding": "chunked",
+    "Proxy-Authorization": "Basic x",
+    "Host": "gateway",
+    "User-Agent": "agent/1",
+    "X-Forwarded-For": "10.0.0.1",
+    "Anthropic-Version": "2026-10-21",
+    "Anthropic-Beta": "a-1",
+    "OpenAI-Organization": "org",
+    "OpenAI-Project": "proj",
+    "Idempotency-Key": "idem",
+}
+
+
+def provider(dialect: Dialect, **more: Any) -> Provider:
+    more.setdefault("api_key", Secret("ours"))
+    return Provider("p", dialect, "http://h", **more)
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ({}, None),
+        ({"x-api-key": "a"}, "a"),
+        ({"X-API-KEY": " a "}, "a"),
+        ({"authorization": "Bearer b"}, "b"),
+        ({"Authorization": "bearer   b "}, "b"),
+        ({"x-api-key": "a", "authorization": "Bearer b"}, "a"),
+        ({"x-api-key": "", "authorization": "Bearer b"}, "b"),
+        ({"authorization": "Basic b"}, None),
+        ({"authorization": "Bearer"}, None),
+        ({"authorization": "Bearer "}, None),
+        ({"authorization": "b"}, None),
+    ],
+)
+def test_inbound_key(headers: dict[str, str], key: str | None) -> None:
+    assert inbound_key(headers) == key
+    assert inbound_key(CIMultiDict(headers)) == key
+
+
+@pytest.mark.parametrize("key", ["first", "second", "third"])
+def test_each_key_lets_in(key: str) -> None:
+    check_inbound(LOCKED, {"x-api-key": key})
+    check_inbound(LOCKED, {"authorization": f"Bearer {key}"})
+
+
+def test_without_keys_everybody_is_let_in() -> None:
+    check_inbound(Config(), {})
+
+
+@pytest.mark.parametrize("key", ["", "fir", "firstfirst", "First", CANARY, "\udcff\udcfe", "ü"])
+def test_other_keys_are_refused(key: str) -> None:
+    with pytest.raises(DragomanError) as caught:
+        check_inbound(LOCKED, {"x-api-key": key})
+    failure = caught.value.failure
+    assert (failure.kind, failure.status) == (FailureKind.AUTHENTICATION, 401)
+    assert CANARY not in failure.message
+    assert "first" not in failure.message
+
+
+def test_a_wrong_x_api_key_is_not_saved_by_a_right_bearer() -> None:
+    with pytest.raises(DragomanError):
+        check_inbound(LOCKED, {"x-api-key": "wrong", "authorization": "Bearer first"})
+
+
+@pytest.mark.parametrize("key", ["first", "third", "wrong"])
+def test_every_key_is_compared_as_a_digest(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[int, int]] = []
+
+    def watched(a: bytes, b: bytes) -> bool:
+        compared.append((len(a), len(b)))
+        return hmac.compare_digest(a, b)
+
+    monkeypatch.setattr(credentials, "compare_digest", watched)
+    if key == "wrong":
+        with pytest.raises(DragomanError):
+            check_inbound(LOCKED, {"x-api-key": key})
+    else:
+        check_inbound(LOCKED, {"x-api-key": key})
+    assert compared == [(32, 32)] * 3
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_the_configured_key_goes_out_and_the_clients_never(dialect: Dialect, same: bool) -> None:
+    out = outbound_headers(provider(dialect), CLIENT, same_dialect=same)
+    assert CANARY not in str(out)
+    expected = {"x-api-key": "ours"} if dialect is Dialect.MESSAGES else {"authorization": "Bearer ours"}
+    if dialect is Dialect.MESSAGES:
+        expected["anthropic-version"] = "2026-10-21" if same else "2023-06-01"
+        if same:
+            expected["anthropic-beta"] = "a-1"
+    elif same:
+        expected["idempotency-key"] = "idem"
+    assert out == expected
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_without_a_key_none_is_sent(dialect: Dialect) -> None:
+    out = outbound_headers(provider(dialect, api_key=None), CLIENT)
+    assert CANARY not in str(out)
+    assert out == ({"anthropic-version": "2023-06-01"} if dialect is Dialect.MESSAGES else {})
+
+
+@pytest.mark.parametrize("headers", [{"x-api-key": "k"}, {"authorization": "Bearer k"}])
+def test_passthrough_takes_the_upstreams_form(headers: dict[str, str]) -> None:
+    messages = provider(Dialect.MESSAGES, api_key=None, auth=Auth.PASSTHROUGH)
+    chat = provider(Dialect.CHAT, api_key=None, auth=Auth.PASSTHROUGH)
+    assert outbound_headers(messages, headers) == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert outbound_headers(chat, headers) == outbound_headers(chat, headers, same_dialect=True)
+    assert outbound_headers(chat, headers) == {"authorization": "Bearer k"}
+    assert outbound_headers(chat, {}) == {}
+
+
+def test_passthrough_keeps_an_access_token_a_bearer() -> None:
+    messages = provider(Dialect.MESSAGES, api_key=None, auth=Auth.PASSTHROUGH)
+    out = outbound_headers(messages, {"authorization": "Bearer oat"}, same_dialect=True)
+    assert out == {"anthropic-version": "2023-06-01", "authorization": "Bearer oat"}
+    out = outbound_headers(messages, {"authorization": "Bearer oat", "x-api-key": "k"}, same_dialect=True)
+    assert out == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+
+
+def test_passthrough_takes_the_organisation_along() -> None:
+    chat = provider(Dialect.CHAT, api_key=None, auth=Auth.PASSTHROUGH)
+    assert outbound_headers(chat, CLIENT, same_dialect=True) == {
+        "idempotency-key": "idem",
+        "authorization": f"Bearer {CANARY}",
+        "openai-organization": "org",
+        "openai-project": "proj",
+    }
+    assert outbound_headers(chat, CLIENT) == {"authorization": f"Bearer {CANARY}"}
+
+
+def test_T44_beta_headers_of_several_lines_stay_with_the_body() -> None:
+    headers = CIMultiDict([("Anthropic-Beta", "a-1,b-2"), ("anthropic-beta", "c-3")])
+    messages = provider(Dialect.MESSAGES)
+    assert outbound_headers(messages, headers, same_dialect=True)["anthropic-beta"] == "a-1,b-2,c-3"
+    assert "anthropic-beta" not in outbound_headers(messages, headers)
+
+
+def test_the_providers_own_headers_win() -> None:
+    azure = provider(Dialect.CHAT, headers={"Api-Key": "k", "Authorization": "Custom x"})
+    assert outbound_headers(azure, {}) == {"authorization": "Custom x", "api-key": "k"}
+
+
+@pytest.mark.parametrize("bad", ["a\r\nx: y", "a\nb", "a\x00b", "\udcff", "a\x7f"])
+def test_nothing_can_be_smuggled_through_a_forwarded_header(bad: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        outbound_headers(provider(Dialect.MESSAGES), {"anthropic-beta": bad}, same_dialect=True)
+    assert bad not in caught.value.failure.message
+    chat = provider(Dialect.CHAT, api_key=None, auth=Auth.PASSTHROUGH)
+    with pytest.raises(ClientRequestError) as caught:
+        outbound_headers(chat, {"authorization": f"Bearer {bad}"})
+    assert bad not in caught.value.failure.message
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("auth", list(Auth))
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_a_multidict_and_a_plain_dict_give_the_same(dialect: Dialect, auth: Auth, same: bool) -> None:
+    upstream = provider(dialect, auth=auth)
+    assert outbound_headers(upstream, CIMultiDict(CLIENT), same_dialect=same) == outbound_headers(
+        upstream, CLIENT, same_dialect=same
+    )
