@@ -34,8 +34,13 @@ class Frame:
 
 
 @lru_cache(maxsize=256)
-def _name(raw: bytes) -> str:
+def _short_name(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
+
+
+def _name(raw: bytes) -> str:
+    # A name may be as long as a line; 256 such ones must not stay in memory for good.
+    return _short_name(raw) if len(raw) <= 64 else raw.decode("utf-8", "replace")
 
 
 class Parser:
@@ -144,6 +149,10 @@ class Parser:
         if name == b"event":
             self._event = value
         elif name == b"data":  # the line has no colon: an empty data line
+            self._frame_size += size
+            if self._frame_size > self.limits.sse_frame:
+                frames += self._fault("sse_frame", self.limits.sse_frame)
+                return False
             self._lines.append(b"")
         elif name == b"id":
             if b"\0" not in value:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from .app import make_app
 from .settings import Config
-from .simulator import SCRIPT_NAMES, make_simulator
+from .simulator import SCRIPTS, make_simulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ async def running(config: Config, *, pace: float = 0.02, drain: float = 10.0) ->
             yield Running(config, url, None)
         return
     async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as simulator_url:
-        filled = config.with_simulator(simulator_url, SCRIPT_NAMES)
+        filled = config.with_simulator(simulator_url, tuple(SCRIPTS))
         async with listening(make_app(filled), server.host, server.port, drain=drain) as url:
             yield Running(filled, url, simulator_url)
 

@@ -360,6 +360,7 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
         out.append(wire.frame(wire.json(payload), payload["type"], event_last=notes["event_last"]))
 
     kinds: dict[int, Kind] = {}
+    opaque = {event.index: event.payload for event in events if isinstance(event, Opaque) and event.form == "block"}
     for event in events:
         match event:
             case Start():
@@ -381,10 +382,10 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
                     send({"type": "ping"})
             case BlockStart(index=index, kind=kind):
                 kinds[index] = kind
-                if kind is not Kind.OPAQUE:
-                    send({"type": "content_block_start", "index": index, "content_block": _content_block(event, notes)})
-                    if kind is Kind.TOOL and notes["empty_json"]:
-                        _send_delta(send, index, {"type": "input_json_delta", "partial_json": ""})
+                block = opaque.get(index) or _content_block(event, notes)
+                send({"type": "content_block_start", "index": index, "content_block": block})
+                if kind is Kind.TOOL and notes["empty_json"]:
+                    _send_delta(send, index, {"type": "input_json_delta", "partial_json": ""})
             case Delta(index=index, text=text):
                 kind = kinds[index]
                 if kind is Kind.TOOL:
@@ -397,8 +398,6 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
                 _send_delta(send, index, {"type": "citations_delta", "citation": citation.native})
             case Opaque(index=index, form="signature", payload=signature):
                 _send_delta(send, index, {"type": "signature_delta", "signature": signature})
-            case Opaque(index=index, payload=block):
-                send({"type": "content_block_start", "index": index, "content_block": block})
             case BlockEnd(index=index):
                 send({"type": "content_block_stop", "index": index})
             case Ping():
@@ -436,6 +435,8 @@ def _content_block(start: BlockStart, notes: dict[str, Any]) -> Json:
     match start.kind:
         case Kind.TOOL:
             return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
+        case Kind.OPAQUE:
+            return {"type": start.name, "content": ""}
         case Kind.REASONING:
             block = {"type": "thinking", "thinking": ""}
             return block if notes["unsigned_start"] else {**block, "signature": ""}

@@ -41,8 +41,8 @@ def test_T42_a_name_that_does_not_fit_is_sanitised_and_hashed(name: str, start: 
 
 
 def test_golden_names_and_ids_do_not_change_between_versions() -> None:
-    assert fit_name("mcp.files/read", 64) == "mcp_files_read_a8f4c36b"
-    assert fit_call_id("call|1", 64) == "call_e8b1e6d5e2c5a0bb6f1a1a0a"
+    assert fit_name("mcp.files/read", 64) == "mcp_files_read_6efd9b52"
+    assert fit_call_id("call|1", 64) == "call_c26e9779d73a23c7a5729c9b"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), st.sampled_from((64, 128)))

@@ -81,7 +81,7 @@ def _message(message: Any, at: str, *, last: bool, verify: bool) -> None:
     if not isinstance(message, dict):
         raise Refused(f"{at}: Input should be an object")
     role, content = message.get("role"), message.get("content")
-    if role not in _ROLE_BLOCKS:
+    if not isinstance(role, str) or role not in _ROLE_BLOCKS:
         raise Refused(f"{at}.role: Input should be 'user', 'assistant' or 'system'")
     extra = {"output_config", "clear_at"} if role == "system" else set()
     only(message, frozenset({"role", "content"} | extra), at)
@@ -101,7 +101,7 @@ def _message(message: Any, at: str, *, last: bool, verify: bool) -> None:
 
 def _block(block: Any, allowed: frozenset[str], at: str, verify: bool) -> None:
     kind = object_or_none(block, at).get("type")
-    if kind not in allowed:
+    if not isinstance(kind, str) or kind not in allowed:
         expected = ", ".join(f"'{name}'" for name in sorted(allowed))
         raise Refused(
             f"{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {expected}"
@@ -127,7 +127,10 @@ def _block(block: Any, allowed: frozenset[str], at: str, verify: bool) -> None:
         case "tool_result":
             if not isinstance(block.get("tool_use_id"), str):
                 raise Refused(f"{at}.tool_result.tool_use_id: Field required")
-            for n, part in enumerate(block["content"] if isinstance(block.get("content"), list) else []):
+            content = block.get("content", "")
+            if not isinstance(content, (str, list)):
+                raise Refused(f"{at}.tool_result.content: Input should be a valid string or list")
+            for n, part in enumerate(content if isinstance(content, list) else []):
                 _block(part, _RESULT_BLOCKS, f"{at}.tool_result.content.{n}", verify)
         case "image" | "document":
             _source(block, f"{at}.{kind}")
@@ -137,7 +140,7 @@ def _source(block: Json, at: str) -> None:
     source = object_or_none(block.get("source"), f"{at}.source")
     needed = {"base64": ("media_type", "data"), "url": ("url",), "file": ("file_id",), "text": ("data",)}
     kind = source.get("type")
-    if kind not in needed and kind != "content":
+    if not isinstance(kind, str) or (kind not in needed and kind != "content"):
         raise Refused(f"{at}.source: Input tag '{kind}' found using 'type' does not match any of the expected tags")
     for key in needed.get(kind, ()):
         if not source.get(key):

@@ -37,6 +37,8 @@ _PARTS: dict[str, frozenset[str]] = {
 _NAME_MAX = 64
 _CALL_ID_MAX = 40
 _MARK = "prompt_cache_breakpoint"
+_REPLAYED = frozenset({"annotations", "logprobs"})
+"""What clients of OpenAI's own send back with assistant text."""
 
 
 def check_request(body: Json) -> None:
@@ -152,7 +154,7 @@ def _tool(tool: Json, at: str) -> str:
 
 
 def _message(message: Json, at: str) -> None:
-    role = rule.required(message, "role", at)
+    role = rule.string(rule.required(message, "role", at), f"{at}.role")
     rule.word(role, frozenset(_MESSAGE), f"{at}.role")
     rule.known_keys(message, _MESSAGE[role], at)
     content = message.get("content")
@@ -174,7 +176,7 @@ def _message(message: Json, at: str) -> None:
 def _part(part: Json, role: str, at: str) -> None:
     kind = rule.required(part, "type", at)
     rule.word(kind, _PARTS[role], f"{at}.type")
-    rule.known_keys(part, frozenset({"type", kind, _MARK}), at)
+    rule.known_keys(part, frozenset({"type", kind, _MARK}) | (_REPLAYED if role == "assistant" else frozenset()), at)
     inner = rule.required(part, kind, at)
     if kind in ("text", "refusal"):
         rule.string(inner, f"{at}.{kind}")

@@ -63,7 +63,7 @@ def required(holder: Json, key: str, at: str = "") -> Any:
 
 def word(value: Any, allowed: frozenset[str], at: str) -> None:
     """One of the allowed words, or null."""
-    if value is not None and value not in allowed:
+    if value is not None and (not isinstance(value, str) or value not in allowed):
         why = f"Invalid value: '{value}'. Supported values are: {', '.join(sorted(allowed))}."
         raise Refused(why, at, "invalid_value")
 
@@ -138,17 +138,19 @@ def _unstrict(schema: Any, context: tuple[str, ...]) -> str | None:
     """Why a schema does not fit strict mode, or None."""
     if not isinstance(schema, dict):
         return None
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or properties is not None:
+    properties, named = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(named, list):
+        return f"In context={context}, 'properties' must be an object and 'required' an array."
+    if schema.get("type") == "object" or properties:
         if schema.get("additionalProperties") is not False:
             return f"In context={context}, 'additionalProperties' is required to be supplied and to be false."
-        missing = [key for key in properties or {} if key not in (schema.get("required") or [])]
+        missing = [key for key in properties if key not in named]
         if missing:
             return f"In context={context}, 'required' must include every key in properties. Missing '{missing[0]}'."
-    for key, child in (properties or {}).items():
+    for key, child in properties.items():
         if fault := _unstrict(child, (*context, "properties", key)):
             return fault
-    for option in schema.get("anyOf") or []:
+    for option in array(schema.get("anyOf", []), "schema.anyOf"):
         if fault := _unstrict(option, (*context, "anyOf")):
             return fault
     return _unstrict(schema.get("items"), (*context, "items"))

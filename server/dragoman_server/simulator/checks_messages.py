@@ -51,6 +51,8 @@ def check_request(body: Json, headers: Mapping[str, str], *, counting: bool = Fa
     for key in ("model", "messages") if counting else ("model", "max_tokens", "messages"):
         if key not in body:
             raise Refused(f"{key}: Field required")
+    if not isinstance(body["model"], str) or not body["model"]:
+        raise Refused("model: Input should be a valid string")
     _settings(body, counting)
     _system(body.get("system"))
     _tools(body)
@@ -137,13 +139,17 @@ def _system(system: Any) -> None:
 
 def _tools(body: Json) -> None:
     tools = body.get("tools") or []
+    if not isinstance(tools, list):
+        raise Refused("tools: Input should be a valid list")
     names: list[str] = []
     for at, tool in enumerate(tools):
-        kind = object_or_none(tool, f"tools.{at}").get("type") or "custom"
+        if not isinstance(tool, dict):
+            raise Refused(f"tools.{at}: Input should be an object")
+        kind = str(tool.get("type") or "custom")
         if kind != "custom":
             if not _TYPED_TOOL.match(kind) and kind != "mcp_toolset":
                 raise Refused(f"tools.{at}: Input tag '{kind}' found using 'type' does not match any expected tag")
-            names += [tool["name"]] if "name" in tool else []
+            names += [str(tool["name"])] if "name" in tool else []
             continue
         where = f"tools.{at}.custom"
         only(tool, _TOOL, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
+from typing import Any
 
 from . import checks_json as rule
 from .refusals import Refused
@@ -38,6 +39,7 @@ _OTHER_ITEMS = rule.words(
     "local_shell_call local_shell_call_output mcp_approval_request mcp_approval_response mcp_call mcp_list_tools "
     "program program_output shell_call shell_call_output tool_search_call tool_search_output web_search_call"
 )
+_WITH_TOOLS = frozenset({"additional_tools", "tool_search_output"})
 _INPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
 _OUTPUT_PARTS = frozenset({"output_text", "refusal"})
 _ROLES = frozenset({"user", "system", "developer", "assistant"})
@@ -142,11 +144,11 @@ _FUNCTION = rule.words("type name description parameters strict defer_loading al
 
 
 def _tool(tool: Json, at: str) -> set[str]:
-    kind = rule.required(tool, "type", at)
+    kind = rule.string(rule.required(tool, "type", at), f"{at}.type")
     if kind == "namespace":
         name = rule.name(rule.required(tool, "name", at), f"{at}.name", 64)
         inner = rule.array(rule.required(tool, "tools", at), f"{at}.tools", least=1)
-        return {name, *(n for m, member in enumerate(inner) for n in _tool(member, f"{at}.tools[{m}]"))}
+        return {name, *(n for m, member in enumerate(inner) for n in _member(member, f"{at}.tools[{m}]"))}
     if kind not in ("function", "custom"):
         return {kind}
     name = rule.name(rule.required(tool, "name", at), f"{at}.name", _NAME_MAX)
@@ -156,9 +158,16 @@ def _tool(tool: Json, at: str) -> set[str]:
     return {name}
 
 
+def _member(tool: Any, at: str) -> set[str]:
+    return _tool(rule.object_(tool, at), at)
+
+
 def _item(item: Json, at: str) -> None:
-    kind = item.get("type") or "message"
+    kind = rule.string(item.get("type", "message"), f"{at}.type")
     if kind in _OTHER_ITEMS:
+        if kind in _WITH_TOOLS:
+            for n, tool in enumerate(rule.array(rule.required(item, "tools", at), f"{at}.tools")):
+                _tool(rule.object_(tool, f"{at}.tools[{n}]"), f"{at}.tools[{n}]")
         return
     rule.word(kind, frozenset(_KEYS), f"{at}.type")
     rule.known_keys(item, _KEYS[kind], at)
@@ -191,7 +200,7 @@ def _item_id(item_id: str, kind: str, item: Json, at: str) -> None:
 
 
 def _message(item: Json, at: str) -> None:
-    role = rule.required(item, "role", at)
+    role = rule.string(rule.required(item, "role", at), f"{at}.role")
     rule.word(role, _ROLES, f"{at}.role")
     _content(
         rule.required(item, "content", at), _OUTPUT_PARTS if role == "assistant" else _INPUT_PARTS, f"{at}.content"
@@ -233,7 +242,7 @@ def _pairs(items: list[Json], *, chained: bool) -> None:
     calls: dict[str, str] = {}
     answered: set[str] = set()
     for at, item in enumerate(items):
-        kind = item.get("type") or "message"
+        kind = item.get("type", "message")
         item_id = item.get("id")
         if item_id and kind in _PREFIX:
             if item_id in seen:

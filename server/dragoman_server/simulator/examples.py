@@ -82,9 +82,10 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _object(schema: dict[str, Any], root: Any, depth: int) -> dict[str, Any]:
-    properties = schema.get("properties") or {}
-    required = schema.get("required") or []
-    return {key: example(properties.get(key, {}), key, root=root, depth=depth + 1) for key in required}
+    properties, required = schema.get("properties"), schema.get("required")
+    children = properties if isinstance(properties, dict) else {}
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    return {name: example(children.get(name, {}), name, root=root, depth=depth + 1) for name in names}
 
 
 def _array(schema: dict[str, Any], name: str, root: Any, depth: int) -> list[Any]:
@@ -104,7 +105,7 @@ def _number(schema: dict[str, Any]) -> float | int:
 
 
 def _text(schema: dict[str, Any], name: str) -> str:
-    text = _TEXT_BY_FORMAT.get(schema.get("format", "")) or _TEXT_BY_NAME.get(name.lower(), "example")
+    text = _TEXT_BY_FORMAT.get(str(schema.get("format"))) or _TEXT_BY_NAME.get(name.lower(), "example")
     text = text.ljust(int(schema.get("minLength", 0)), "x")
     return text[: int(schema.get("maxLength", len(text)))]
 
