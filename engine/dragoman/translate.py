@@ -21,10 +21,11 @@ from .knobs import Knobs
 from .limits import DEFAULT as DEFAULT_LIMITS
 from .limits import Limits
 from .losses import Losses
-from .model import Image, Inline, Json, Request
+from .model import Image, Inline, Json, Reply, Request
 from .names import NameTable
 from .passthrough import Passthrough
 from .profile import Profile
+from .replay import events_of
 from .splice import Renamer, find_value, put
 from .sse import Encoder, Parser
 from .stages import Chain, Stage
@@ -81,7 +82,24 @@ class Translation:
                 span = find_value(body, "model")
                 return put(body, span, context.model) if span is not None else body
             return body
-        upstream, client = self.direction.upstream, self.direction.client
+        reply = self._read_reply(body, headers)
+        name = context.model if context.knobs.echo_model == "requested" else reply.model
+        written = self.direction.client.write_reply(
+            reply, model=name, created=context.created, knobs=context.knobs, losses=context.losses
+        )
+        return dumps(written)
+
+    def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """A whole reply's body as the client's complete event stream (for cross directions).
+
+        For an upstream that answers a stream request with plain JSON. Raises as `reply` does.
+        """
+        reply = self._read_reply(body, headers)
+        out: bytes = Chain(self.direction.client.writer(self.context), Encoder()).feed(events_of(reply))
+        return out
+
+    def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
+        context, upstream = self.context, self.direction.upstream
         try:
             payload = loads(body)
         except ValueError:
@@ -90,16 +108,12 @@ class Translation:
             raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
         if payload.get("error"):
             raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
-        reply = upstream.read_reply(payload, profile=context.profile, losses=context.losses, names=context.names)
+        reply: Reply = upstream.read_reply(payload, profile=context.profile, losses=context.losses, names=context.names)
         if context.stops:
             cut_reply(reply, context.stops, context.losses)
-        if not reply.id:
-            reply.id = context.request_id
-        name = context.model if context.knobs.echo_model == "requested" else reply.model
-        written = client.write_reply(
-            reply, model=name, created=context.created, knobs=context.knobs, losses=context.losses
-        )
-        return dumps(written)
+        reply.id = reply.id or context.request_id
+        context.usage = reply.usage
+        return reply
 
 
 def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:

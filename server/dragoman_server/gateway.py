@@ -178,7 +178,7 @@ class Gateway:
                 return await self._refused(client, translation, answer, provider.name)
             headers = self._headers(client, translation, answer)
             if translation.stream:
-                return await self._stream(request, client, translation, answer, watch, headers)
+                return await self._stream(request, client, translation, answer, watch, target, headers)
             body = await answer.read(translation.context.limits.reply_body)
             try:
                 written = translation.reply(body, answer.headers)
@@ -210,22 +210,43 @@ class Gateway:
         translation: Translation,
         answer: Answer,
         watch: Watch,
+        target: Target,
         headers: dict[str, str],
     ) -> web.StreamResponse:
-        kind = answer.headers.get("content-type", "")
-        if "json" in kind:
-            body = await answer.read(translation.context.limits.reply_body)
-            failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
-            raise UpstreamStatusError(failure)
+        if "json" in answer.headers.get("content-type", ""):
+            return await self._not_streamed(request, client, translation, answer, target, headers)
         batches = await open_stream(translation, answer, watch)
         _tell_losses(headers, translation)
-        response = web.StreamResponse(headers=headers)
-        response.content_type = "text/event-stream"
-        response.charset = "utf-8"
-        response.headers["cache-control"] = "no-cache"
-        response.headers["x-accel-buffering"] = "no"
+        response = _event_stream(headers)
         outcome = await send_stream(request, response, batches, watch, client)
         self._account(translation, client, outcome.how)
+        return response
+
+    async def _not_streamed(
+        self,
+        request: web.Request,
+        client: Dialect,
+        translation: Translation,
+        answer: Answer,
+        target: Target,
+        headers: dict[str, str],
+    ) -> web.StreamResponse:
+        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
+        body = await answer.read(translation.context.limits.reply_body)
+        self._account(translation, client, "answered without a stream")
+        if translation.direction.passthrough:
+            return web.Response(
+                status=answer.status, body=translation.reply(body), content_type="application/json", headers=headers
+            )
+        try:
+            written = translation.replay(body, answer.headers)
+        except UpstreamStatusError as error:
+            raise UpstreamStatusError(named(error.failure, target.provider.name)) from None
+        _tell_losses(headers, translation)
+        response = _event_stream(headers)
+        await response.prepare(request)
+        await response.write(written)
+        await response.write_eof()
         return response
 
     def _headers(self, client: Dialect, translation: Translation, answer: Answer) -> dict[str, str]:
@@ -241,6 +262,14 @@ class Gateway:
         losses = f"; losses: {context.losses.summary()}" if context.losses else ""
         log.info("%s %s %s → %s %s%s", context.request_id, translation.direction, context.model,
                  translation.upstream_model, how, losses)  # fmt: skip
+
+
+def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
+    # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
+    response = web.StreamResponse(headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"})
+    response.content_type = "text/event-stream"
+    response.charset = "utf-8"
+    return response
 
 
 async def _read_body(request: web.Request, limit: int) -> bytes:

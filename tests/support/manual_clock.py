@@ -90,11 +90,15 @@ class ManualClock:
         self._now = target
 
     async def pass_time(self, seconds: float, *, step: float | None = None) -> None:
-        """`advance`, giving the event loop a few turns to do what follows; in steps, for timers that re-arm."""
+        """`advance`, giving the event loop a few turns before (to arm timers) and after; in steps, for timers that re-arm."""
+        await self._settle()
         left = seconds
         while left > 0:
             now = left if step is None else min(step, left)
             self.advance(now)
             left -= now
-            for _ in range(5):
-                await asyncio.sleep(0)
+            await self._settle()
+
+    async def _settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)

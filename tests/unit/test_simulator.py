@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import copy
 import json
+import random
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -869,6 +871,32 @@ async def test_what_real_clients_send_is_taken(raw: aiohttp.ClientSession) -> No
             refused[str(case.id)] = answer["error"]["message"]
     assert set(refused) == set(UNTAKEN), refused
     assert all(word in refused[name] for name, word in UNTAKEN.items())
+
+
+WRONG: list[Any] = [None, 1, "x", "", [], {}, [1], [{}], True, {"type": "x"}, {"type": ["a"]}]
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Each member of a JSON value, as its holder and key."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+    found = [(value, key) for key in keys]
+    for key in keys:
+        if isinstance(value[key], (dict, list)):
+            found += places(value[key])
+    return found
+
+
+async def test_a_misshapen_body_is_refused_or_answered_but_never_a_fault(raw: aiohttp.ClientSession) -> None:
+    dice = random.Random(7)
+    for case in recorded_requests():
+        request = case.values[0]
+        headers = {k: v for k, v in request["headers"].items() if k.lower().startswith("anthropic-")}
+        for _ in range(4):
+            body = {**copy.deepcopy(request["body"]), "stream": False}
+            holder, key = dice.choice([*places(body["messages" if "messages" in body else "input"]), (body, "tools")])
+            holder[key] = dice.choice(WRONG)
+            status, _ = await post(raw, request["path"], body, headers)
+            assert status in (200, 400), (case.id, key, holder[key])
 
 
 def test_the_simulator_does_not_import_the_engine() -> None:

@@ -100,9 +100,7 @@ class AiohttpAnswer:
             while data := await content.readany():
                 watch.received()
                 yield data
-        except aiohttp.ClientError as error:
-            raise StreamTruncated(f"upstream connection broke before the end of the stream ({error})") from error
-        except OSError as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 
     async def close(self) -> None:

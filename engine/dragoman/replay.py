@@ -1,0 +1,48 @@
+"""A whole reply as the events of a stream, for upstreams that answer a stream request with plain JSON.
+
+Some servers do when tools are offered, others always. The client asked for a stream and gets one, in one piece.
+"""
+
+from __future__ import annotations
+
+from .events import Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start
+from .model import Native, Reasoning, Refusal, Reply, Text, ToolCall
+
+
+def events_of(reply: Reply) -> list[Event]:
+    """The events that accumulate to `reply`. Parts that no reply holds (media, results) are not expected."""
+    out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
+    for index, part in enumerate(reply.parts):
+        if isinstance(part, Text):
+            out.append(BlockStart(index, Kind.TEXT))
+            out.append(Delta(index, part.text))
+            out.extend(Annotation(index, citation) for citation in part.citations)
+        elif isinstance(part, Refusal):
+            out.append(BlockStart(index, Kind.REFUSAL))
+            out.append(Delta(index, part.text))
+        elif isinstance(part, ToolCall):
+            out.append(BlockStart(index, Kind.TOOL, part.id, part.name, custom=part.custom, namespace=part.namespace))
+            out.append(Delta(index, part.arguments))
+        elif isinstance(part, Reasoning):
+            _reasoning(index, part, out)
+        elif isinstance(part, Native):
+            out.append(BlockStart(index, Kind.OPAQUE, name=part.type, code=part.code))
+            out.append(Opaque(index, part.origin, "block", part.payload))
+        else:
+            raise TypeError(f"a reply cannot hold a {type(part).__name__}")
+        out.append(BlockEnd(index))
+    out.append(Finish(reply.stop, reply.usage, reply.refusal))
+    out.append(End())
+    return out
+
+
+def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:
+    if part.redacted:
+        out.append(BlockStart(index, Kind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted"))
+        out.append(Opaque(index, part.origin, "block", part.native or {"data": part.proof}))
+        return
+    out.append(BlockStart(index, Kind.REASONING))
+    out.append(Delta(index, part.text))
+    if part.proof is not None:
+        form = "signature" if part.origin == "messages" else "encrypted_content"
+        out.append(Opaque(index, part.origin, form, part.proof))
