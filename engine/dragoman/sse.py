@@ -77,6 +77,9 @@ class Parser:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
+        if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2 and self._plain(data):
+            # Most reads of most Chat streams: one frame of one data line, nothing before it and nothing behind.
+            return [Frame("", data[6:-2], self._id)]
         if self._skip_lf and data:
             if data[0] == 10:
                 data = data[1:]
@@ -105,6 +108,12 @@ class Parser:
         if len(self._partial) > self.limits.sse_line:
             frames += self._fault("sse_line", self.limits.sse_line)
         return frames
+
+    def _plain(self, data: bytes) -> bool:
+        """May `data`, a line and a blank line, be taken as a frame without looking further?"""
+        return not (self._lines or self._event or self._skip_lf or b"\r" in data or self._retry is not None) and len(
+            data
+        ) <= min(self.limits.sse_line, self.limits.sse_frame)
 
     def finish(self) -> list[Frame]:
         """The source ended: what was complete but for its last line end or blank line."""

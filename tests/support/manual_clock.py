@@ -90,7 +90,7 @@ class ManualClock:
         self._now = target
 
     async def pass_time(self, seconds: float, *, step: float | None = None) -> None:
-        """`advance`, giving the event loop a few turns before (to arm timers) and after; in steps, for timers that re-arm."""
+        """`advance`, with a few turns of the event loop before (to arm timers) and after; in steps if timers re-arm."""
         await self._settle()
         left = seconds
         while left > 0:

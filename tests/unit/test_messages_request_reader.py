@@ -67,7 +67,7 @@ def recorded() -> list[Path]:
 
 def _speaks_messages(path: Path) -> bool:
     recording = json.loads(path.read_bytes())
-    return recording["dialect"] == "anthropic" and recording["request"]["path"] == "/v1/messages"
+    return (recording["dialect"], recording["request"]["path"]) == ("anthropic", "/v1/messages")
 
 
 def test_there_are_recordings() -> None:
@@ -266,7 +266,10 @@ def test_a_system_message_may_hold_an_effort_alone() -> None:
         ([{"role": "assistant", "content": "x"}], True),
         ([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}], True),
         ([{"role": "user", "content": "next"}], False),
-        ([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}, {"type": "text", "text": "x"}]}], False),
+        (
+            [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}, {"type": "text", "text": "x"}]}],
+            False,
+        ),
     ],
 )
 def test_clear_at_next_user_message(later: list[Any], kept: bool) -> None:
@@ -350,7 +353,9 @@ def test_documents() -> None:
     assert isinstance(document.source, Text)
     assert (document.source.text, document.name, document.context, document.cite) == ("body", "T", "C", True)
     nested = {"type": "image", "source": {"type": "url", "url": "u"}}
-    document = part({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "a"}, nested]}})
+    document = part(
+        {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "a"}, nested]}}
+    )
     assert [type(p) for p in document.source] == [Text, Image]
     document = part({"type": "document", "source": {"type": "content", "content": "a"}})
     assert [p.text for p in document.source] == ["a"]
@@ -636,7 +641,10 @@ def test_thinking(fields: Any, thinking: Thinking | None, losses: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "at"),
     [
-        ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}, ("output_config", "format")),
+        (
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            ("output_config", "format"),
+        ),
         ({"output_format": {"type": "json_schema", "schema": {"type": "object"}}}, ("output_format",)),
     ],
 )

@@ -5,11 +5,12 @@ An error never loses the part of a batch before it, so any split of the same byt
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..context import ReplyContext
 from ..errors import DragomanError, UpstreamProtocolError
-from ..events import End, Error, Event, Finish, Ping
+from ..events import Delta, End, Error, Event, Finish, Ping
 from ..jsontext import loads
-from ..model import Json
 from ..sse import Frame
 
 
@@ -54,15 +55,12 @@ class StreamReader:
         out.append(Error(error.failure))
         self.done = True
 
-    def payload(self, data: bytes) -> Json:
-        """One frame's JSON object. Raises UpstreamProtocolError if it is not one."""
+    def payload(self, data: bytes) -> Any:
+        """One frame's JSON, where orjson would not parse it. Raises UpstreamProtocolError if it is none."""
         try:
-            payload = loads(data)
+            return loads(data)
         except ValueError:
             raise UpstreamProtocolError("upstream sent a stream frame that is not JSON") from None
-        if type(payload) is not dict:
-            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
-        return payload
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one frame's data; may raise DragomanError."""
@@ -85,27 +83,35 @@ class StreamWriter:
     def feed(self, events: list[Event], /) -> list[Frame]:
         """The frames that follow from the events. What cannot be written is an in-band error; nothing is raised."""
         out: list[Frame] = []
-        for event in events:
-            if self.done:
-                break
-            try:
+        if self.done:
+            return out
+        try:
+            for event in events:
+                if type(event) is Delta:
+                    self.delta(event, out)
+                    continue
                 self.write(event, out)
-            except DragomanError as error:
-                event = Error(error.failure)
-                self.write(event, out)
-            if isinstance(event, Finish):
-                self.context.usage = event.usage
-            elif isinstance(event, Error):
-                self.context.failure = event.failure
-                self.done = True
-            elif type(event) is End:
-                self.done = True
+                if type(event) is Finish:
+                    self.context.usage = event.usage
+                elif type(event) is End or type(event) is Error:
+                    self.done = True
+                    break
+        except DragomanError as error:
+            event = Error(error.failure)
+            self.write(event, out)
+            self.done = True
+        if self.done and type(event) is Error:
+            self.context.failure = event.failure
         return out
 
     def finish(self) -> list[Frame]:
         """Nothing is held back: every reader ends its stream with `End` or `Error`."""
         return []
 
+    def delta(self, event: Delta, out: list[Frame]) -> None:
+        """Write the event that nearly all of a stream consists of; may raise DragomanError."""
+        raise NotImplementedError
+
     def write(self, event: Event, out: list[Frame]) -> None:
-        """Write one event; may raise DragomanError for one that the dialect cannot carry."""
+        """Write any other event; may raise DragomanError for one that the dialect cannot carry."""
         raise NotImplementedError

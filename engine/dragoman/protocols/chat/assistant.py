@@ -118,7 +118,10 @@ class AssistantWriter:
                 self.losses.add(Code.REASONING_ENCRYPTED, part.at)
         elif self.own or self.profile.reasoning_replay:
             reasoning.append(part.text)
+            if part.proof:  # the text goes back, its signature has no field here
+                self.losses.add(Code.REASONING_SIGNATURE, part.at)
         elif self.knobs.demote_reasoning == "on":
+            self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
             text.add(part.text)
             text.gap()
         else:

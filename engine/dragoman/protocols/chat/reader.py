@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
@@ -77,7 +79,12 @@ class ChatReader(StreamReader):
                 raise StreamTruncated("upstream sent [DONE] before a finish_reason")
             self._end(None, out)
             return
-        chunk = self.payload(data)
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            chunk = self.payload(data)
+        if type(chunk) is not dict:
+            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
             if is_error_frame(chunk):

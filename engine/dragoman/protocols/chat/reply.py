@@ -237,6 +237,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
             message["reasoning_content"] = str(reasoning)
         if field in ("reasoning", "both"):
             message["reasoning"] = str(reasoning)
+        if field == "off":
+            losses.add(Code.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
     if calls:
         message["tool_calls"] = calls
     if annotations:

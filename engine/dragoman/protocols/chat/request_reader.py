@@ -303,7 +303,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         if refusal:
             parts.append(Refusal(refusal, (*at, "refusal")))
     calls = message.get("tool_calls")
-    if calls:
+    if calls is not None:
         where = (*at, "tool_calls")
         for k, call in enumerate(typed(calls, list, where)):
             parts.append(_read_call(call, (*where, k), losses, custom))

@@ -65,12 +65,8 @@ class ChatWriter(StreamWriter):
         self._cited: list[tuple[int, Citation]] = []
 
     def write(self, event: Event, out: list[Frame]) -> None:
-        """One event."""
-        kind = type(event)
-        if kind is Delta:
-            assert isinstance(event, Delta)
-            self._delta(event, out)
-        elif isinstance(event, BlockStart):
+        """One event other than a delta."""
+        if isinstance(event, BlockStart):
             self._start_block(event, out)
         elif isinstance(event, BlockEnd):
             if event.index in self._spans:
@@ -153,7 +149,8 @@ class ChatWriter(StreamWriter):
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
         return before, b"", b"}}]}" + self._tail, False
 
-    def _delta(self, event: Delta, out: list[Frame]) -> None:
+    def delta(self, event: Delta, out: list[Frame]) -> None:
+        """One piece of a block's text."""
         text = event.text
         around = self._around.get(event.index)
         if around is None:

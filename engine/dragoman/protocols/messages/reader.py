@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
@@ -64,7 +66,12 @@ class MessagesReader(StreamReader):
         """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing."""
         if data == b"[DONE]":
             return
-        event = self.payload(data)
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            event = self.payload(data)
+        if type(event) is not dict:
+            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
         name = event.get("type")
         if name == "content_block_delta":
             self._delta(event, out)

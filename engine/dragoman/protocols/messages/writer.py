@@ -64,20 +64,21 @@ class MessagesWriter(StreamWriter):
         self._refusal: dict[int, list[str]] = {}
         self._size = 0
 
+    def delta(self, event: Delta, out: list[Frame]) -> None:
+        """One piece of a block's text."""
+        before = self._before.get(event.index)
+        if before is None:
+            raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
+        text = event.text
+        if before and text:
+            self._size += len(text)
+            out.append(Frame("content_block_delta", before + dump_str(text) + b"}}"))
+            if self._refusal and event.index in self._refusal:
+                self._refusal[event.index].append(text)
+
     def write(self, event: Event, out: list[Frame]) -> None:
-        """One event."""
-        kind = type(event)
-        if kind is Delta:
-            assert isinstance(event, Delta)
-            before = self._before.get(event.index)
-            if before is None:
-                raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
-            if before and event.text:
-                self._size += len(event.text)
-                out.append(Frame("content_block_delta", before + dump_str(event.text) + b"}}"))
-                if event.index in self._refusal:
-                    self._refusal[event.index].append(event.text)
-        elif isinstance(event, BlockStart):
+        """One event other than a delta."""
+        if isinstance(event, BlockStart):
             self._start_block(event, out)
         elif isinstance(event, BlockEnd):
             self._end_block(event, out)

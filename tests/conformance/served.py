@@ -1,0 +1,88 @@
+"""A gateway on a real socket in front of the simulated upstream, and what reached that upstream."""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import anthropic
+import openai
+
+from dragoman.profile import shipped
+from dragoman.protocols import Dialect
+from dragoman_server.app import make_app
+from dragoman_server.config import Config, Provider, Route, config_from_environment
+from dragoman_server.running import listening
+from dragoman_server.simulator import REQUESTS, Received, make_simulator
+
+Upstream = Literal["chat", "messages"]
+UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+RETRY_AFTER = 7
+"""Seconds that the simulator's errors name: not a number that anybody would come to by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """`url` is the gateway's, without a path; `requests` what the upstream received."""
+
+    url: str
+    requests: deque[Received]
+
+    def received(self, upstream: str | None = None, *, number: int = -1) -> Any:
+        """The body of a request as it reached the upstream; `upstream` checks the dialect it was asked in."""
+        request = self.requests[number]
+        if upstream is not None:
+            assert request.path == PATHS[upstream]
+        return request.body
+
+
+def model_at(upstream: str, script: str) -> str:
+    """The name by which the simulated configuration plays a script in a dialect: `chat/sim-text`."""
+    return f"{upstream}/{script}"
+
+
+def everything_to(upstream: str, script: str) -> Config:
+    """A configuration that sends any model name to one script: the upstream never hears the client's name."""
+    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=shipped(upstream))
+    return Config({"simulated": provider}, (Route("*", "simulated", upstream_model=script),))
+
+
+@asynccontextmanager
+async def serving(config: Config | None = None) -> AsyncIterator[Served]:
+    """Serve both. Without `config` it is the simulated one, whose model names choose the upstream's dialect."""
+    simulator = make_simulator(retry_after=RETRY_AFTER)
+    async with listening(simulator, "127.0.0.1", 0, drain=0.5) as simulator_url:
+        if config is None:
+            config = config_from_environment({}).with_simulator(simulator_url)
+        else:
+            providers = {
+                name: Provider(name, provider.dialect, simulator_url, profile=provider.profile)
+                for name, provider in config.providers.items()
+            }
+            config = Config(providers, config.routes)
+        async with listening(make_app(config), "127.0.0.1", 0, drain=0.5) as url:
+            yield Served(url, simulator[REQUESTS])
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    # No TLS is spoken here, but each SDK client would load the machine's certificates anew: 0.1 s apiece.
+    return ssl.create_default_context()
+
+
+def anthropic_sdk(url: str) -> anthropic.AsyncAnthropic:
+    """The vendor's client, which never retries."""
+    http = anthropic.DefaultAsyncHttpxClient(verify=_trust())
+    return anthropic.AsyncAnthropic(base_url=url, api_key="key", max_retries=0, http_client=http)
+
+
+def openai_sdk(url: str) -> openai.AsyncOpenAI:
+    """The vendor's client, which never retries."""
+    http = openai.DefaultAsyncHttpxClient(verify=_trust())
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0, http_client=http)

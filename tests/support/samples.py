@@ -1,0 +1,160 @@
+"""Plain traffic of both dialects, written by hand: a request, a whole reply, and streams as lists of frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.protocols import Dialect
+from grammar import Accumulated, chat, messages
+
+Json = dict[str, Any]
+
+TEXT = "Grüße, 東京 👋🏽!"
+"""What the sample replies say."""
+TOOL = {
+    Dialect.CHAT: {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},
+    Dialect.MESSAGES: {"name": "look", "input_schema": {"type": "object"}},
+}
+PATHS = {Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages"}
+
+
+def dump(value: Any) -> bytes:
+    """JSON as bytes, characters as they are."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def request(client: Dialect, *, model: str = "m", stream: bool = False, **fields: Any) -> Json:
+    """A request body; fields that are None are left out."""
+    body: Json = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+    if client is Dialect.MESSAGES:
+        body["max_tokens"] = 100
+    body.update(fields)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def chat_frame(delta: Json, finish: str | None = None, **more: Any) -> bytes:
+    """One chunk of a chat stream."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": [choice]}
+    return b"data: " + dump(chunk | more) + b"\n\n"
+
+
+def messages_frame(kind: str, **fields: Any) -> bytes:
+    """One event of a messages stream."""
+    return b"event: " + kind.encode() + b"\ndata: " + dump({"type": kind, **fields}) + b"\n\n"
+
+
+_CHAT_USAGE = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+_MESSAGES_USAGE = {"input_tokens": 5, "output_tokens": 9}
+_DONE = b"data: [DONE]\n\n"
+_COUNTED = chat_frame({}, choices=[], usage=_CHAT_USAGE)
+_START = messages_frame(
+    "message_start",
+    message={
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "output_tokens": 1},
+    },
+)
+
+
+def _delta(index: int, **delta: str) -> bytes:
+    return messages_frame("content_block_delta", index=index, delta=delta)
+
+
+def _stop(reason: str) -> list[bytes]:
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    return [messages_frame("message_delta", delta=delta, usage=_MESSAGES_USAGE), messages_frame("message_stop")]
+
+
+def text_stream(upstream: Dialect, words: Sequence[str] = ("Grüße, ", "東京 ", "👋🏽!")) -> list[bytes]:
+    """A whole stream of text, one frame a word."""
+    if upstream is Dialect.CHAT:
+        said = [chat_frame({"content": word}) for word in words]
+        return [chat_frame({"role": "assistant", "content": ""}), *said, chat_frame({}, "stop"), _COUNTED, _DONE]
+    said = [_delta(0, type="text_delta", text=word) for word in words]
+    start = messages_frame("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    end = messages_frame("content_block_stop", index=0)
+    return [_START, start, *said, end, *_stop("end_turn")]
+
+
+def tool_stream(upstream: Dialect) -> list[bytes]:
+    """A whole stream of one tool call; the call's opening is the second frame, then come two of arguments."""
+    arguments = ('{"city": ', '"Köln"}')
+    if upstream is Dialect.CHAT:
+        call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
+        said = [chat_frame({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in arguments]
+        opening = [chat_frame({"role": "assistant", "content": None}), chat_frame({"tool_calls": [call]})]
+        return [*opening, *said, chat_frame({}, "tool_calls"), _COUNTED, _DONE]
+    block = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+    said = [_delta(0, type="input_json_delta", partial_json=piece) for piece in arguments]
+    opening = [_START, messages_frame("content_block_start", index=0, content_block=block)]
+    return [*opening, *said, messages_frame("content_block_stop", index=0), *_stop("tool_use")]
+
+
+def sign_of_life(upstream: Dialect) -> bytes:
+    """What the dialect's servers send while they have nothing to say."""
+    return b": keep-alive\n\n" if upstream is Dialect.CHAT else messages_frame("ping")
+
+
+def error_frame(upstream: Dialect, message: str = "too much") -> bytes:
+    """An in-band error that says that the server is overloaded."""
+    if upstream is Dialect.CHAT:
+        error = {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
+        return b"data: " + dump({"error": error}) + b"\n\n"
+    return messages_frame("error", error={"type": "overloaded_error", "message": message})
+
+
+def reply(upstream: Dialect) -> Json:
+    """A whole reply."""
+    if upstream is Dialect.CHAT:
+        message = {"role": "assistant", "content": TEXT, "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 7, "model": "m"}
+        return {**head, "choices": [choice], "usage": _CHAT_USAGE}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": TEXT}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": _MESSAGES_USAGE,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An error as its client reads it. `param` is None in Messages, which has none."""
+
+    type: str
+    message: str
+    param: str | None = None
+    code: str | None = None
+
+
+def read_error(client: Dialect, body: bytes) -> Told:
+    """An error body in the client's own envelope. Raises GrammarError for anything else."""
+    payload = json.loads(body)
+    if client is Dialect.CHAT:
+        assert set(payload) == {"error"}, payload
+        error = chat.check_error(payload["error"])
+        return Told(error["type"], error["message"], error["param"], error["code"])
+    error = messages.check_error(payload)
+    return Told(error["type"], error["message"])
+
+
+def judge(client: Dialect, stream: bytes, *, include_usage: bool = False) -> Accumulated:
+    """A stream as its client accumulates it. Raises GrammarError."""
+    if client is Dialect.CHAT:
+        return chat.check(stream, include_usage=include_usage)
+    return messages.check(stream)

@@ -1,0 +1,290 @@
+"""Whole Messages replies, both ways (mapping §9.1 to §9.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from dragoman.errors import UpstreamProtocolError
+from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.model import Image, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall, Url
+from dragoman.profile import shipped
+from dragoman.protocols.messages.reply import read_reply, write_reply
+
+PROFILE = shipped("messages")
+
+
+def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:
+    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": content}
+    body |= {"stop_reason": stop, **fields}
+    return read_reply(
+        body, profile=PROFILE, losses=Losses() if losses is None else losses, names={"fitted": "client.name"}
+    )
+
+
+def write(
+    *parts: Part, reason: StopReason = StopReason.END, losses: Losses | None = None, knobs: Any = None, **fields: Any
+) -> Any:
+    given: dict[str, Any] = {"usage": Usage(1, None, None, 1), "stop": Stop(reason), **fields}
+    reply = Reply("chatcmpl-1", "gpt", list(parts), **given)
+    written = write_reply(
+        reply, model="claude", created=0, knobs=knobs or Knobs(), losses=Losses() if losses is None else losses
+    )
+    return orjson.loads(orjson.dumps(written))
+
+
+TEXT = {"type": "text", "text": "hi"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"b": 1, "a": "é"}}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_is_read() -> None:
+    thinking = {"type": "thinking", "thinking": "t", "signature": "s"}
+    redacted = {"type": "redacted_thinking", "data": "d"}
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 5}
+    reply = read([thinking, redacted, TEXT, CALL], "tool_use", usage=usage)
+    assert (reply.id, reply.model) == ("msg_1", "claude")
+    assert reply.parts == [
+        Reasoning("t", ("content", 0), "messages", "s", native=thinking),
+        Reasoning("", ("content", 1), "messages", "d", True, redacted),
+        Text("hi", ("content", 2)),
+        ToolCall("toolu_1", "f", '{"b":1,"a":"é"}', ("content", 3)),
+    ]
+    assert reply.stop == Stop(StopReason.TOOL_CALLS, "tool_use")
+    assert reply.usage == Usage(7, 4, None, 5)
+
+
+def test_renamed_tools_get_their_own_names_back() -> None:
+    (call,) = read([{**CALL, "name": "fitted"}]).parts
+    assert isinstance(call, ToolCall)
+    assert call.name == "client.name"
+
+
+def test_citations_are_read() -> None:
+    (text,) = read([{**TEXT, "citations": [{"type": "web_search_result_location", "url": "u", "title": "t"}]}]).parts
+    assert isinstance(text, Text)
+    assert (text.citations[0].url, text.citations[0].title) == ("u", "t")
+
+
+def test_thinking_without_signature_is_no_error() -> None:
+    (reasoning,) = read([{"type": "thinking", "thinking": "t"}]).parts
+    assert isinstance(reasoning, Reasoning)
+    assert reasoning.proof is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("server_tool_use", Code.HOSTED_HISTORY),
+        ("web_search_tool_result", Code.HOSTED_HISTORY),
+        ("mcp_tool_use", Code.VENDOR_BLOCK),
+        ("compaction", Code.VENDOR_BLOCK),
+        ("fallback", Code.VENDOR_BLOCK),
+    ],
+)
+def test_blocks_of_the_provider_are_kept_as_they_are(kind: str, code: Code) -> None:
+    block = {"type": kind, "x": 1}
+    assert read([block, TEXT]).parts[0] == Native("messages", kind, block, code, ("content", 0))
+
+
+def test_T24_an_unknown_block_is_left_out_with_a_row() -> None:
+    losses = Losses()
+    assert read([{"type": "hologram"}, TEXT], losses=losses).parts == [Text("hi", ("content", 1))]
+    assert losses.counts == {Code.UNKNOWN_EVENT: 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "native", "reason", "codes"),
+    [
+        ([TEXT], "end_turn", StopReason.END, {}),
+        ([CALL], "tool_use", StopReason.TOOL_CALLS, {}),
+        ([CALL], "end_turn", StopReason.TOOL_CALLS, {}),
+        ([TEXT], "tool_use", StopReason.END, {Code.FINISH_FIXED: 1}),
+        ([CALL], "max_tokens", StopReason.LENGTH, {}),
+        ([CALL], "refusal", StopReason.FILTERED, {}),
+        ([TEXT], None, StopReason.END, {Code.STOP_UNKNOWN: 1}),
+        ([TEXT], "brand_new", StopReason.END, {Code.STOP_UNKNOWN: 1}),
+        ([CALL], None, StopReason.TOOL_CALLS, {Code.STOP_UNKNOWN: 1}),
+        ([], "max_tokens", StopReason.LENGTH, {}),
+        ([], "end_turn", StopReason.END, {}),
+        ([TEXT], "pause_turn", StopReason.PAUSED, {}),
+    ],
+)
+def test_stop_reasons_agree_with_the_content(content: Any, native: Any, reason: StopReason, codes: Any) -> None:
+    losses = Losses()
+    assert read(content, native, losses).stop == Stop(reason, native)
+    assert losses.counts == codes
+
+
+def test_the_matched_stop_sequence_is_known() -> None:
+    assert read([TEXT], "stop_sequence", stop_sequence="END").stop == Stop(
+        StopReason.STOP_SEQUENCE, "stop_sequence", "END"
+    )
+
+
+def test_a_refusal_without_text() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
+    reply = read([], "refusal", stop_details=details)
+    assert (reply.parts, reply.refusal) == ([], RefusalInfo("No.", "cyber"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "hi",
+        ["hi"],
+        [{"type": "text"}],
+        [{"type": "tool_use", "id": "x", "name": "f", "input": "{}"}],
+        [{"type": "tool_use", "name": "f", "input": {}}],
+        [{"type": "tool_use", "id": "x", "input": {}}],
+        [{"type": "thinking"}],
+        [{"type": "text", "text": "x", "citations": ["y"]}],
+    ],
+)
+def test_T06_malformed_replies_are_the_upstreams_fault(content: Any) -> None:
+    with pytest.raises(UpstreamProtocolError, match="content"):
+        read(content)
+
+
+def test_an_error_under_a_success_status() -> None:
+    body: Any = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    with pytest.raises(UpstreamProtocolError, match="busy"):
+        read_reply(body, profile=PROFILE, losses=Losses(), names={})
+    with pytest.raises(UpstreamProtocolError):
+        read_reply([], profile=PROFILE, losses=Losses(), names={})  # type: ignore[arg-type]
+
+
+def test_T22_neither_content_nor_a_reason_is_no_reply() -> None:
+    with pytest.raises(UpstreamProtocolError):
+        read([], None)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_is_written() -> None:
+    written = write(
+        Reasoning("t", origin="chat"),
+        Text("hi"),
+        ToolCall("call_1", "f", '{"b": 1, "a": "é"}'),
+        reason=StopReason.TOOL_CALLS,
+        usage=Usage(10, 4, None, 5, 2),
+    )
+    assert written == {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [
+            {"type": "thinking", "thinking": "t", "signature": ""},
+            {"type": "text", "text": "hi"},
+            {"type": "tool_use", "id": "call_1", "name": "f", "input": {"b": 1, "a": "é"}},
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "stop_details": None,
+        "usage": {
+            "input_tokens": 6,
+            "cache_read_input_tokens": 4,
+            "output_tokens": 5,
+            "output_tokens_details": {"thinking_tokens": 2},
+        },
+    }
+
+
+def test_an_empty_reply_is_legal() -> None:
+    written = write(Text(""), Reasoning(""), reason=StopReason.LENGTH)
+    assert (written["content"], written["stop_reason"]) == ([], "max_tokens")
+
+
+def test_the_clients_model_name_or_the_upstreams() -> None:
+    assert write(Text("x"), knobs=Knobs(echo_model="upstream"))["model"] == "gpt"
+
+
+@pytest.mark.parametrize("reason", [StopReason.END, StopReason.REFUSAL])
+def test_the_models_own_refusal_is_text_and_a_reason(reason: StopReason) -> None:
+    written = write(Refusal("I can't."), reason=reason)
+    assert written["content"] == [{"type": "text", "text": "I can't."}]
+    assert written["stop_reason"] == "refusal"
+    assert written["stop_details"] == {"type": "refusal", "category": None, "explanation": "I can't."}
+
+
+def test_a_filter_is_a_refusal_too() -> None:
+    written = write(Text("so f"), reason=StopReason.FILTERED)
+    assert written["stop_reason"] == "refusal"
+    assert written["stop_details"] == {"type": "refusal", "category": None, "explanation": None}
+    told = write(reason=StopReason.FILTERED, refusal=RefusalInfo("No.", "bio"))
+    assert told["stop_details"] == {"type": "refusal", "category": "bio", "explanation": "No."}
+
+
+@pytest.mark.parametrize("arguments", ["", " "])
+def test_a_call_without_arguments(arguments: str) -> None:
+    assert write(ToolCall("c", "f", arguments))["content"][0]["input"] == {}
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[]", "null", "nope"])
+def test_T06_arguments_that_are_no_object_are_the_upstreams_fault(arguments: str) -> None:
+    with pytest.raises(UpstreamProtocolError, match="arguments of the call of 'f'"):
+        write(ToolCall("c", "f", arguments))
+
+
+@pytest.mark.parametrize("number", ["123456789012345678901234567890", "1e300", "1E5", "-12345678901234567.5"])
+def test_long_numbers_survive(number: str) -> None:
+    reply = Reply("r", "m", [ToolCall("c", "f", f'{{"n": {number}}}')], Stop(StopReason.TOOL_CALLS), Usage())
+    written = write_reply(reply, model="m", created=0, knobs=Knobs(), losses=Losses())
+    assert f'"n": {number}'.encode() in orjson.dumps(written)
+
+
+@pytest.mark.parametrize("part", [ToolCall("c", "f", "text", custom=True), ToolCall("c", "", "{}"), Image(Url("u"))])
+def test_what_no_messages_client_takes(part: Part) -> None:
+    with pytest.raises(UpstreamProtocolError):
+        write(part)
+
+
+def test_call_ids_fit_the_clients_pattern() -> None:
+    long = "call_" + "x" * 100
+    ids = [block["id"] for block in write(*(ToolCall(i, "f", "{}") for i in (long, "f.x:0", "", "")))["content"]]
+    assert ids[0] == long
+    assert len(set(ids)) == 4
+    assert all(call_id.replace("_", "").isalnum() for call_id in ids)
+
+
+def test_missing_usage_is_zeros_and_a_row() -> None:
+    losses = Losses()
+    assert write(Text("x"), usage=None, losses=losses)["usage"] == {"input_tokens": 0, "output_tokens": 0}
+    assert losses.counts == {Code.USAGE_ESTIMATED: 1}
+
+
+def test_foreign_citations_and_blocks_are_dropped_with_rows() -> None:
+    losses = Losses()
+    own = {"type": "char_location", "cited_text": "x"}
+    cited = Text("x", citations=[Citation("chat", {}, "https://a.test"), Citation("messages", own)])
+    foreign = Native("responses", "web_search_call", {}, Code.HOSTED_HISTORY)
+    written = write(cited, foreign, losses=losses)
+    assert written["content"] == [{"type": "text", "text": "x", "citations": [own]}]
+    assert losses.counts == {Code.CITATIONS: 1, Code.HOSTED_HISTORY: 1}
+
+
+def test_a_reply_survives_the_round_trip() -> None:
+    content = [
+        {"type": "thinking", "thinking": "", "signature": "s"},
+        {"type": "redacted_thinking", "data": "d"},
+        {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+        {"type": "text", "text": "x", "citations": [{"type": "char_location", "cited_text": "x"}]},
+        CALL,
+    ]
+    usage = {"input_tokens": 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 4, "output_tokens": 5}
+    losses = Losses()
+    reply = read(content, "tool_use", losses, usage=usage)
+    written = write_reply(reply, model="claude", created=0, knobs=Knobs(), losses=losses)
+    again = orjson.loads(orjson.dumps(written))
+    assert (again["content"], again["usage"], again["stop_reason"]) == (content, usage, "tool_use")
+    assert read_reply(again, profile=PROFILE, losses=losses, names={}) == reply
+    assert not len(losses)
