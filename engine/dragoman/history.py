@@ -14,6 +14,10 @@ from .model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, T
 
 NO_RESULT = "no result recorded"
 
+# Member access on an enum class costs more than the comparison.
+_USER = Role.USER
+_ASSISTANT = Role.ASSISTANT
+
 
 def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
     """Give every call one result in the user turns after it and leave every other result out, in place.
@@ -28,7 +32,8 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
     run = _Run()
     answered = False
     for index, turn in enumerate(turns):
-        if turn.role is Role.ASSISTANT:
+        role = turn.role
+        if role is _ASSISTANT:
             if answered:
                 if pending:
                     run.orphans = list(pending.values())
@@ -39,7 +44,7 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
             for part in turn.parts:
                 if type(part) is ToolCall:
                     pending[part.id] = part
-        elif turn.role is Role.USER and not _is_empty(turn):
+        elif role is _USER and not _is_empty(turn):
             answered = True
             strays = None
             for part in turn.parts:

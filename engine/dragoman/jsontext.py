@@ -17,9 +17,16 @@ def loads(data: bytes | str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        if b"\\u" in data if isinstance(data, bytes) else "\\u" in data:
-            return json.loads(data)
-        raise
+        if not (b"\\u" in data if isinstance(data, bytes) else "\\u" in data):
+            raise
+    try:
+        return json.loads(data, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
 
 
 def dumps(value: Any) -> bytes:
@@ -27,7 +34,12 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
+
+
+def _embedded(value: Any) -> Any:
+    """What `orjson.Fragment` holds, for the standard library. Raises TypeError for anything else that is not JSON."""
+    return json.loads(orjson.dumps(value))
 
 
 def dump_str(value: str) -> bytes:

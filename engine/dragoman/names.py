@@ -19,24 +19,25 @@ def fit_name(name: str, longest: int) -> str:
     """`name` if it fits `[a-zA-Z0-9_-]{1,longest}`, else 55 sanitised characters, `_` and 8 hex digits of its hash."""
     if len(name) <= longest and _NAME.match(name):
         return name
-    return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode()).hexdigest()[:8]}"
+    return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def fit_call_id(call_id: str, longest: int) -> str:
     """`call_id` if it fits `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its hash."""
     if len(call_id) <= longest and _NAME.match(call_id):
         return call_id
-    return f"call_{sha256(call_id.encode()).hexdigest()[:24]}"
+    return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 class NameTable:
     """The renames of one request: filled by the request writer, read in reverse by the reply reader."""
 
-    __slots__ = ("_forward", "back", "longest")
+    __slots__ = ("_forward", "_sent", "back", "longest")
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
         self._forward: dict[str, str] = {}
+        self._sent: set[str] = set()
         self.back: dict[str, str] = {}
         """Upstream name → client name, only where they differ."""
 
@@ -51,9 +52,10 @@ class NameTable:
         sent = fit_name(name, self.longest)
         if sent != name:
             self.back[sent] = name
-        if self._forward and sent in self._forward.values():
+        if sent in self._sent:
             raise ClientRequestError(at, f"tool name {name!r} collides with another one once renamed to {sent!r}")
         self._forward[name] = sent
+        self._sent.add(sent)
         return sent
 
 

@@ -6,6 +6,7 @@ A stream that ends without its terminal event is given that error: the official 
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from .errors import Failure, LimitExceeded, StreamTruncated
@@ -37,7 +38,8 @@ class Observer(Protocol):
         ...
 
 
-_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\n\r", b"\r\r")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 class Passthrough:
@@ -54,35 +56,51 @@ class Passthrough:
         self._held = b""
 
     def feed(self, data: bytes, /) -> bytes:
-        """The frames that `data` completes, byte for byte (but for a renamed model)."""
+        """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
         observer = self.observer
         fault: Failure | None = None
+        frames = 0
         for frame in self._parser.feed(data):
             if frame.data is not None:
+                frames += 1
                 observer.observe(frame.data, frame.event)
+                if observer.closed:
+                    break
             elif frame.fault is not None:
                 fault = frame.fault.failure
         data = self._held + data if self._held else data
-        cut = max(data.rfind(end) + len(end) if end in data else 0 for end in _ENDS)
+        if fault is not None or observer.closed:
+            self.done = True
+            cut = _end_of_frame(data, frames)
+        elif data.endswith(b"\n\n"):
+            cut = len(data)
+        else:
+            cut = max((at + len(end) for end in _ENDS if (at := data.rfind(end)) >= 0), default=0)
         whole, self._held = data[:cut], data[cut:]
-        if len(self._held) > self._limits.sse_frame:
+        if len(self._held) > self._limits.sse_frame and not self.done:
+            self.done = True
             fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
         if self._renamer is not None and whole:
             whole = self._rename(whole)
-        if fault is not None:
+        if self.done:
             self._held = b""
+            if whole.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
+                whole += b"\n"
+        if fault is not None:
             whole += encode(observer.error_frame(fault))
-        self.done = observer.closed or fault is not None
         return whole
 
     def finish(self) -> bytes:
         """The rest; and the dialect's error if the stream was not complete."""
         observer = self.observer
+        sound = len(observer.violations)
         for frame in self._parser.finish():
             if frame.data is not None:
                 observer.observe(frame.data, frame.event)
         held, self._held = self._held, b""
         if observer.failure is not None or observer.complete:
+            if len(observer.violations) > sound:
+                return b""  # half a frame behind the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
         return encode(observer.error_frame(StreamTruncated().failure))
 
@@ -93,3 +111,15 @@ class Passthrough:
             if line.startswith(b"data:"):
                 lines[number] = line[:5] + self._renamer.apply(line[5:])
         return b"\n".join(lines)
+
+
+def _end_of_frame(data: bytes, count: int) -> int:
+    """Where the frame number `count` of `data` ends, its blank line included; 0 for none."""
+    parser = Parser()
+    start = 0
+    for blank in _BLANK_LINE.finditer(data):
+        if not count:
+            break
+        count -= sum(frame.data is not None for frame in parser.feed(data[start : blank.end()]))
+        start = blank.end()
+    return start

@@ -15,10 +15,13 @@ Out = TypeVar("Out", covariant=True)
 
 
 class Stage(Protocol[In, Out]):
-    """`done` turns true after the last batch there will be: the driver then stops reading the source at once, so that
-    the client's body ends with the terminal event and not with the upstream's connection."""
+    """A step of the pipeline."""
 
-    done: bool
+    @property
+    def done(self) -> bool:
+        """True after the last batch there will be: the driver then stops reading the source at once, so that the
+        client's body ends with the terminal event and not with the upstream's connection."""
+        ...
 
     def feed(self, batch: In, /) -> Out:
         """Take a batch, give what follows from it (may be empty)."""
@@ -49,29 +52,36 @@ def pipeline(source: AsyncGenerator[Any, None], *stages: Stage[Any, Any]) -> Asy
 
 
 class Chain:
-    """Several stages as one sync stage: the same composition without an event loop."""
+    """Several stages as one sync stage: what `pipeline` does, without an event loop."""
+
+    __slots__ = ("done", "stages")
 
     def __init__(self, *stages: Stage[Any, Any]) -> None:
         self.stages: Sequence[Stage[Any, Any]] = stages
-
-    @property
-    def done(self) -> bool:
-        """True as soon as any stage is done."""
-        return any(stage.done for stage in self.stages)
+        self.done = False
 
     def feed(self, batch: Any, /) -> Any:
-        """Feed all stages in turn."""
-        for stage in self.stages:
-            if not batch:
-                return batch
-            batch = stage.feed(batch)
-        return batch
+        """Feed all stages in turn; when one is done, the ones behind it are finished at once."""
+        return self._push(batch, ended=False)
 
     def finish(self) -> Any:
         """Finish each stage after feeding it what the one before still gave."""
-        out: Any = None
+        return self._push(None, ended=True)
+
+    def _push(self, batch: Any, *, ended: bool) -> Any:
+        if self.done:
+            return None
         for stage in self.stages:
-            fed = stage.feed(out) if out and not stage.done else None
-            rest = None if stage.done else stage.finish()
-            out = fed + rest if fed and rest else fed or rest
-        return out
+            fed = stage.feed(batch) if batch else None
+            if stage.done:
+                ended = True
+                batch = fed
+            elif ended:
+                rest = stage.finish()
+                batch = fed + rest if fed and rest else fed or rest
+            elif fed:
+                batch = fed
+            else:
+                return fed
+        self.done = ended
+        return batch

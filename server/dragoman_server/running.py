@@ -12,7 +12,10 @@ from typing import Any
 
 from aiohttp import web
 
+from dragoman.aio.upstream import Upstream
+
 from .app import make_app
+from .gateway import Gateway
 from .settings import Config
 from .simulator import SCRIPTS, make_simulator
 
@@ -43,19 +46,24 @@ async def listening(app: web.Application, host: str, port: int, *, drain: float 
 
 
 @asynccontextmanager
-async def running(config: Config, *, pace: float = 0.02, drain: float = 10.0) -> AsyncIterator[Running]:
+async def running(
+    config: Config, *, pace: float = 0.02, drain: float = 10.0, upstream: Upstream | None = None
+) -> AsyncIterator[Running]:
     """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
 
-    `pace` is the simulated upstream's pause between two frames, in seconds.
+    `pace` is the simulated upstream's pause between two frames, in seconds; `upstream` a transport instead of the
+    usual one, which the gateway then closes.
     """
     server = config.server
     if not config.simulated:
-        async with listening(make_app(config), server.host, server.port, drain=drain) as url:
+        app = make_app(config, gateway=Gateway(config, upstream=upstream))
+        async with listening(app, server.host, server.port, drain=drain) as url:
             yield Running(config, url, None)
         return
     async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as simulator_url:
         filled = config.with_simulator(simulator_url, tuple(SCRIPTS))
-        async with listening(make_app(filled), server.host, server.port, drain=drain) as url:
+        app = make_app(filled, gateway=Gateway(filled, upstream=upstream))
+        async with listening(app, server.host, server.port, drain=drain) as url:
             yield Running(filled, url, simulator_url)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import anthropic
 import openai
+from anthropic.lib.streaming import AsyncMessageStream
 from anthropic.types import Message, RawMessageStreamEvent
+from openai.lib.streaming.chat import AsyncChatCompletionStream
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
@@ -35,7 +37,7 @@ _DERIVED = {"text", "input_json", "thinking", "signature", "citation"}
 _PIECE = {"text_delta": "text", "input_json_delta": "partial_json", "thinking_delta": "thinking"}
 
 
-async def messages_events(stream: anthropic.AsyncMessageStream[Any], into: list[Any]) -> None:
+async def messages_events(stream: AsyncMessageStream[Any], into: list[Any]) -> None:
     """Read a stream to its end, each event validated and put `into`; raises what the SDK raises."""
     async for event in stream:
         into.append(event)
@@ -90,7 +92,7 @@ def _judge_messages(events: list[Any], final: Message) -> None:
                 assert block.input == json.loads(added or "{}"), f"block {index}"
 
 
-async def chat_events(stream: openai.AsyncChatCompletionStream[Any], into: list[Any]) -> None:  # type: ignore[name-defined]
+async def chat_events(stream: AsyncChatCompletionStream[Any], into: list[Any]) -> None:
     """Read a stream to its end, each chunk validated, each event put `into`; raises what the SDK raises."""
     async for event in stream:
         into.append(event)

@@ -60,7 +60,7 @@ class Gate:
         body: Any = None,
         *,
         query: str = "",
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
         **fields: Any,
     ) -> Any:
         """A request of a client: `body` as bytes or JSON, or the sample request with `fields`."""

@@ -188,11 +188,12 @@ MESSAGES = Shape(
         StopReason.TOOL_CALLS,
         StopReason.LENGTH,
         StopReason.CONTEXT,
-        StopReason.REFUSAL,
+        StopReason.FILTERED,
         StopReason.PAUSED,
     ),
     whole_usage=True,
 )
+"""What a Messages stream can carry. Its `refusal` is a classifier's, so it reads as filtered (mapping §9.2)."""
 MESSAGES_SEQUENTIAL = Shape(kinds=MESSAGES.kinds, reasons=MESSAGES.reasons, interleave="none", whole_usage=True)
 
 CUT_SHORT = (StopReason.LENGTH, StopReason.CONTEXT, StopReason.FILTERED)
@@ -293,7 +294,8 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
     usage = draw(st.none() | usages(whole=shape.whole_usage))
     stop = Stop(reason, sequence=draw(texts.filter(bool)) if reason is StopReason.STOP_SEQUENCE else None)
     refusal = None
-    if reason is StopReason.REFUSAL and Kind.REFUSAL not in kinds:
+    by_classifier = reason is StopReason.FILTERED and shape.origin == "messages"
+    if (reason is StopReason.REFUSAL or by_classifier) and Kind.REFUSAL not in kinds:
         explained = RefusalInfo(draw(st.none() | texts.filter(bool)), draw(st.none() | st.just("cyber")))
         refusal = draw(st.sampled_from((None, explained)))
     start_usage = Usage(input_total=usage.input_total) if usage is not None and draw(st.booleans()) else None

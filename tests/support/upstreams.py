@@ -61,7 +61,7 @@ MESSAGES_REASONS = {
     StopReason.TOOL_CALLS: "tool_use",
     StopReason.LENGTH: "max_tokens",
     StopReason.CONTEXT: "model_context_window_exceeded",
-    StopReason.REFUSAL: "refusal",
+    StopReason.FILTERED: "refusal",
     StopReason.PAUSED: "pause_turn",
 }
 _CHAT_ERRORS = {

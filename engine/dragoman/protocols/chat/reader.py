@@ -58,7 +58,18 @@ class _Call:
 class ChatReader(StreamReader):
     """See the module's docstring."""
 
-    __slots__ = ("_blocks", "_calls", "_fallback", "_finish", "_id", "_prose", "_prose_block", "_refused", "_started")
+    __slots__ = (
+        "_blocks",
+        "_calls",
+        "_fallback",
+        "_finish",
+        "_id",
+        "_places",
+        "_prose",
+        "_prose_block",
+        "_refused",
+        "_started",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -69,6 +80,8 @@ class ChatReader(StreamReader):
         self._prose_block = 0
         self._refused = False
         self._calls: dict[Any, _Call] = {}
+        self._places: dict[int, Any] = {}
+        """Position in the array → key of the call last seen there, for servers that send no `index`."""
         self._finish: str | None = None
         self._fallback: Usage | None = None
 
@@ -231,14 +244,11 @@ class ChatReader(StreamReader):
             out.append(Delta(call.block, text))
 
     def _find(self, position: int, fragment: Json) -> _Call:
-        """The call a fragment belongs to: by `index`; without one by id, else by position."""
-        call_id = fragment.get("id") or ""
+        """The call a fragment belongs to: by `index`; without one by id, else the last call at its position."""
+        call_id = str(fragment.get("id") or "")
         key = fragment.get("index")
         if key is None:
-            key = position
-            known = self._calls.get(key)
-            if known is not None and call_id and known.id and known.id != call_id:
-                key = call_id
+            key = self._unindexed(position, call_id)
         elif type(key) is not int:
             raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
         call = self._calls.get(key)
@@ -247,8 +257,17 @@ class ChatReader(StreamReader):
         if call_id:
             if call.id and call.id != call_id:
                 raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")
-            call.id = str(call_id)
+            call.id = call_id
         return call
+
+    def _unindexed(self, position: int, call_id: str) -> Any:
+        """The key of a fragment without `index`: some servers leave it out (chat-completions §7.3)."""
+        key = self._places.get(position, position)
+        known = self._calls.get(key)
+        if call_id and known is not None and known.id and known.id != call_id:
+            key = next((other for other, call in self._calls.items() if call.id == call_id), call_id)
+            self._places[position] = key
+        return key
 
     def _open(self, call: _Call, out: list[Event]) -> None:
         self._hush(out)

@@ -69,8 +69,7 @@ class ChatWriter(StreamWriter):
         if isinstance(event, BlockStart):
             self._start_block(event, out)
         elif isinstance(event, BlockEnd):
-            if event.index in self._spans:
-                self._spans[event.index] = self._spans[event.index][0], self._length
+            self._end_block(event, out)
         elif isinstance(event, Opaque):
             self._lose(event)
         elif isinstance(event, Annotation):
@@ -146,6 +145,8 @@ class ChatWriter(StreamWriter):
             % (index, call, body, body, dump_str(event.name), text),
             out,
         )
+        if not event.custom:
+            self._fresh[event.index] = Kind.TOOL
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
         return before, b"", b"}}]}" + self._tail, False
 
@@ -174,6 +175,15 @@ class ChatWriter(StreamWriter):
             self._length += len(text)
         literal = dump_str(text)
         out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
+
+    def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
+        index = event.index
+        if index in self._spans:
+            self._spans[index] = self._spans[index][0], self._length
+        elif self._fresh.pop(index, None) is Kind.TOOL and event.complete:
+            # A call without arguments: clients parse the string, and "" is no JSON (mapping §6.3).
+            before, _, after, _ = self._around[index]
+            out.append(Frame("", before + b'"{}"' + after))
 
     def _lose(self, event: Opaque) -> None:
         if event.form == "signature":

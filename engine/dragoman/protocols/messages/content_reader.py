@@ -56,11 +56,17 @@ def read_cache(block: Json, at: Path) -> Json | None:
 def read_blocks(content: list[Any], table: dict[str, _BlockReader], role: str, at: Path, losses: Losses) -> list[Part]:
     """The parts of a content array. `at` is the array's path. Raises `ClientRequestError`, `Unsupported`."""
     parts: list[Part] = []
-    for index, block in enumerate(content):
+    index = 0
+    for block in content:
         path = (*at, index)
+        index += 1
         if type(block) is not dict:
             raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
         kind = block.get("type")
+        # Bare texts are most of any history; they are read on the spot.
+        if kind == "text" and len(block) == 2 and type(block.get("text")) is str:
+            parts.append(Text(block["text"], path))
+            continue
         reader = table.get(kind) if type(kind) is str else None
         if reader is None:
             _refuse(kind, path, role)
@@ -179,8 +185,12 @@ def _call_meta(block: Json, at: Path, losses: Losses) -> None:
 
 
 def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
-    given = required(block, "input", dict, at)
-    call = ToolCall(required(block, "id", str, at), required(block, "name", str, at), dumps(given).decode(), at)
+    given, call_id, name = block.get("input"), block.get("id"), block.get("name")
+    if type(given) is not dict or type(call_id) is not str or type(name) is not str:
+        required(block, "input", dict, at)
+        call_id = required(block, "id", str, at)
+        name = required(block, "name", str, at)
+    call = ToolCall(call_id, name, dumps(given).decode(), at)
     if len(block) > 4:
         if not _CALL_KEYS.issuperset(block):
             drop_unknown(block, _CALL_KEYS, losses, at)
@@ -201,10 +211,12 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
     else:
         # Seen from old clients: bare JSON as content (mapping §6.4).
         given = dumps(content).decode()
-    result = ToolResult(
-        required(block, "tool_use_id", str, at), given, at, optional(block, "is_error", bool, at) or False
-    )
-    if len(block) > 3:
+    call_id = block.get("tool_use_id")
+    if type(call_id) is not str:
+        call_id = required(block, "tool_use_id", str, at)
+    result = ToolResult(call_id, given, at)
+    if len(block) > 3 or "content" not in block:
+        result.is_error = optional(block, "is_error", bool, at) or False
         if not _RESULT_KEYS.issuperset(block):
             drop_unknown(block, _RESULT_KEYS, losses, at)
         result.cache = read_cache(block, at)

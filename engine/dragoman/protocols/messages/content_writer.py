@@ -129,11 +129,12 @@ class ContentWriter:
     # --- text -----------------------------------------------------------------------------------------------------
 
     def _text(self, part: Text) -> Json | None:
-        if is_blank(part.text):
+        text = part.text
+        if not text or text.isspace():
             if part.cache is not None:
                 self._losses.add(Code.CACHE_HINT, part.at, "the marked text is empty and was removed")
             return None
-        block: Json = {"type": "text", "text": part.text}
+        block: Json = {"type": "text", "text": text}
         if part.citations:
             own = write_citations(part.citations)
             if own:
@@ -146,7 +147,12 @@ class ContentWriter:
 
     def _user_text(self, part: Text) -> Json | None:
         block = self._text(part)
-        if block is not None and "citations" in block and self._profile.anthropic_version == "2026-10-21":
+        if (
+            part.citations
+            and block is not None
+            and "citations" in block
+            and self._profile.anthropic_version == "2026-10-21"
+        ):
             # That version refuses them on user text.
             del block["citations"]
             self._losses.add(Code.CITATIONS, part.at)

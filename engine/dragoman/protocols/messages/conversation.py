@@ -15,6 +15,10 @@ from ...model import Json, Request, Role, Turn
 from ...profile import Profile
 from .content_writer import ContentWriter
 
+# Member access on an enum class costs more than the comparison.
+_USER: Final = Role.USER
+_ASSISTANT: Final = Role.ASSISTANT
+_NONE: Final[list[Json]] = []
 _PREFILL_TYPES: Final = frozenset({"text", "thinking", "redacted_thinking"})
 
 
@@ -36,9 +40,10 @@ def write_conversation(
     for turn in request.turns:
         if turn.name is not None:
             losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
-        if turn.role is Role.USER:
+        role = turn.role
+        if role is _USER:
             builder.user(turn)
-        elif turn.role is Role.ASSISTANT:
+        elif role is _ASSISTANT:
             builder.assistant(turn)
         else:
             builder.instruction(turn)
@@ -130,7 +135,8 @@ class _Builder:
             return
         if self._role == "user":
             self._close()
-            self._flush()
+            if self._held:
+                self._flush()
         elif self._held and not self._calls():
             # Assistant, instruction, assistant: there is no user message it could follow.
             self._close()
@@ -140,7 +146,7 @@ class _Builder:
             self._run += blocks
             self._plain = False
         else:
-            self._role, self._run, self._plain = "assistant", blocks, turn.plain
+            self._role, self._results, self._run, self._plain = "assistant", _NONE, blocks, turn.plain
         self._at = turn.at
 
     def instruction(self, turn: Turn) -> None:
@@ -162,7 +168,8 @@ class _Builder:
     def finish(self) -> None:
         if self._role == "user":
             self._close()
-            self._flush()
+            if self._held:
+                self._flush()
         elif self._held and not self._calls():
             self._close()
             self._demote()
@@ -177,14 +184,14 @@ class _Builder:
     def _close(self) -> None:
         """The run is complete: make it a message."""
         blocks = self._results + self._run if self._results else self._run
-        self.messages.append({"role": self._role, "content": bare(blocks, self._plain)})
-        self._role, self._run, self._results = "", [], []
+        self.messages.append({"role": self._role, "content": bare(blocks, True) if self._plain else blocks})
+        # The lists now belong to the message; the next run brings its own.
+        self._role = ""
 
     def _flush(self) -> None:
         """The user run is over: its instructions follow it in one `system` message."""
-        if self._held:
-            self.messages.append({"role": "system", "content": bare(self._held, True)})
-            self._held = []
+        self.messages.append({"role": "system", "content": bare(self._held, True)})
+        self._held = []
         self._waiting.clear()
 
     def _demote(self) -> None:

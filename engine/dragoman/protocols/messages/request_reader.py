@@ -208,11 +208,11 @@ class _Conversation:
 
     def _assistant(self, message: Json, at: Path, turns: list[Turn]) -> None:
         inside = (*at, "content")
-        content = message.get("content")
+        content: Any = message.get("content")
         parts, plain = self._content(content, ASSISTANT, "an assistant message", inside)
-        if type(content) is list and any(block["type"] == "compaction" for block in content):
+        kinds = [] if plain else [block["type"] for block in content]
+        if "compaction" in kinds:
             # The summary stands for what the user's side told: it becomes a user turn at its place (mapping §6.5).
-            kinds = [block["type"] for block in content]
             summaries = [part for part, kind in zip(parts, kinds, strict=True) if kind == "compaction"]
             parts = [part for part, kind in zip(parts, kinds, strict=True) if kind != "compaction"]
             turns.append(Turn(Role.USER, summaries, at))

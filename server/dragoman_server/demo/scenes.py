@@ -1,0 +1,171 @@
+"""The scenes of the demo: a request, what it is to show, and how to tell whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.aio.upstream import Call
+from dragoman.jsontext import loads
+from dragoman.protocols import Dialect
+from dragoman.sse import Frame
+
+from .told import Told, told
+
+NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
+
+
+@dataclass(slots=True)
+class Seen:
+    """All that passed on both sides of one scene."""
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    """The client's answer where it was no stream."""
+    call: Call | None = None
+    client: list[Frame] = field(default_factory=list)
+    upstream: list[Frame] = field(default_factory=list)
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`check` gives what was not as it should be."""
+
+    client: Dialect
+    upstream: Dialect
+    subject: str
+    body: dict[str, Any]
+    point: str
+    check: Callable[[Seen, Told, Told], Iterator[str]]
+
+    @property
+    def title(self) -> str:
+        """`Messages client → Chat upstream · subject`."""
+        return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
+
+    def problems(self, seen: Seen) -> list[str]:
+        """What went otherwise than shown; empty if all is well."""
+        return list(self.check(seen, told(self.client, seen.client), told(self.upstream, seen.upstream)))
+
+
+def _whole(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    if seen.status != 200:
+        yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
+        return
+    if client.said() != upstream.said():
+        yield f"the client was told {client.said()}, the upstream had said {upstream.said()}"
+    if not client.ended or client.error:
+        yield f"the client's stream did not end cleanly ({client.error})"
+    if client.tokens() != upstream.tokens() or client.tokens() is None:
+        yield f"token counts differ: {client.tokens()} and {upstream.tokens()}"
+    for call in client.calls.values():
+        if not call.whole or not isinstance(loads(call.arguments.encode()), dict):
+            yield f"the call of {call.name} is not whole"
+
+
+def _thinking(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    yield from _whole(seen, client, upstream)
+    if not (client.reasoning and client.text and len(client.calls) == 1):
+        yield "thinking, a text and a call were expected"
+    if client.stop != "tool_use":
+        yield f"stop reason {client.stop} instead of tool_use"
+    if "top_k" not in seen.headers.get("x-dragoman-loss", ""):
+        yield "the loss of top_k was not told"
+
+
+def _parallel(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    yield from _whole(seen, client, upstream)
+    if client.stop != "tool_calls":
+        yield f"finish reason {client.stop} instead of tool_calls"
+    if len(client.calls) != 2 or sorted(client.order) == client.order:
+        yield "two interleaved calls were expected"
+
+
+def _broken(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    if not seen.cut or upstream.ended:
+        yield "the upstream was not cut"
+    if client.error is None:
+        yield "the client was not told of the failure"
+    if client.ended or client.stop or any(call.whole for call in client.calls.values()):
+        yield "the client's stream looks as if it had ended well"
+
+
+def _refused(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    if seen.call is not None:
+        yield "something was sent to the upstream"
+    if seen.status != 400:
+        yield f"status {seen.status} instead of 400"
+    elif loads(seen.body)["error"]["param"] != "n":
+        yield "the error does not name the field"
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+
+
+_WEATHER = {"name": "get_weather", "description": "The weather in a city", "input_schema": _schema("city")}
+
+
+def _function(name: str, parameter: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": _schema(parameter)}}
+
+
+SCENES: tuple[Scene, ...] = (
+    Scene(
+        Dialect.MESSAGES,
+        Dialect.CHAT,
+        "thinking, text and a tool call",
+        {
+            "model": "sim-thinking",
+            "max_tokens": 1024,
+            "stream": True,
+            "thinking": {"type": "adaptive"},
+            "top_k": 40,
+            "system": "Be brief.",
+            "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
+            "tools": [_WEATHER],
+        },
+        "An Anthropic client gets its own events from a model that speaks OpenAI's Chat Completions.",
+        _thinking,
+    ),
+    Scene(
+        Dialect.CHAT,
+        Dialect.MESSAGES,
+        "two parallel tool calls, interleaved",
+        {
+            "model": "sim-parallel",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "verbosity": "low",
+            "messages": [{"role": "user", "content": "Weather and time in Oslo?"}],
+            "tools": [_function("get_weather", "city"), _function("get_time", "tz")],
+        },
+        "And the other way round. Each piece of arguments stays with its call.",
+        _parallel,
+    ),
+    Scene(
+        Dialect.MESSAGES,
+        Dialect.CHAT,
+        "the upstream is cut in the middle of a tool call",
+        {
+            "model": "sim-cut-tools",
+            "max_tokens": 1024,
+            "stream": True,
+            "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
+            "tools": [_WEATHER],
+        },
+        "The client gets an error, never a clean-looking end: the half call is not closed, so no agent will run it.",
+        _broken,
+    ),
+    Scene(
+        Dialect.CHAT,
+        Dialect.MESSAGES,
+        "a request that cannot be carried",
+        {"model": "sim-text", "n": 2, "messages": [{"role": "user", "content": "Hello!"}]},
+        "Messages has no n: the client gets a 400 in its own dialect that names the field.",
+        _refused,
+    ),
+)

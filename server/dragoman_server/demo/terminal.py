@@ -1,0 +1,162 @@
+"""Drawing on a terminal by appending lines: no cursor movement, so a pipe and a scroll-back show the same.
+
+Two columns where there is room for them, else one side below the other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from typing import NamedTuple, TextIO
+
+_SGR = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "title": "1;7",
+}
+_NARROW = 112
+"""Below so many columns the sides are stacked."""
+_WIDEST = 160
+
+
+class Span(NamedTuple):
+    """A piece of a line and its style (a key of the colour table, or "")."""
+
+    text: str
+    style: str = ""
+
+
+Line = tuple[Span, ...]
+
+
+def line(text: str, style: str = "") -> Line:
+    """A line of one piece."""
+    return (Span(text, style),)
+
+
+def wants_colour(out: TextIO, env: Mapping[str, str] = os.environ) -> bool:
+    """NO_COLOR forbids, FORCE_COLOR demands, otherwise a terminal decides."""
+    if env.get("NO_COLOR"):
+        return False
+    if env.get("FORCE_COLOR"):
+        return True
+    return out.isatty() and env.get("TERM") != "dumb"
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(mark) for mark in text)
+
+
+def _cell(mark: str) -> int:
+    if unicodedata.combining(mark) or unicodedata.category(mark) in ("Cf", "Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(mark) in "WF" else 1
+
+
+def fit(spans: Line, width: int) -> Line:
+    """The line, cut to `width` columns with `…` at the cut."""
+    if sum(cells(span.text) for span in spans) <= width:
+        return spans
+    kept: list[Span] = []
+    left = width - 1
+    for text, style in spans:
+        short = _head(text, left)
+        left -= cells(short)
+        kept.append(Span(short, style))
+        if len(short) < len(text):
+            break
+    return (*kept, Span("…", "dim"))
+
+
+def _head(text: str, width: int) -> str:
+    used = 0
+    for at, mark in enumerate(text):
+        used += _cell(mark)
+        if used > width:
+            return text[:at]
+    return text
+
+
+def wrap(text: str, width: int, rows: int) -> list[str]:
+    """The text broken into at most `rows` lines of `width` columns, after commas and blanks where there are some."""
+    out: list[str] = []
+    while text and len(out) < rows - 1 and cells(text) > width:
+        head = _head(text, width)
+        cut = max(head.rfind(","), head.rfind(" ")) + 1
+        cut = cut if cut > width // 2 else len(head)
+        out.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*out, text] if text else out
+
+
+class Terminal:
+    """Lines in colours, or without them."""
+
+    def __init__(self, out: TextIO, *, colour: bool | None = None, width: int | None = None) -> None:
+        self._out = out
+        self._colour = wants_colour(out) if colour is None else colour
+        self.width = min(width or shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+        self.stacked = self.width < _NARROW
+        self.column = self.width - 12 if self.stacked else (self.width - 5) // 2
+        """Columns that one side has."""
+
+    def paint(self, text: str, style: str) -> str:
+        """The text in a style."""
+        return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if style and self._colour and text else text
+
+    def say(self, *lines: str, style: str = "") -> None:
+        """Whole lines."""
+        for text in lines:
+            self._put(self.paint(text, style))
+
+    def title(self, text: str) -> None:
+        """A heading across the terminal."""
+        if self._colour:
+            self._put(self.paint(f" {text} ".ljust(self.width - 1), "title"))
+        else:
+            self._put(f"=== {text} ".ljust(self.width - 1, "="))
+
+    def told(self, label: str, text: str, style: str = "") -> None:
+        """A labelled remark, wrapped below itself."""
+        for row in wrap(text, self.width - 18, 4):
+            self._put(f"  {self.paint(label.ljust(14), 'dim')} {self.paint(row, style)}")
+            label = ""
+
+    def sides(self, client: Iterable[Line], upstream: Iterable[Line], arrow: str) -> None:
+        """What the client's side and the upstream's side have to show for one moment.
+
+        `arrow` is `▶` on the way there and `◀` on the way back.
+        """
+        if self.stacked:
+            first, second = (("client", client), ("upstream", upstream))
+            if arrow == "◀":
+                first, second = second, first
+            for name, lines in (first, second):
+                for row in lines:
+                    mark = self.paint(f"{name:>8} │ ", "dim")
+                    self._put(mark + self._drawn(fit(row, self.column)))
+            return
+        for left, right in zip_longest(client, upstream, fillvalue=()):
+            fitted = fit(left, self.column)
+            blank = " " * (self.column - sum(cells(span.text) for span in fitted))
+            row = f"{self._drawn(fitted)}{blank} {self.paint(arrow or '│', 'dim')} {self._drawn(fit(right, self.column))}"
+            self._put(f" {row}".rstrip())
+            arrow = ""
+
+    def _drawn(self, spans: Line) -> str:
+        return "".join(self.paint(text, style) for text, style in spans)
+
+    def _put(self, text: str) -> None:
+        print(text, file=self._out, flush=True)

@@ -1,0 +1,105 @@
+"""What a stream told its reader, read without the engine's help, so that both sides can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.jsontext import loads
+from dragoman.protocols import Dialect
+from dragoman.sse import Frame
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call as far as it came; `whole` once the dialect said so."""
+
+    name: str
+    arguments: str = ""
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class Told:
+    """A reply put together. `order` is the call of each piece of arguments, in order of arrival."""
+
+    reasoning: str = ""
+    text: str = ""
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    stop: str | None = None
+    usage: dict[str, Any] | None = None
+    error: str | None = None
+    ended: bool = False
+
+    def said(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """The content: what must be the same on both sides."""
+        return self.reasoning, self.text, [(call.name, call.arguments) for call in self.calls.values()]
+
+    def tokens(self) -> tuple[int, int] | None:
+        """Input and output in all, however the dialect divides them."""
+        usage = self.usage
+        if usage is None:
+            return None
+        if "prompt_tokens" in usage:
+            return usage["prompt_tokens"], usage["completion_tokens"]
+        cached = (usage.get("cache_read_input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0)
+        return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
+
+
+def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
+    """The frames of a stream, put together."""
+    out = Told()
+    read = _chat if dialect is Dialect.CHAT else _messages
+    for frame in frames:
+        if frame.data == b"[DONE]":
+            out.ended = True
+        elif frame.data is not None:
+            read(loads(frame.data), out)
+    return out
+
+
+def _chat(chunk: dict[str, Any], out: Told) -> None:
+    if "error" in chunk:
+        out.error = chunk["error"]["message"]
+        return
+    out.usage = chunk.get("usage") or out.usage
+    for choice in chunk["choices"]:
+        delta = choice["delta"]
+        out.reasoning += delta.get("reasoning_content") or ""
+        out.text += delta.get("content") or ""
+        for piece in delta.get("tool_calls") or ():
+            index, function = piece["index"], piece["function"]
+            call = out.calls.setdefault(index, ToolCall(function.get("name", "")))
+            if function.get("arguments"):
+                call.arguments += function["arguments"]
+                out.order.append(index)
+        if choice.get("finish_reason"):
+            out.stop = choice["finish_reason"]
+            for call in out.calls.values():
+                call.whole = True
+
+
+def _messages(event: dict[str, Any], out: Told) -> None:
+    match event["type"]:
+        case "message_start":
+            out.usage = dict(event["message"]["usage"])
+        case "content_block_start" if event["content_block"]["type"] == "tool_use":
+            out.calls[event["index"]] = ToolCall(event["content_block"]["name"])
+        case "content_block_delta":
+            delta = event["delta"]
+            out.reasoning += delta.get("thinking", "")
+            out.text += delta.get("text", "")
+            if delta.get("partial_json"):
+                out.calls[event["index"]].arguments += delta["partial_json"]
+                out.order.append(event["index"])
+        case "content_block_stop" if event["index"] in out.calls:
+            out.calls[event["index"]].whole = True
+        case "message_delta":
+            out.stop = event["delta"]["stop_reason"]
+            out.usage = {**(out.usage or {}), **event["usage"]}
+        case "message_stop":
+            out.ended = True
+        case "error":
+            out.error = event["error"]["message"]
