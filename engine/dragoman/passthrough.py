@@ -39,6 +39,7 @@ class Observer(Protocol):
 
 
 _ENDS = (b"\n\n", b"\n\r\n", b"\n\r", b"\r\r")
+_BOM_DATA = b"\xef\xbb\xbfdata:"
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
@@ -105,12 +106,28 @@ class Passthrough:
         return encode(observer.error_frame(StreamTruncated().failure))
 
     def _rename(self, data: bytes) -> bytes:
+        """Whole frames with the model's name put back. A frame's data may be on several lines."""
         assert self._renamer is not None
         lines = data.split(b"\n")
+        frame: list[int] = []
         for number, line in enumerate(lines):
-            if line.startswith(b"data:"):
-                lines[number] = line[:5] + self._renamer.apply(line[5:])
+            if line.startswith((b"data:", _BOM_DATA)):
+                frame.append(number)
+            elif frame and line in (b"", b"\r"):
+                self._rename_frame(lines, frame)
+                frame = []
+        if frame:
+            self._rename_frame(lines, frame)
         return b"\n".join(lines)
+
+    def _rename_frame(self, lines: list[bytes], numbers: list[int]) -> None:
+        assert self._renamer is not None
+        cuts = [8 if lines[number].startswith(_BOM_DATA) else 5 for number in numbers]
+        payload = b"\n".join([lines[number][cut:] for number, cut in zip(numbers, cuts, strict=True)])
+        renamed = self._renamer.apply(payload)
+        if renamed is not payload:
+            for number, cut, line in zip(numbers, cuts, renamed.split(b"\n"), strict=True):
+                lines[number] = lines[number][:cut] + line
 
 
 def _end_of_frame(data: bytes, count: int) -> int:

@@ -30,6 +30,7 @@ from .watch import ClientGone, ToolWatch, Watch
 
 log = logging.getLogger("dragoman")
 _DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
+_STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
@@ -130,6 +131,8 @@ async def send_stream(
             return  # the client is gone; the main loop finds out by itself
 
     def beat() -> None:
+        if beats:
+            return  # the last one has not left yet: this client does not read
         task = asyncio.get_running_loop().create_task(beat_once())
         beats.add(task)
         task.add_done_callback(beats.discard)
@@ -154,16 +157,30 @@ async def send_stream(
             await response.write_eof()
     except (ClientGone, ConnectionError):
         outcome.how = "abandoned"
+    except asyncio.CancelledError:
+        # The client left, or the server stops. A cut stream would read as whole to some SDKs, so the latter is told.
+        if response.prepared and not gone():
+            await _end_in_error(response, client, _STOPPING)
+        raise
     except Exception:
         # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
         log.exception("a stream failed by a defect")
         outcome.how = "failed"
         if not response.prepared:
             raise
-        await response.write(encode(CODECS[client].observer().error_frame(_DEFECT)))
-        await response.write_eof()
+        await _end_in_error(response, client, _DEFECT)
     finally:
         watch.stop()
         for task in beats:
             task.cancel()
     return outcome
+
+
+async def _end_in_error(response: web.StreamResponse, client: Dialect, failure: Failure) -> None:
+    """An in-band error and the end of the body, for a client that reads within half a second."""
+    try:
+        async with asyncio.timeout(0.5):
+            await response.write(encode(CODECS[client].observer().error_frame(failure)))
+            await response.write_eof()
+    except (ConnectionError, TimeoutError):
+        return

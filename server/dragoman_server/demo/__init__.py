@@ -89,8 +89,8 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
     try:
         terminal.say("Dragoman translates between model APIs while they stream.", style="bold")
         terminal.say(
-            f"Real requests now go through this gateway ({up.url}) to a simulated model.",
-            "Each line is one frame, shortened to what changes; a colour means the same thing on both sides.",
+            f"Real requests now go through {up.url} to a simulated model.",
+            "Each line is one frame of a stream, shortened to what changes.",
             "",
         )
         async with aiohttp.ClientSession() as session:
@@ -198,10 +198,12 @@ def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
     client, upstream = told(scene.client, seen.client), told(scene.upstream, seen.upstream)
     if calls := [f"{call.name}({call.arguments})" for call in client.calls.values() if call.whole]:
         terminal.told("tool calls", ", ".join(calls))
+    if client.error is not None:
+        terminal.told("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
         rows = [f"{code}: {MEANING[Code(code)]}" for code in lost if code]
-        terminal.told("lost", "; ".join(rows) + " (the x-dragoman-loss header says so)" if rows else "nothing")
+        terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.stop is not None:
         terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
     terminal.say("")

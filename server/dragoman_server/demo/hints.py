@@ -9,7 +9,7 @@ def hints(url: str) -> list[str]:
     return [
         f"The gateway stays up at {url}. From another terminal:",
         "",
-        "# an Anthropic client (its upstream speaks Chat Completions), and an OpenAI client (Messages)",
+        "# as an Anthropic client (the upstream speaks Chat), as an OpenAI client (Messages)",
         f"curl -N {url}/v1/messages -H 'content-type: application/json' \\",
         f"""  -d '{{"model":"sim-thinking","max_tokens":500,"stream":true,{hello}}}'""",
         f"curl -N {url}/v1/chat/completions -H 'content-type: application/json' \\",

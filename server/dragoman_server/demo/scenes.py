@@ -149,7 +149,7 @@ SCENES: tuple[Scene, ...] = (
     Scene(
         Dialect.MESSAGES,
         Dialect.CHAT,
-        "the upstream is cut in the middle of a tool call",
+        "the upstream breaks in mid-call",
         {
             "model": "sim-cut-tools",
             "max_tokens": 1024,

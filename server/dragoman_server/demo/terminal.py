@@ -144,14 +144,16 @@ class Terminal:
             if arrow == "◀":
                 first, second = second, first
             for name, lines in (first, second):
+                mark = self.paint(f"{name:>8} │ ", "bold" if name == "client" else "dim")
                 for row in lines:
-                    mark = self.paint(f"{name:>8} │ ", "dim")
                     self._put(mark + self._drawn(fit(row, self.column)))
             return
         for left, right in zip_longest(client, upstream, fillvalue=()):
             fitted = fit(left, self.column)
             blank = " " * (self.column - sum(cells(span.text) for span in fitted))
-            row = f"{self._drawn(fitted)}{blank} {self.paint(arrow or '│', 'dim')} {self._drawn(fit(right, self.column))}"
+            row = (
+                f"{self._drawn(fitted)}{blank} {self.paint(arrow or '│', 'dim')} {self._drawn(fit(right, self.column))}"
+            )
             self._put(f" {row}".rstrip())
             arrow = ""
 
