@@ -19,8 +19,9 @@ from .sse import Frame, Parser, encode
 class Observer(Protocol):
     """Watches the frames of one stream of its dialect.
 
-    `complete` turns true when the stream may end; `closed` when nothing more can follow; `failure` holds an error that
-    the upstream sent in-band; `violations` are breaches of the dialect's grammar, in words.
+    `complete` turns true when the stream may end; `closed` when nothing more can follow (closed without being complete:
+    the terminal frame came too early); `failure` holds an error that the upstream sent in-band; `violations` are
+    breaches of the dialect's grammar, in words.
     """
 
     complete: bool
@@ -72,6 +73,9 @@ class Passthrough:
         data = self._held + data if self._held else data
         if fault is not None or observer.closed:
             self.done = True
+            if fault is None and not observer.complete and observer.failure is None:
+                fault = StreamTruncated().failure
+                frames -= 1  # a terminal frame that came too early: the client would take the reply for whole
             cut = _end_of_frame(data, frames)
         elif data.endswith(b"\n\n"):
             cut = len(data)

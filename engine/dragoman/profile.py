@@ -37,7 +37,6 @@ class Profile:
         "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
     )
     reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
-    strict_alternation: bool = _flag(False, "refuses consecutive messages of one role")
     tool_name_max: int = _flag(64, "longest tool name")
     call_id_max: int = _flag(64, "longest tool call id")
     text_parts: bool = _flag(True, "takes arrays of text parts in system, assistant and tool content")
@@ -85,7 +84,6 @@ _ANTHROPIC_COMPATIBLE = Profile(
     efforts=("low", "medium", "high", "xhigh", "max"),
     thinking_replay="drop",
     forced_choice_with_thinking=True,
-    strict_alternation=True,
     pdf=False,
 )
 

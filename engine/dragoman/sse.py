@@ -10,7 +10,7 @@ whatever the split, the same frames come out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .errors import DragomanError, LimitExceeded
@@ -23,6 +23,8 @@ _BOM = b"\xef\xbb\xbf"
 class Frame:
     """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
 
+    `whole` is False for a last frame without its blank line: it may be half of one.
+
     `event` is "" where the stream named none; the grammar's default name would be `message`.
     """
 
@@ -31,6 +33,7 @@ class Frame:
     id: str | None = None
     retry: int | None = None
     fault: DragomanError | None = None
+    whole: bool = field(default=True, compare=False)
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +126,10 @@ class Parser:
         if self._partial and not self.done:
             self._line(bytes(self._partial), frames)
         if not self.done:
+            comments = len(frames)
             self._dispatch(frames)
+            for frame in frames[comments:]:
+                frame.whole = False
         self.done = True
         return frames
 

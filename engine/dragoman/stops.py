@@ -2,7 +2,8 @@
 
 Text is held back by one character less than the longest sequence, so that no part of a match ever reaches the client.
 On a match the text is cut, what was open is closed, and the reply finishes as `stop_sequence`; the upstream is then
-cancelled, so its token counts never come and are estimates. Never applied inside tool arguments or reasoning.
+cancelled, so its token counts never come: the writer tells what it made of that. Never applied inside tool arguments or
+reasoning.
 """
 
 from __future__ import annotations
@@ -76,7 +77,6 @@ class StopCutter:
             out.append(Delta(index, text))
         for open_index, kind in self._open.items():
             out.append(BlockEnd(open_index, complete=kind is Kind.TEXT))
-        self._context.losses.add(Code.USAGE_ESTIMATED, "usage", "the stream was cut at a stop sequence")
         out.append(Finish(Stop(StopReason.STOP_SEQUENCE, None, stop)))
         out.append(End())
         self.done = True

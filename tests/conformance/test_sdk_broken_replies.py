@@ -85,19 +85,29 @@ async def test_the_plain_iterators_raise_too(
     """`create(stream=True)`, which most programs use: text first, then the exception."""
     model = model_at(upstream, script)
     said = ""
-    with pytest.raises(anthropic.APIStatusError):
+
+    async def read_claude() -> None:
+        nonlocal said
         async for event in await claude.messages.create(model=model, max_tokens=64, messages=HI, stream=True):
             if event.type == "content_block_delta" and event.delta.type == "text_delta":
                 said += event.delta.text
-    assert said == "Hello, here"
-    said = ""
-    with pytest.raises(openai.APIError):
+
+    async def read_gpt() -> None:
+        nonlocal said
         async for chunk in await gpt.chat.completions.create(model=model, messages=HI, stream=True):
             said += chunk.choices[0].delta.content or ""
+
+    with pytest.raises(anthropic.APIStatusError):
+        await read_claude()
     assert said == "Hello, here"
+    with pytest.raises(openai.APIError):
+        await read_gpt()
+    assert said == "Hello, here" * 2
 
 
-@pytest.mark.parametrize("script", ["sim-error-mid", "sim-error-mid-tools", "sim-cut", "sim-cut-tools", "sim-cut-reset"])
+@pytest.mark.parametrize(
+    "script", ["sim-error-mid", "sim-error-mid-tools", "sim-cut", "sim-cut-tools", "sim-cut-reset"]
+)
 async def test_a_whole_reply_that_fails(
     claude: AsyncAnthropic, gpt: AsyncOpenAI, upstream: Upstream, script: str
 ) -> None:

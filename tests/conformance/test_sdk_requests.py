@@ -101,9 +101,7 @@ async def test_what_cannot_be_carried_is_refused_by_name(
     """A 400 that names the client's own field, and nothing sent upstream (mapping §0, REJECT)."""
     linked = {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}
     with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\]\.content\[0\]") as by_claude:
-        await ask_claude(
-            claude, streamed=True, model="chat/sim-text", messages=[{"role": "user", "content": [linked]}]
-        )
+        await ask_claude(claude, streamed=True, model="chat/sim-text", messages=[{"role": "user", "content": [linked]}])
     assert by_claude.value.type == "invalid_request_error"
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
     with pytest.raises(openai.BadRequestError, match=r"messages\[0\]\.content\[0\]") as by_gpt:
@@ -134,9 +132,7 @@ async def test_T46_claude_gives_instructions_on_the_way(
     """T-46: `role: system` inside `messages` stays at its place."""
     blocks = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}]
     asked: list[Any] = [*HI, {"role": "system", "content": "The time is 9:30."}]
-    reply = await ask_claude(
-        claude, streamed=True, model=model_at(upstream, "sim-text"), system=blocks, messages=asked
-    )
+    reply = await ask_claude(claude, streamed=True, model=model_at(upstream, "sim-text"), system=blocks, messages=asked)
     assert shown(reply).startswith("You said: Hi")
     sent = served.received(upstream)
     if upstream == "chat":
@@ -191,9 +187,7 @@ async def test_claude_stops_at_a_sequence(
         assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", "###")
 
 
-async def test_claude_has_more_stops_than_chat_takes(
-    claude: AsyncAnthropic, served: Served, streamed: bool
-) -> None:
+async def test_claude_has_more_stops_than_chat_takes(claude: AsyncAnthropic, served: Served, streamed: bool) -> None:
     """Chat takes 4: the fifth is matched by the gateway, which then knows which it was."""
     stops = ["#1", "#2", "#3", "#4", "two"]
     reply = await ask_claude(claude, streamed=streamed, model="chat/sim-stop", stop_sequences=stops)
@@ -202,9 +196,7 @@ async def test_claude_has_more_stops_than_chat_takes(
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", "two")
 
 
-async def test_gpt_stops_at_a_sequence(
-    gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool
-) -> None:
+async def test_gpt_stops_at_a_sequence(gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool) -> None:
     reply = await ask_gpt(gpt, streamed=streamed, model=model_at(upstream, "sim-stop"), stop="###")
     assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == ("one, two, three", "stop")
     sent = served.received(upstream)

@@ -142,16 +142,12 @@ async def test_T41_a_call_without_a_result_is_repaired(
     sent = served.received("chat")["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
     reply = await ask_gpt(gpt, streamed=True, model="messages/sim-parallel", tools=CHAT_TOOLS)
-    await ask_gpt(
-        gpt, streamed=True, model="messages/sim-parallel", tools=CHAT_TOOLS, messages=gpt_results(reply)[:-1]
-    )
+    await ask_gpt(gpt, streamed=True, model="messages/sim-parallel", tools=CHAT_TOOLS, messages=gpt_results(reply)[:-1])
     blocks = served.received("messages")["messages"][2]["content"]
     assert [block.get("is_error", False) for block in blocks] == [False, True]
 
 
-async def test_gpt_calls_and_is_answered(
-    gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool
-) -> None:
+async def test_gpt_calls_and_is_answered(gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool) -> None:
     model = model_at(upstream, "sim-tools")
     reply = await ask_gpt(gpt, streamed=streamed, model=model, tools=CHAT_TOOLS)
     [(call_id, _, _)] = chat_calls(reply)
@@ -176,9 +172,7 @@ async def test_gpt_calls_and_is_answered(
         assert second["messages"][2]["tool_call_id"] == call_id
 
 
-async def test_gpt_answers_parallel_calls(
-    gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool
-) -> None:
+async def test_gpt_answers_parallel_calls(gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool) -> None:
     """Two tool messages are one user turn for Messages, which refuses results in any other place (mapping §6.4)."""
     model = model_at(upstream, "sim-parallel")
     reply = await ask_gpt(gpt, streamed=streamed, model=model, tools=CHAT_TOOLS)

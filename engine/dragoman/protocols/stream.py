@@ -26,6 +26,7 @@ class StreamReader:
     def feed(self, frames: list[Frame], /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
         out: list[Event] = []
+        frame = None
         try:
             for frame in frames:
                 if self.done:
@@ -37,7 +38,9 @@ class StreamReader:
                 else:
                     self.read(frame.data, out)
         except DragomanError as error:
-            self.fail(error, out)
+            # Half a frame at the end of the file says nothing; what the end means is for `finish` to say.
+            if frame is None or frame.whole:
+                self.fail(error, out)
         return out
 
     def finish(self) -> list[Event]:
@@ -93,7 +96,12 @@ class StreamWriter:
                 self.write(event, out)
                 if type(event) is Finish:
                     self.context.usage = event.usage
-                elif type(event) is End or type(event) is Error:
+                elif type(event) is End:
+                    if event.usage is not None:
+                        self.context.usage = event.usage.over(self.context.usage)
+                    self.done = True
+                    break
+                elif type(event) is Error:
                     self.done = True
                     break
         except DragomanError as error:

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import socket
 import sys
-from contextlib import suppress
 from dataclasses import replace
+from io import TextIOWrapper
 from typing import TextIO
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ from .excerpt import body_text, frame_line
 from .hints import hints
 from .scenes import NAMES, SCENES, Scene, Seen
 from .tee import Tee
-from .terminal import Line, Span, Terminal, line, wrap
+from .terminal import Line, Terminal, line, wrap
 from .told import Told, told
 
 __all__ = ("demo",)
@@ -51,8 +51,8 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     shows. A `port` that is taken is replaced by a free one; raises ConfigError for one that cannot be.
     """
     stream = out or sys.stdout
-    with suppress(AttributeError):  # not every stream can be told
-        stream.reconfigure(errors="replace")  # type: ignore[attr-defined]
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks instead of failing
     terminal = Terminal(stream)
     config = config_from_environment({})
     config = replace(config, server=replace(config.server, port=port))
@@ -176,7 +176,7 @@ class _Stage:
             )
         client = [line(f"POST /v1/{CODECS[scene.client].path}", "cyan")]
         client += map(line, self._wrapped(body_text(scene.body)))
-        upstream = [(Span("nothing was sent", "dim"),)]
+        upstream = [line("nothing was sent", "dim")]
         if call is not None:
             upstream = [line(f"POST {urlsplit(call.url).path}", "cyan")]
             upstream += map(line, self._wrapped(body_text(loads(call.body))))

@@ -23,7 +23,7 @@ def hints(url: str) -> list[str]:
         'print(client.chat.completions.create(model="sim-text",',
         '    messages=[{"role": "user", "content": "Hello!"}]).choices[0].message.content)',
         "",
-        "# Claude Code, with the simulated model",
+        "# Claude Code, with the simulated model (which says back what it is sent)",
         f"ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any claude --model sim-text",
         "",
         "# your own model instead of the simulated one: any OpenAI-compatible server",

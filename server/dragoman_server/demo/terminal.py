@@ -148,14 +148,14 @@ class Terminal:
                 for row in lines:
                     self._put(mark + self._drawn(fit(row, self.column)))
             return
-        for left, right in zip_longest(client, upstream, fillvalue=()):
+        middle = arrow or "│"
+        empty: Line = ()
+        for left, right in zip_longest(client, upstream, fillvalue=empty):
             fitted = fit(left, self.column)
             blank = " " * (self.column - sum(cells(span.text) for span in fitted))
-            row = (
-                f"{self._drawn(fitted)}{blank} {self.paint(arrow or '│', 'dim')} {self._drawn(fit(right, self.column))}"
-            )
-            self._put(f" {row}".rstrip())
-            arrow = ""
+            shown = f" {self._drawn(fitted)}{blank} {self.paint(middle, 'dim')} {self._drawn(fit(right, self.column))}"
+            self._put(shown.rstrip())
+            middle = "│"
 
     def _drawn(self, spans: Line) -> str:
         return "".join(self.paint(text, style) for text, style in spans)

@@ -19,10 +19,9 @@ _MESSAGE: dict[str, frozenset[str]] = {
     "developer": frozenset({"role", "content", "name"}),
     "system": frozenset({"role", "content", "name"}),
     "user": frozenset({"role", "content", "name"}),
-    # The simulator sends `reasoning_content`, so it takes it back, as the servers do that have it.
-    "assistant": frozenset(
-        {"role", "content", "refusal", "tool_calls", "name", "audio", "function_call", "reasoning_content"}
-    ),
+    # The simulator sends `reasoning_content`, so it takes it back, as the servers do that have it. `annotations` come
+    # back from every client that appends the reply's own message to its history, as OpenAI's guides do.
+    "assistant": rule.words("role content refusal tool_calls name audio function_call reasoning_content annotations"),
     "tool": frozenset({"role", "content", "tool_call_id"}),
     "function": frozenset({"role", "content", "name"}),
 }

@@ -13,7 +13,7 @@ from .wire import read_usage
 class ChatObserver:
     """A Chat stream may hold several choices, log probabilities and calls of any kind: all of that is fine here."""
 
-    __slots__ = ("_open", "_seen", "closed", "complete", "failure", "usage", "violations")
+    __slots__ = ("_finished", "_open", "_seen", "closed", "complete", "failure", "usage", "violations")
 
     def __init__(self) -> None:
         self.complete = False
@@ -23,15 +23,15 @@ class ChatObserver:
         self.violations: list[str] = []
         self._seen = False
         self._open: set[object] = set()
+        self._finished: set[object] = set()
 
     def observe(self, data: bytes, event: str) -> None:
         """One chunk, or `[DONE]`."""
         if self.closed:
             return self._violation("a frame after the end")
         if data == b"[DONE]":
-            if self._seen and not self._open:
-                self.complete = self.closed = True
-            else:
+            self.closed = True
+            if not self.complete:
                 self._violation("[DONE] before every choice had finished")
             return
         try:
@@ -54,11 +54,17 @@ class ChatObserver:
                 self._violation("a choice that is not an object")
                 continue
             index = choice.get("index")
+            if type(index) is not int:
+                self._violation("a choice without an index")
+                index = None
             self._seen = True
             if choice.get("finish_reason"):
                 self._open.discard(index)
-            else:
+                self._finished.add(index)
+            elif index not in self._finished:
                 self._open.add(index)
+            else:
+                self._violation("a chunk of a choice that had finished")
         self.complete = self._seen and not self._open
 
     def error_frame(self, failure: Failure) -> Frame:

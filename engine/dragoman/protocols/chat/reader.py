@@ -13,7 +13,7 @@ import orjson
 
 from ...blocks import BlockMap
 from ...context import ReplyContext
-from ...errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
+from ...errors import StreamTruncated, UpstreamProtocolError
 from ...events import (
     Annotation,
     BlockEnd,
@@ -28,9 +28,11 @@ from ...events import (
     StopReason,
     Usage,
 )
+from ...limits import Limits
 from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
+from ..arguments import Arguments
 from ..stream import StreamReader
 from .failure import is_error_frame, read_error_frame
 from .wire import drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
@@ -44,15 +46,15 @@ _CUT = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, St
 class _Call:
     """A tool call in flight. `block` is None until its name is known."""
 
-    __slots__ = ("block", "custom", "held", "id", "name", "size")
+    __slots__ = ("arguments", "block", "custom", "held", "id", "name")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.block: int | None = None
         self.id = ""
         self.name = ""
         self.custom = False
         self.held = ""
-        self.size = 0
+        self.arguments = Arguments(limits)
 
 
 class ChatReader(StreamReader):
@@ -224,15 +226,13 @@ class ChatReader(StreamReader):
                 raise UpstreamProtocolError(f"upstream renamed the tool call {call.name!r} to {name!r}")
             if type(name) is not str:
                 raise UpstreamProtocolError("upstream sent a tool name that is not a string")
-            call.name = name
+            call.name = call.arguments.name = name
             call.custom = bool(custom)
         if text is None:
             text = ""
         elif type(text) is not str:
             raise UpstreamProtocolError("upstream sent tool arguments that are not a string")
-        call.size += len(text)
-        if call.size > self.context.limits.tool_arguments:
-            raise LimitExceeded("tool_arguments", self.context.limits.tool_arguments, upstream=True)
+        call.arguments.add(text)
         if call.block is None:
             if not call.name:
                 call.held += text
@@ -253,7 +253,7 @@ class ChatReader(StreamReader):
             raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
         call = self._calls.get(key)
         if call is None:
-            call = self._calls[key] = _Call()
+            call = self._calls[key] = _Call(self.context.limits)
         if call_id:
             if call.id and call.id != call_id:
                 raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")
@@ -293,7 +293,11 @@ class ChatReader(StreamReader):
         for call in self._calls.values():
             if call.block is None:
                 raise UpstreamProtocolError("upstream sent a tool call without a name")
+            if complete and not call.custom:
+                call.arguments.check()
+        for call in self._calls.values():
             if id(call) in self._blocks.open:
+                assert call.block is not None
                 out.append(BlockEnd(self._blocks.end(id(call)), complete))
 
     def _end(self, usage: Usage | None, out: list[Event]) -> None:

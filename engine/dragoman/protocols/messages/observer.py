@@ -36,11 +36,13 @@ class MessagesObserver:
             return self._violation("a frame that is not JSON")
         if type(payload) is not dict:
             return self._violation("a frame that is not a JSON object")
-        name = payload.get("type")
+        name, index = payload.get("type"), payload.get("index")
+        if type(index) is not int:
+            index = None
         if event != name:
             self._violation(f"event line {event!r} with type {name!r}")
         if name == "content_block_delta":
-            if payload.get("index") not in self._open:
+            if index not in self._open:
                 self._violation("a delta of a block that is not open")
         elif name == "message_start":
             if self._started:
@@ -49,13 +51,13 @@ class MessagesObserver:
             message = payload.get("message")
             self._count(message.get("usage") if type(message) is dict else None)
         elif name == "content_block_start":
-            if payload.get("index") in self._open:
+            if index in self._open:
                 self._violation("a block started twice")
-            self._open.add(payload.get("index"))
+            self._open.add(index)
         elif name == "content_block_stop":
-            if payload.get("index") not in self._open:
+            if index not in self._open:
                 self._violation("a stop of a block that is not open")
-            self._open.discard(payload.get("index"))
+            self._open.discard(index)
         elif name == "message_delta":
             self._count(payload.get("usage"))
         elif name == "message_stop":

@@ -13,7 +13,7 @@ import orjson
 
 from ...blocks import BlockMap
 from ...context import ReplyContext
-from ...errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
+from ...errors import StreamTruncated, UpstreamProtocolError
 from ...events import (
     Annotation,
     BlockEnd,
@@ -34,12 +34,15 @@ from ...events import (
 from ...jsontext import dumps
 from ...losses import Code
 from ...model import Json
+from ..arguments import Arguments
 from ..stream import StreamReader
 from .failure import read_error_frame
 from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop, read_stop_details, read_usage
 
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": Code.REASONING_ENCRYPTED}
+_CUT = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
+"""Reasons that leave the last call unfinished."""
 _FITS = {"text_delta": Kind.TEXT, "thinking_delta": Kind.REASONING, "input_json_delta": Kind.TOOL}
 
 
@@ -54,11 +57,11 @@ class MessagesReader(StreamReader):
         self._started = False
         self._finished = False
         self._spoken = False
-        self._calls = False
+        self._calls: list[Arguments] = []
         self._usage: Json = {}
         self._ignored: set[int] = set()
-        self._arguments: dict[int, int] = {}
-        """Size of the arguments streamed so far, by upstream index."""
+        self._arguments: dict[int, Arguments] = {}
+        """By upstream index, of the call that was last open there."""
         self._given: dict[int, str] = {}
         """Arguments that came whole in the start of a call: they count unless the usual fragments follow."""
 
@@ -143,6 +146,9 @@ class MessagesReader(StreamReader):
         elif reason is StopReason.TOOL_CALLS and not self._calls:
             losses.add(Code.FINISH_FIXED, "delta.stop_reason", "no call was made; read as end_turn")
             reason = StopReason.END
+        if reason not in _CUT:
+            for arguments in self._calls:
+                arguments.check()
         sequence = delta.get("stop_sequence")
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
         out.append(Finish(stop, self._counts(), read_stop_details(delta.get("stop_details"))))
@@ -177,7 +183,9 @@ class MessagesReader(StreamReader):
         if kind == "text":
             self._open_prose(key, Kind.TEXT, block.get("text"), out)
             index = self._blocks.open[key][0]
-            out.extend(Annotation(index, read_citation(citation)) for citation in block.get("citations") or ())
+            citations = block.get("citations")
+            if type(citations) is list:
+                out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
             self._open_prose(key, Kind.REASONING, block.get("thinking"), out)
             if signature := block.get("signature"):
@@ -205,15 +213,18 @@ class MessagesReader(StreamReader):
         if type(call_id) is not str or type(name) is not str or not name:
             raise UpstreamProtocolError("upstream started a tool_use block without an id or a name")
         index = self._blocks.start(key, Kind.TOOL)
-        self._calls = self._spoken = True
+        self._spoken = True
         out.append(BlockStart(index, Kind.TOOL, call_id, self.context.names.get(name, name)))
-        self._arguments[key] = 0
+        self._arguments[key] = Arguments(self.context.limits, name)
+        self._calls.append(self._arguments[key])
         if given := block.get("input"):
             self._given[key] = given if type(given) is str else dumps(given).decode()
 
     def _delta(self, event: Json, out: list[Event]) -> None:
-        key: Any = event.get("index")
+        key = event.get("index")
         delta = event.get("delta")
+        if type(key) is not int:
+            raise UpstreamProtocolError(_bad("content_block_delta"))
         entry = self._blocks.open.get(key)
         if entry is None:
             if key in self._ignored:
@@ -228,7 +239,7 @@ class MessagesReader(StreamReader):
             if _FITS[form] is not kind or type(text) is not str:
                 raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
             if kind is Kind.TOOL:
-                self._count_arguments(key, text)
+                self._arguments[key].add(text)
             if text:
                 out.append(Delta(index, text))
         elif form == "signature_delta" and kind is Kind.REASONING:
@@ -242,20 +253,17 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
 
-    def _count_arguments(self, key: int, text: str) -> None:
-        size = self._arguments[key] + len(text)
-        if size > self.context.limits.tool_arguments:
-            raise LimitExceeded("tool_arguments", self.context.limits.tool_arguments, upstream=True)
-        self._arguments[key] = size
-
     def _stop_block(self, event: Json, out: list[Event]) -> None:
-        key: Any = event.get("index")
+        key = event.get("index")
+        if type(key) is not int:
+            raise UpstreamProtocolError(_bad("content_block_stop"))
         if key in self._ignored:
             self._ignored.discard(key)
             return
         index = self._blocks.end(key)
         given = self._given.pop(key, None)
         if given is not None and not self._arguments[key]:
+            self._arguments[key].add(given)
             out.append(Delta(index, given))
         out.append(BlockEnd(index))
 

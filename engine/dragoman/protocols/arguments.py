@@ -1,0 +1,47 @@
+"""The arguments of one streamed call: bounded while they come, checked when the reply says that they are whole."""
+
+from __future__ import annotations
+
+from ..errors import LimitExceeded, UpstreamProtocolError
+from ..jsontext import loads
+from ..limits import Limits
+
+
+class Arguments:
+    """What has come of a call's arguments. They are kept beside the stream only for `check`."""
+
+    __slots__ = ("_limit", "_pieces", "_size", "name")
+
+    def __init__(self, limits: Limits, name: str = "") -> None:
+        self.name = name
+        self._limit = limits.tool_arguments
+        self._size = 0
+        self._pieces: list[str] = []
+
+    def __bool__(self) -> bool:
+        return self._size > 0
+
+    def add(self, text: str) -> None:
+        """Take a fragment. Raises LimitExceeded."""
+        self._size += len(text)
+        if self._size > self._limit:
+            raise LimitExceeded("tool_arguments", self._limit, upstream=True)
+        self._pieces.append(text)
+
+    def check(self) -> None:
+        """Raise UpstreamProtocolError unless they are a JSON object; none at all count as `{}` (mapping §6.3).
+
+        A stream that lost a fragment would else end like a whole one, and the client would run a call of another
+        meaning or none.
+        """
+        text = "".join(self._pieces)
+        if not text or text.isspace():
+            return
+        try:
+            value = loads(text)
+        except ValueError:
+            raise UpstreamProtocolError(
+                f"upstream ended the call of {self.name!r} with arguments that are not whole JSON"
+            ) from None
+        if type(value) is not dict:
+            raise UpstreamProtocolError(f"upstream called {self.name!r} with arguments that are not a JSON object")

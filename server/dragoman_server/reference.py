@@ -1,0 +1,127 @@
+"""The reference pages that are made from the code: `python -m dragoman_server.reference [FOLDER]`.
+
+Without a folder they are written to docs/reference of the current directory. What configuration.md tells by hand
+(knobs, flags, limits, timeouts) is not told again; a test compares that page with the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.context import ReplyContext
+from dragoman.directions import CODECS, DIRECTIONS, Direction
+from dragoman.knobs import Knobs
+from dragoman.losses import MEANING
+from dragoman.translate import Translation
+
+_MADE = "<!-- Made by `python -m dragoman_server.reference` from the code: do not edit. -->"
+
+_DIRECTIONS = """\
+# Directions
+
+{made}
+
+A direction is a client's dialect and an upstream's. Where they differ, the request is translated there and the reply
+back; where they are the same, bytes pass through and are only watched.
+
+## Dialects
+
+{endpoints}
+
+## Stages of a streamed reply
+
+From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `StopCutter` for
+stop sequences that the upstream was not given, `Sequencer` for `block_order = sequential`.
+
+{stages}
+
+## What each stage does
+
+{meanings}
+"""
+
+_LOSSES = """\
+# Losses
+
+{made}
+
+Whatever the other side's dialect cannot carry is a row: a code, the field's path, and what was done. The codes are
+counted in the reply's `x-dragoman-loss` header (`cache_hint=3, top_k=1`); what a streamed reply loses comes after its
+headers and is in the log only. `dragoman translate` and `translation.losses.rows` have the rows themselves. With the
+knob `on_loss = reject` a loss in a request is a 400 that names the field.
+
+{codes}
+"""
+
+
+def directions() -> str:
+    """directions.md: the table of directions, and what each stage does."""
+    seen: dict[type, None] = {}
+    rows = []
+    for way in DIRECTIONS.values():
+        always = {type(stage) for stage in _stages(way, optional=False)}
+        kinds = [type(stage) for stage in _stages(way, optional=True)]
+        seen.update(dict.fromkeys(kinds))
+        names = [f"`{kind.__name__}`" if kind in always else f"(`{kind.__name__}`)" for kind in kinds]
+        how = "passthrough" if way.passthrough else "translated"
+        rows.append((way.client.dialect, way.upstream.dialect, how, " → ".join(names)))
+    return _DIRECTIONS.format(
+        made=_MADE,
+        endpoints=_table(("dialect", "endpoint"), [(c.dialect, f"`POST /v1/{c.path}`") for c in CODECS.values()]),
+        stages=_table(("client", "upstream", "how", "stages"), rows),
+        meanings=_table(
+            ("stage", "module", "what it does"), [(f"`{k.__name__}`", f"`{k.__module__}`", _told(k)) for k in seen]
+        ),
+    )
+
+
+def losses() -> str:
+    """losses.md: every loss code and what it means."""
+    rows = [(f"`{code}`", meaning) for code, meaning in sorted(MEANING.items())]
+    return _LOSSES.format(made=_MADE, codes=_table(("code", "meaning"), rows))
+
+
+PAGES: dict[str, Callable[[], str]] = {"directions.md": directions, "losses.md": losses}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write all pages. Returns the exit status."""
+    args = sys.argv[1:] if argv is None else list(argv)
+    folder = Path(args[0] if args else "docs/reference")
+    if not folder.is_dir():
+        print(f"{folder} is not a folder; run this in the project's root or name docs/reference", file=sys.stderr)
+        return 2
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), "utf-8")
+        print(folder / name)
+    return 0
+
+
+def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
+    knobs = Knobs(block_order="sequential" if optional else "interleave")
+    context = ReplyContext("model", stops=("stop",) if optional else (), knobs=knobs)
+    return Translation(way, b"", True, context, "model").stages()
+
+
+def _told(kind: type) -> str:
+    """The first sentence of a stage's docstring, or of its module's where the class says nothing of its own."""
+    own = re.sub(r"^A stage [^:.]*[:.]\s*", "", inspect.getdoc(kind) or "")
+    if not own or own.startswith("See the module"):
+        own = inspect.getdoc(inspect.getmodule(kind)) or ""
+    sentence = re.split(r"\.\s", own.strip() + " ")[0].replace("\n", " ").rstrip(".")
+    sentence = re.sub(r" \(mapping [^)]*\)", "", sentence)
+    return sentence[0].upper() + sentence[1:]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The reference pages say what the code says: the made ones to the letter, configuration.md in every table row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.aio.upstream import Timeouts
+from dragoman.knobs import KNOBS
+from dragoman.limits import Limits
+from dragoman.losses import MEANING, Code
+from dragoman.model import EFFORTS
+from dragoman.profile import FLAGS, SHIPPED
+from dragoman_server.reference import PAGES, main
+
+REFERENCE = Path(__file__).parents[2] / "docs/reference"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_made_page_is_up_to_date(name: str) -> None:
+    committed = (REFERENCE / name).read_text("utf-8")
+    assert committed == PAGES[name](), "run: python -m dragoman_server.reference"
+
+
+def test_every_loss_has_a_meaning() -> None:
+    assert set(MEANING) == set(Code)
+
+
+def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(PAGES)
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "not a folder" in capsys.readouterr().err
+
+
+def _rows(heading: str) -> dict[str, list[str]]:
+    """The rows of a section's table in configuration.md by key, without backticks."""
+    page = (REFERENCE / "configuration.md").read_text("utf-8")
+    section = re.split(r"\n#+ ", page.partition(f"# {heading}\n")[2])[0]
+    cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return {row[0].strip(" `"): [cell.strip().replace("`", "") for cell in row[1:]] for row in cells}
+
+
+def test_knobs_are_told_as_they_are() -> None:
+    """Values with the default first, and the meaning."""
+    expected = {name: [", ".join(f.metadata["values"]), _plain(f.metadata["doc"])] for name, f in KNOBS.items()}
+    assert _rows("`[knobs]`") == expected
+
+
+def test_limits_are_told_as_they_are() -> None:
+    assert _rows("`[server.limits]`") == {f.name: [str(f.default), f.metadata["doc"]] for f in fields(Limits)}
+
+
+def test_timeouts_are_told_as_they_are() -> None:
+    assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
+
+
+def test_profile_flags_are_told_as_they_are() -> None:
+    profiles = [SHIPPED["chat", "openai"], SHIPPED["chat", "compatible"]]
+    profiles += [SHIPPED["messages", "anthropic"], SHIPPED["messages", "compatible"]]
+    rows = _rows("`[providers.NAME.profile_flags]`")
+    assert list(rows) == list(FLAGS)
+    for name, flag in FLAGS.items():
+        values, meaning, shipped = rows[name]
+        assert meaning == _plain(flag.metadata["doc"]), name
+        if flag.metadata["values"]:
+            assert values == ", ".join(map(str, flag.metadata["values"])), name
+        assert shipped.split(" · ") == [_shown(getattr(profile, name)) for profile in profiles], name
+
+
+@pytest.mark.parametrize("name", ["openai", "compatible"])
+def test_responses_profiles_are_those_of_chat(name: str) -> None:
+    """Which is why the page has no column of their own for them."""
+    assert SHIPPED["responses", name] == SHIPPED["chat", name]
+
+
+def _shown(value: Any) -> str:
+    if value == EFFORTS:
+        return "all"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
