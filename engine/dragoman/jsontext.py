@@ -7,7 +7,7 @@ refuses such a text in both ways; the standard library carries it through as the
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 

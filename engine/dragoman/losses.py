@@ -6,7 +6,6 @@ becomes a 400 that names the field; a reply that has begun can no longer be refu
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -160,15 +159,23 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The ledger of one request and its reply: at most `keep` rows, and an exact count by code."""
+    """The ledger of one request and its reply: at most `keep` rows, and an exact count by code.
 
-    __slots__ = ("counts", "keep", "rows", "strict")
+    A row is put into words only when it is read: a long agent history adds hundreds that nobody reads.
+    """
+
+    __slots__ = ("_rows", "counts", "keep", "strict")
 
     def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
         self.strict = strict
         self.keep = keep
-        self.rows: list[Loss] = []
-        self.counts: Counter[Code] = Counter()
+        self.counts: dict[Code, int] = {}
+        self._rows: list[tuple[Code, Path | str, str]] = []
+
+    @property
+    def rows(self) -> list[Loss]:
+        """The rows kept, in the order they were added."""
+        return [Loss(code, dotted(path), done) for code, path, done in self._rows]
 
     def add(self, code: Code, path: Path | str, done: str = "dropped") -> None:
         """Record a loss.
@@ -179,9 +186,9 @@ class Losses:
             raise Unsupported(
                 path, f"cannot be carried to this upstream ({code}: {MEANING[code]}), and losses are refused"
             )
-        self.counts[code] += 1
-        if len(self.rows) < self.keep:
-            self.rows.append(Loss(code, dotted(path), done))
+        self.counts[code] = self.counts.get(code, 0) + 1
+        if len(self._rows) < self.keep:
+            self._rows.append((code, path, done))
 
     def relax(self) -> None:
         """From here on only record: the reply has begun."""

@@ -7,9 +7,18 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Direction
-from grammar import GrammarError, chat, messages, sse
-from support.directions import CROSS, PASSTHROUGH, judge, profiles, stream_through, translated, upstream_streams
-from support.mutations import mutated_streams
+from grammar import sse
+from support.directions import (
+    CROSS,
+    PASSTHROUGH,
+    error_of,
+    judge,
+    profiles,
+    stream_through,
+    translated,
+    upstream_streams,
+)
+from support.mutations import frames_of, mutated_streams
 from support.strategies import splits
 
 
@@ -17,10 +26,12 @@ from support.strategies import splits
 @given(data=st.data())
 def test_legal_streams_become_grammatical_streams_and_end_cleanly(row: Direction, data: st.DataObject) -> None:
     upstream = data.draw(upstream_streams(row.upstream.dialect))
-    profile = "compatible" if upstream.notes.get("needs_last_seen") else data.draw(profiles(row))
-    out = stream_through(translated(row, profile=profile), data.draw(splits(upstream.data)))
+    profile = "compatible" if upstream.notes.get("needs_last_seen") else data.draw(profiles)
+    translation = translated(row, profile=profile)
+    out = stream_through(translation, data.draw(splits(upstream.data)))
     note(out.decode())
     assert judge(row.client.dialect, out).error is None
+    assert translation.context.failure is None
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
@@ -29,9 +40,68 @@ def test_mutated_streams_become_grammatical_streams_or_end_in_an_error(row: Dire
     upstream = data.draw(upstream_streams(row.upstream.dialect))
     broken = data.draw(mutated_streams(upstream.data))
     note(repr(broken))
-    translation = translated(row, profile=data.draw(profiles(row)))
+    translation = translated(row, profile=data.draw(profiles))
     out = stream_through(translation, data.draw(splits(broken)))
     note(out.decode())
     result = judge(row.client.dialect, out)
     # The engine knows how it ended what it ended.
     assert (translation.context.failure is None) is (result.error is None)
+
+
+@pytest.mark.parametrize("row", CROSS, ids=str)
+@given(data=st.data())
+def test_a_cut_stream_never_ends_cleanly(row: Direction, data: st.DataObject) -> None:
+    upstream = data.draw(upstream_streams(row.upstream.dialect, quirks=False))
+    frames = frames_of(upstream.data)
+    end = terminal(row, frames)
+    kept = b"".join(frames[:end])
+    cut = data.draw(st.integers(0, len(kept)))
+    out = stream_through(translated(row), data.draw(splits(kept[:cut])))
+    assert judge(row.client.dialect, out).error is not None
+
+
+@pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
+@given(data=st.data())
+def test_passed_through_streams_are_whole_or_end_in_an_error(row: Direction, data: st.DataObject) -> None:
+    upstream = data.draw(upstream_streams(row.upstream.dialect))
+    broken = data.draw(st.one_of(st.just(upstream.data), mutated_streams(upstream.data)))
+    translation = translated(row)
+    out = stream_through(translation, data.draw(splits(broken)))
+    note(repr(out))
+    if out == broken:
+        return
+    # Either nothing follows what is forwarded, or an error of the dialect does.
+    if not broken.startswith(out):
+        assert error_of(row.client.dialect, sse.split(out)[-1])
+
+
+@pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
+@given(data=st.data())
+def test_legal_streams_pass_through_byte_by_byte(row: Direction, data: st.DataObject) -> None:
+    upstream = data.draw(upstream_streams(row.upstream.dialect))
+    assert stream_through(translated(row), data.draw(splits(upstream.data))) == upstream.data
+
+
+@pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
+@given(data=st.data())
+def test_a_cut_stream_that_is_passed_through_ends_in_an_error(row: Direction, data: st.DataObject) -> None:
+    upstream = data.draw(upstream_streams(row.upstream.dialect, quirks=False))
+    frames = frames_of(upstream.data)
+    kept = b"".join(frames[: terminal(row, frames)])
+    out = stream_through(translated(row), data.draw(splits(kept[: data.draw(st.integers(0, len(kept)))])))
+    assert error_of(row.client.dialect, sse.split(out)[-1])
+
+
+def terminal(row: Direction, frames: list[bytes]) -> int:
+    """Where the frame stands without which a stream of the upstream's dialect is not whole."""
+    mark = b"message_stop" if row.upstream.dialect == "messages" else b'"finish_reason"'
+    found = [
+        at
+        for at, frame in enumerate(frames)
+        if mark in frame and not (mark == b'"finish_reason"' and _open_ended(frame))
+    ]
+    return found[-1]
+
+
+def _open_ended(frame: bytes) -> bool:
+    return b'"finish_reason":null' in frame.replace(b'"finish_reason": null', b'"finish_reason":null')

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from grammar import Accumulated, chat, messages
 from hypothesis import strategies as st
 
-from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, direction, shipped, translate
+from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, shipped, translate
+from grammar import Accumulated, chat, messages
+from grammar.sse import Item
 
 from .upstreams import Upstream, chat_streams, messages_streams
 
@@ -17,7 +18,11 @@ Json = dict[str, Any]
 
 CROSS = [row for row in DIRECTIONS.values() if not row.passthrough]
 PASSTHROUGH = [row for row in DIRECTIONS.values() if row.passthrough]
+ALL = list(DIRECTIONS.values())
 DIALECTS = list(CODECS)
+
+profiles = st.sampled_from((None, "compatible"))
+"""Names of the shipped profiles; None is the dialect's own vendor's."""
 
 
 def ask(dialect: str, **fields: Any) -> Json:
@@ -30,12 +35,13 @@ def ask(dialect: str, **fields: Any) -> Json:
     return body | fields
 
 
-def translated(row: Direction, *, profile: str | None = None, knobs: Knobs | None = None, **fields: Any) -> Translation:
-    """A translated small request, ready for its reply."""
-    body = json.dumps(ask(row.client.dialect, **fields)).encode()
+def translated(
+    row: Direction, body: Json | None = None, *, profile: str | None = None, knobs: Knobs | None = None, **fields: Any
+) -> Translation:
+    """A translated request (a small one with `fields`, unless `body` is given), ready for its reply."""
     return translate(
         row,
-        body,
+        json.dumps(ask(row.client.dialect, **fields) if body is None else body).encode(),
         profile=shipped(row.upstream.dialect, profile),
         knobs=knobs or Knobs(),
         created=1_790_000_000,
@@ -56,21 +62,24 @@ def stream_through(translation: Translation, pieces: Iterable[bytes]) -> bytes:
     return b"".join(out)
 
 
-def judge(dialect: str, data: bytes, *, refused: bool = True) -> Accumulated:
+def judge(dialect: str, data: bytes) -> Accumulated:
     """The strict grammar of a client's stream. Raises GrammarError."""
+    return messages.check(data) if dialect == "messages" else chat.check(data, include_usage=True, refused=True)
+
+
+def error_of(dialect: str, item: Item) -> Json | None:
+    """The in-band error that an item of a client's stream is, or None."""
+    if item.data is None or item.data == b"[DONE]":
+        return None
+    payload = json.loads(item.data)
+    if type(payload) is not dict or "error" not in payload:
+        return None
     if dialect == "messages":
-        return messages.check(data)
-    return chat.check(data, include_usage=True, refused=refused)
+        assert item.event == "error"
+        return messages.check_error(payload)
+    return chat.check_error(payload["error"])
 
 
 def upstream_streams(dialect: Dialect, *, quirks: bool = True) -> st.SearchStrategy[Upstream]:
     """Legal (and tolerated) streams of an upstream dialect."""
     return messages_streams(quirks=quirks) if dialect is Dialect.MESSAGES else chat_streams(quirks=quirks)
-
-
-def profiles(row: Direction) -> st.SearchStrategy[str | None]:
-    """The shipped profiles of a direction's upstream."""
-    return st.sampled_from((None, "compatible"))
-
-
-__all__ = ("CROSS", "DIALECTS", "PASSTHROUGH", "ask", "direction", "judge", "profiles", "stream_through", "translated")

@@ -1,0 +1,138 @@
+"""Law: where the network cuts a stream, and how stages are batched, changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Dialect, Direction, Knobs, ReplyContext, Stage, Translation, pipeline
+from dragoman.blocks import Sequencer
+from dragoman.directions import CODECS
+from dragoman.sse import Frame, Parser
+from dragoman.stops import StopCutter
+from support import canonical
+from support.directions import ALL, DIALECTS, profiles, stream_through, translated, upstream_streams
+from support.mutations import mutated_streams
+from support.strategies import Shape, event_streams, splits
+
+STOPS = ("STOP", "ll", "日本", "\n\n")
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@given(data=st.data())
+def test_any_split_of_the_bytes_gives_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:
+    upstream = data.draw(upstream_streams(row.upstream.dialect))
+    raw = upstream.data
+    if not row.passthrough:
+        raw = data.draw(st.one_of(st.just(raw), mutated_streams(raw)))
+    options: dict[str, Any] = {"profile": data.draw(profiles)}
+    if not row.passthrough:
+        options["knobs"] = Knobs(
+            block_order=data.draw(st.sampled_from(("interleave", "sequential"))),
+            reasoning_field=data.draw(st.sampled_from(("reasoning_content", "both", "off"))),
+        )
+        if data.draw(st.booleans()):
+            options["stop_sequences" if row.client.dialect == "messages" else "stop"] = list(STOPS)
+
+    def run(pieces: list[bytes]) -> tuple[bytes, dict[Any, int], Any]:
+        translation = translated(row, **options)
+        translation.context.stops = STOPS if "stop" in options or "stop_sequences" in options else ()
+        out = stream_through(translation, pieces)
+        return out, dict(translation.losses.counts), translation.context.usage
+
+    whole = run([raw])
+    assert run(data.draw(splits(raw))) == whole
+    assert run([raw[at : at + 1] for at in range(len(raw))]) == whole
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_both_drivers_agree(row: Direction, data: st.DataObject) -> None:
+    raw = data.draw(upstream_streams(row.upstream.dialect)).data
+    pieces = data.draw(splits(raw))
+
+    async def source() -> AsyncGenerator[bytes, None]:
+        for piece in pieces:
+            yield piece
+
+    async def drive(translation: Translation) -> bytes:
+        return b"".join([out async for out in pipeline(source(), *translation.stages())])
+
+    assert asyncio.run(drive(translated(row))) == stream_through(translated(row), pieces)
+
+
+# --- stages on their own ----------------------------------------------------------------------------------------------
+
+
+def run_stage(stage: Stage[Any, Any], batches: Iterable[list[Any]]) -> list[Any]:
+    out: list[Any] = []
+    for batch in batches:
+        out += stage.feed(batch)
+        if stage.done:
+            break
+    return out if stage.done else out + stage.finish()
+
+
+def cut(draw: Callable[[Any], Any], items: list[Any]) -> list[list[Any]]:
+    points = sorted(draw(st.lists(st.integers(0, len(items)), max_size=8)))
+    edges = [0, *points, len(items)]
+    return [items[start:end] for start, end in itertools.pairwise(edges)]
+
+
+def check_batches(data: st.DataObject, make: Callable[[], Stage[Any, Any]], items: list[Any]) -> list[Any]:
+    whole = run_stage(make(), [items])
+    assert run_stage(make(), cut(data.draw, items)) == whole
+    assert run_stage(make(), [[item] for item in items]) == whole
+    return whole
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@given(data=st.data())
+def test_readers_do_not_see_batches(dialect: Dialect, data: st.DataObject) -> None:
+    raw = data.draw(upstream_streams(dialect)).data
+    raw = data.draw(st.one_of(st.just(raw), mutated_streams(raw)))
+    parser = Parser()
+    frames: list[Frame] = parser.feed(raw) + parser.finish()
+    events = check_batches(data, lambda: CODECS[dialect].reader(ReplyContext("m")), frames)
+    canonical.check(events)  # whatever came, the events are grammatical
+
+
+WRITABLE = {
+    Dialect.CHAT: Shape(errors=True),
+    Dialect.MESSAGES: Shape(errors=True),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@given(data=st.data())
+def test_writers_do_not_see_batches(dialect: Dialect, data: st.DataObject) -> None:
+    events = data.draw(event_streams(WRITABLE[dialect]))
+    check_batches(data, lambda: CODECS[dialect].writer(ReplyContext("m", include_usage=True)), events)
+
+
+@given(data=st.data())
+def test_the_stop_cutter_does_not_see_batches_or_fragments(data: st.DataObject) -> None:
+    events = data.draw(event_streams(Shape(errors=True)))
+    stops = tuple(data.draw(st.lists(st.sampled_from((*STOPS, "S", "TO", "a")), min_size=1, max_size=3)))
+    out = check_batches(data, lambda: StopCutter(ReplyContext("m"), stops), events)
+    result = canonical.check(out)
+    for kind, text in result.blocks:
+        assert kind != "text" or not any(stop in text for stop in stops)
+
+
+@given(data=st.data())
+def test_the_sequencer_does_not_see_batches(data: st.DataObject) -> None:
+    events = data.draw(event_streams(Shape(errors=True, interleave="all")))
+    out = check_batches(data, Sequencer, events)
+    before, after = canonical.check(events), canonical.check(out)
+    if before.error is None:
+        assert after.blocks == before.blocks
+        assert after.calls == before.calls
+    assert after.error == before.error
