@@ -45,12 +45,16 @@ _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 class Passthrough:
-    """A stage from bytes to bytes."""
+    """A stage from bytes to bytes.
 
-    __slots__ = ("_held", "_limits", "_parser", "_renamer", "done", "observer")
+    `begun` turns true with the first event that is no sign of life; `fault` is the error that the stage itself found.
+    """
+
+    __slots__ = ("_held", "_limits", "_parser", "_renamer", "begun", "done", "fault", "observer")
 
     def __init__(self, observer: Observer, renamer: Renamer | None = None, limits: Limits = DEFAULT) -> None:
-        self.done = False
+        self.done = self.begun = False
+        self.fault: Failure | None = None
         self.observer = observer
         self._parser = Parser(limits)
         self._renamer = renamer
@@ -85,6 +89,8 @@ class Passthrough:
         if len(self._held) > self._limits.sse_frame and not self.done:
             self.done = True
             fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
+        if frames:
+            self.begun = True
         if self._renamer is not None and whole:
             whole = self._rename(whole)
         if self.done:
@@ -92,6 +98,7 @@ class Passthrough:
             if whole.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 whole += b"\n"
         if fault is not None:
+            self.fault = fault
             whole += encode(observer.error_frame(fault))
         return whole
 
@@ -101,13 +108,15 @@ class Passthrough:
         sound = len(observer.violations)
         for frame in self._parser.finish():
             if frame.data is not None:
+                self.begun = True
                 observer.observe(frame.data, frame.event)
         held, self._held = self._held, b""
         if observer.failure is not None or observer.complete:
             if len(observer.violations) > sound:
                 return b""  # half a frame behind the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
-        return encode(observer.error_frame(StreamTruncated().failure))
+        self.fault = StreamTruncated().failure
+        return encode(observer.error_frame(self.fault))
 
     def _rename(self, data: bytes) -> bytes:
         """Whole frames with the model's name put back. A frame's data may be on several lines."""

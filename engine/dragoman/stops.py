@@ -8,12 +8,21 @@ reasoning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .context import ReplyContext
 from .events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Stop, StopReason
 from .losses import Code, Losses
 from .model import Reply, Text
+
+
+def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
+    """Where the first match stands, and which it is: the one whose end is first generated, of those the longest.
+
+    A rule by where a match begins would depend on how the text came in pieces.
+    """
+    found = [(at + len(stop), at, stop) for stop in stops if (at := text.find(stop)) >= 0]
+    return min(found)[1:] if found else None
 
 
 class StopCutter:
@@ -58,9 +67,8 @@ class StopCutter:
 
     def _text(self, index: int, text: str, out: list[Event]) -> None:
         text = self._held.pop(index, "") + text
-        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
-        if found:
-            at, stop = min(found, key=lambda hit: (hit[0], -len(hit[1])))
+        if (hit := first_stop(text, self._stops)) is not None:
+            at, stop = hit
             self._cut(index, text[:at], stop, out)
             return
         keep = self._keep
@@ -88,9 +96,8 @@ def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
     for position, part in enumerate(reply.parts):
         if not isinstance(part, Text):
             continue
-        found = [(at, stop) for stop in sequences if (at := part.text.find(stop)) >= 0]
-        if found:
-            at, stop = min(found, key=lambda hit: (hit[0], -len(hit[1])))
+        if (hit := first_stop(part.text, sequences)) is not None:
+            at, stop = hit
             part.text = part.text[:at]
             del reply.parts[position + 1 :]
             reply.stop = Stop(StopReason.STOP_SEQUENCE, None, stop)

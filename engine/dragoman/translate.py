@@ -161,14 +161,17 @@ def translate(
     if direction.passthrough:
         losses.relax()
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
-    request: Request = direction.client.read_request(payload, losses, knobs, limits)
-    repair_history(request, knobs, losses)
     names = NameTable(profile.tool_name_max)
-    written = direction.upstream.write_request(
-        request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
-    )
+    try:
+        request: Request = direction.client.read_request(payload, losses, knobs, limits)
+        repair_history(request, knobs, losses)
+        written = direction.upstream.write_request(
+            request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
+        )
+        sent = dumps(written)
+    except RecursionError:
+        raise ClientRequestError("", "the body is nested too deeply") from None
     losses.relax()
-    sent = dumps(written)
     context.names = names.back
     context.include_usage = request.include_usage
     context.input_estimate = _estimate(request, sent)

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from dragoman.aio.relay import open_stream, send_stream
 from dragoman.aio.upstream import AiohttpUpstream, Answer, Call, Upstream
-from dragoman.aio.watch import Watch
+from dragoman.aio.watch import ClientGone, Watch
 from dragoman.directions import CODECS, direction
 from dragoman.errors import (
     ClientRequestError,
@@ -44,6 +44,10 @@ log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
 _SENDER = "x-dragoman-sender"
 """Sent upstream with a random value of this process, so that a gateway recognises itself."""
+
+
+_CLIENT_GONE = 499
+"""nginx's word for it. Nobody reads it but middlewares and access logs."""
 
 
 def new_request_id() -> str:
@@ -118,6 +122,10 @@ class Gateway:
             failure = error.failure
             log.info("%s %s failed: %s %s", request_id, client, failure.status, failure.kind)
             return error_response(client, failure, request_id)
+        except (ClientGone, ConnectionError):
+            # The client's connection: the transport makes errors of its own of the upstream's.
+            log.info("%s %s abandoned before the reply", request_id, client)
+            return web.Response(status=_CLIENT_GONE)
         except Exception:
             # A defect of ours: the client still gets an error of its dialect, the details go to the log only.
             log.exception("%s %s failed by a defect", request_id, client)
@@ -170,7 +178,7 @@ class Gateway:
             timeouts,
         )
         async with AsyncExitStack() as stack:
-            watch = Watch(timeouts)
+            watch = Watch(timeouts, lambda: request.transport is None or request.transport.is_closing())
             stack.callback(watch.stop)
             answer = await self._upstream.open(call, watch)
             stack.push_async_callback(answer.close)
@@ -218,8 +226,11 @@ class Gateway:
         batches = await open_stream(translation, answer, watch)
         _tell_losses(headers, translation)
         response = _event_stream(headers)
-        outcome = await send_stream(request, response, batches, watch, client)
-        self._account(translation, client, outcome.how)
+        how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
+        try:
+            how = (await send_stream(request, response, batches, watch, client)).how
+        finally:
+            self._account(translation, client, how)
         return response
 
     async def _not_streamed(
@@ -279,11 +290,14 @@ async def _read_body(request: web.Request, limit: int) -> bytes:
         raise LimitExceeded("request_body", limit, upstream=False)
     pieces: list[bytes] = []
     size = 0
-    while piece := await request.content.readany():
-        size += len(piece)
-        if size > limit:
-            raise LimitExceeded("request_body", limit, upstream=False)
-        pieces.append(piece)
+    try:
+        while piece := await request.content.readany():
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("request_body", limit, upstream=False)
+            pieces.append(piece)
+    except web.RequestPayloadError as error:
+        raise ClientRequestError("", f"the body cannot be read: {error}") from None
     return b"".join(pieces)
 
 

@@ -75,11 +75,14 @@ def _stop(reason: str) -> list[bytes]:
     return [messages_frame("message_delta", delta=delta, usage=_MESSAGES_USAGE), messages_frame("message_stop")]
 
 
-def text_stream(upstream: Dialect, words: Sequence[str] = ("Grüße, ", "東京 ", "👋🏽!")) -> list[bytes]:
-    """A whole stream of text, one frame a word."""
+def text_stream(
+    upstream: Dialect, words: Sequence[str] = ("Grüße, ", "東京 ", "👋🏽!"), *, counted: bool = True
+) -> list[bytes]:
+    """A whole stream of text, one frame a word. Chat sends its usage chunk only if it was asked for (`counted`)."""
     if upstream is Dialect.CHAT:
         said = [chat_frame({"content": word}) for word in words]
-        return [chat_frame({"role": "assistant", "content": ""}), *said, chat_frame({}, "stop"), _COUNTED, _DONE]
+        usage = [_COUNTED] if counted else []
+        return [chat_frame({"role": "assistant", "content": ""}), *said, chat_frame({}, "stop"), *usage, _DONE]
     said = [_delta(0, type="text_delta", text=word) for word in words]
     start = messages_frame("content_block_start", index=0, content_block={"type": "text", "text": ""})
     end = messages_frame("content_block_stop", index=0)

@@ -179,12 +179,12 @@ def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_o
 
 def test_T01_T03_fragments_go_to_their_own_call() -> None:
     frames = [call(1, "b", "g"), call(0, "a", "f"), tool(index=1, function={"arguments": "{}"})]
-    events = read(ROLE, *frames, tool(index=0, function={"arguments": "[]"}), piece({}, "tool_calls"), "[DONE]")
+    events = read(ROLE, *frames, tool(index=0, function={"arguments": "{} "}), piece({}, "tool_calls"), "[DONE]")
     assert events[1:5] == [
         BlockStart(0, Kind.TOOL, "b", "g"),
         BlockStart(1, Kind.TOOL, "a", "f"),
         Delta(0, "{}"),
-        Delta(1, "[]"),
+        Delta(1, "{} "),
     ]
 
 
@@ -194,18 +194,19 @@ def test_T05_without_an_index_fragments_follow_the_call_named_last() -> None:
 
     first = tool(id="a", type="function", function={"name": "f", "arguments": ""})
     second = tool(id="b", type="function", function={"name": "g", "arguments": ""})
-    frames = [first, bare("1"), second, bare("2"), bare("3"), bare("4", id="a"), bare("5")]
+    frames = [first, bare('{"a":[1'), second, bare('{"b":[2'), bare(",3]}"), bare(",4", id="a"), bare(",5]}")]
     result = canonical.check(read(ROLE, *frames, piece({}, "tool_calls"), "[DONE]"))
-    assert [(c.id, c.arguments) for c in result.calls] == [("a", "145"), ("b", "23")]
+    assert [(c.id, c.arguments) for c in result.calls] == [("a", '{"a":[1,4,5]}'), ("b", '{"b":[2,3]}')]
+    assert result.finish == "tool_calls"
 
 
 def test_T04_whole_calls_in_one_chunk_keep_their_arguments() -> None:
     calls = [
-        {"index": n, "id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": f"[{n}]"}}
+        {"index": n, "id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": f"{{}}{n * ' '}"}}
         for n in range(3)
     ]
     result = canonical.check(read(ROLE, piece({"tool_calls": calls}), piece({}, "tool_calls"), "[DONE]"))
-    assert [(c.id, c.arguments) for c in result.calls] == [("c0", "[0]"), ("c1", "[1]"), ("c2", "[2]")]
+    assert [(c.id, c.arguments) for c in result.calls] == [("c0", "{}"), ("c1", "{} "), ("c2", "{}  ")]
 
 
 def test_a_call_without_an_id_is_given_one_that_is_stable() -> None:
@@ -224,7 +225,7 @@ def test_a_cap_or_a_filter_leaves_open_blocks_incomplete(native: str, complete: 
 
 def test_T06_a_finished_call_whose_arguments_are_not_json_is_never_closed_as_whole() -> None:
     events = read(ROLE, HEL, call(0, "a", "f", '{"pa'), piece({}, "tool_calls"), "[DONE]")
-    before = [BlockEnd(0), BlockStart(1, Kind.TOOL, "a", "f"), Delta(1, '{"pa')]
+    before: list[Event] = [BlockEnd(0), BlockStart(1, Kind.TOOL, "a", "f"), Delta(1, '{"pa')]
     assert "not whole JSON" in failed(events, *SAID, *before)
 
 

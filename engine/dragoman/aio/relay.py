@@ -50,20 +50,10 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
     stages = translation.stages()
     first = stages[0]
     if isinstance(first, Passthrough):
-        source = await _primed(answer.batches())
-        return _rescue_bytes(pipeline(source, first), first)
+        return _rescue_bytes(await _first_bytes(pipeline(answer.batches(), first), first), first)
     parser, reader, *rest = stages
     events = await _first_events(pipeline(answer.batches(), parser, reader))
     return pipeline(_rescue_events(events), ToolWatch(watch), *rest)
-
-
-async def _primed(source: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """`source` with its first batch read. Raises what reading it raises; an empty stream is a cut one."""
-    try:
-        first = await anext(source)
-    except StopAsyncIteration:
-        raise StreamTruncated("upstream sent an empty event stream") from None
-    return _resume([first], source)
 
 
 async def _first_events(source: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
@@ -78,6 +68,19 @@ async def _first_events(source: AsyncGenerator[list[Event], None]) -> AsyncGener
                 await source.aclose()
                 raise UpstreamStatusError(event.failure)
             return _resume(seen, source)
+    raise StreamTruncated("upstream sent an empty event stream")
+
+
+async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough) -> AsyncGenerator[bytes, None]:
+    """The same for bytes that pass through; an error of the upstream's own is an event of theirs as any other."""
+    seen: list[bytes] = []
+    async for batch in source:
+        seen.append(batch)
+        if stage.begun:
+            return _resume(seen, source)
+        if stage.done and stage.fault is not None:
+            await source.aclose()
+            raise UpstreamStatusError(stage.fault)
     raise StreamTruncated("upstream sent an empty event stream")
 
 
@@ -147,7 +150,7 @@ async def send_stream(
     try:
         async with aclosing(batches):
             await response.prepare(request)
-            watch.serve(beat, cut, gone)
+            watch.serve(beat, cut)
             async for data in batches:
                 watch.writing()
                 await response.write(data)

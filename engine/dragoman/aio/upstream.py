@@ -63,7 +63,10 @@ class Upstream(Protocol):
     """A transport."""
 
     async def open(self, call: Call, watch: Watch) -> Answer:
-        """Send the call and read the head of the answer. Raises UpstreamUnreachable or UpstreamTimeout."""
+        """Send the call and read the head of the answer, attached to `watch` from the start.
+
+        Raises UpstreamUnreachable, UpstreamTimeout, or what the watch fails it with.
+        """
         ...
 
     async def close(self) -> None:
@@ -107,15 +110,18 @@ class AiohttpAnswer:
         """Give back or cut the connection."""
         self._watch.upstream_done()
         response = self._response
-        if not response.content.at_eof():
-            # The terminal event was read, but maybe not the last chunk behind it: one short look keeps the connection.
-            with _quiet():
-                async with asyncio.timeout(0.05):
-                    await response.content.readany()
-        if response.content.at_eof():
-            response.release()
-        else:
-            response.close()
+        try:
+            if not response.content.at_eof():
+                # The terminal event was read, but maybe not the last chunk behind it: a short look keeps the connection.
+                with _quiet():
+                    async with asyncio.timeout(0.05):
+                        await response.content.readany()
+        finally:
+            # Also when the look was cancelled, by a client that left behind its last event (T-74).
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
 
 
 class _quiet:
@@ -150,8 +156,15 @@ class AiohttpUpstream:
         if call.stream:
             headers["accept-encoding"] = "identity"
         timeouts = call.timeouts
+        early: list[BaseException] = []
         try:
-            async with asyncio.timeout(timeouts.first_byte):
+            async with asyncio.timeout(timeouts.first_byte) as waiting:
+
+                def fail(error: BaseException) -> None:
+                    early.append(error)
+                    waiting.reschedule(0)
+
+                watch.attach(fail)
                 response = await self._session.post(
                     call.url,
                     data=call.body,
@@ -159,9 +172,11 @@ class AiohttpUpstream:
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
                 )
-        except aiohttp.ConnectionTimeoutError as error:
-            raise UpstreamTimeout("connect", timeouts.connect) from error
         except TimeoutError as error:
+            if early:
+                raise early[0] from None
+            if isinstance(error, aiohttp.ConnectionTimeoutError):
+                raise UpstreamTimeout("connect", timeouts.connect) from error
             raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
         except aiohttp.ClientConnectorError as error:
             raise UpstreamUnreachable(f"cannot connect to the upstream: {error.os_error.strerror or error}") from error
@@ -169,7 +184,16 @@ class AiohttpUpstream:
             raise UpstreamUnreachable(
                 f"the upstream connection failed: {str(error) or type(error).__name__}"
             ) from error
-        watch.attach(response.content.set_exception)
+        content = response.content
+        connection = response.connection
+        transport = connection.transport if connection is not None else None
+
+        def broken() -> bool:
+            # aiohttp closes the connection on a malformed chunk, but leaves the reader waiting for ever.
+            closed = transport is not None and transport.is_closing()
+            return closed and not content.is_eof() and content.exception() is None
+
+        watch.attach(content.set_exception, broken)
         return AiohttpAnswer(response, watch)
 
     async def close(self) -> None:

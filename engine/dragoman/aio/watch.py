@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..errors import UpstreamTimeout
+from ..errors import StreamTruncated, UpstreamTimeout
 from ..events import BlockEnd, BlockStart, Delta, Event, Kind
 
 if TYPE_CHECKING:
@@ -54,10 +54,14 @@ class ToolWatch:
 
 
 class Watch:
-    """The timer of one reply. `attach` gives it the upstream to fail, `serve` the client to keep awake."""
+    """The timer of one reply. `attach` gives it the upstream to fail, `serve` the client to keep awake.
+
+    `gone()` asks whether the client hung up: servers that do not cancel handlers tell nobody (T-75).
+    """
 
     __slots__ = (
         "_beat",
+        "_broken",
         "_cut",
         "_fail",
         "_gone",
@@ -72,13 +76,14 @@ class Watch:
         "_writing_since",
     )
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, timeouts: Timeouts, gone: Callable[[], bool] | None = None) -> None:
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._fail: Callable[[BaseException], None] | None = None
+        self._broken: Callable[[], bool] | None = None
         self._beat: Callable[[], None] | None = None
         self._cut: Callable[[], None] | None = None
-        self._gone: Callable[[], bool] | None = None
+        self._gone = gone
         now = self._loop.time()
         self._received_at = self._sent_at = now
         self._started = False
@@ -88,13 +93,16 @@ class Watch:
         self._period = min(1.0, max(0.005, shortest / 4))
         self._handle = self._loop.call_later(self._period, self._tick)
 
-    def attach(self, fail: Callable[[BaseException], None]) -> None:
-        """`fail(error)` must make the upstream's pending read raise `error`."""
-        self._fail = fail
+    def attach(self, fail: Callable[[BaseException], None], broken: Callable[[], bool] | None = None) -> None:
+        """`fail(error)` must make the upstream's pending read raise `error`.
 
-    def serve(self, beat: Callable[[], None], cut: Callable[[], None], gone: Callable[[], bool]) -> None:
-        """The client's headers are out: `beat()` sends a heartbeat, `cut()` drops the client, `gone()` asks for it."""
-        self._beat, self._cut, self._gone = beat, cut, gone
+        `broken()` asks whether the connection ended without the read being told, for transports that may miss it.
+        """
+        self._fail, self._broken = fail, broken
+
+    def serve(self, beat: Callable[[], None], cut: Callable[[], None]) -> None:
+        """The client's headers are out: `beat()` sends a heartbeat, `cut()` drops the client."""
+        self._beat, self._cut = beat, cut
         self._sent_at = self._loop.time()
 
     def received(self) -> None:
@@ -117,10 +125,11 @@ class Watch:
     def written(self) -> None:
         """It ended. The upstream's silence is counted from here: it was not read meanwhile."""
         now = self._loop.time()
+        if self._tool_at is not None and self._writing_since is not None:
+            # Only the time of the write itself: a sign of life, passed on, is no progress of the call.
+            self._tool_at += now - self._writing_since
         self._writing_since = None
         self._sent_at = self._received_at = now
-        if self._tool_at is not None:
-            self._tool_at = now
 
     def upstream_done(self) -> None:
         """Nothing more is awaited from the upstream."""
@@ -129,7 +138,7 @@ class Watch:
     def stop(self) -> None:
         """The reply is over."""
         self._handle.cancel()
-        self._fail = self._beat = self._cut = self._gone = None
+        self._fail = self._beat = self._cut = self._gone = self._broken = None
 
     def _tick(self) -> None:
         now, limits = self._loop.time(), self._timeouts
@@ -145,6 +154,9 @@ class Watch:
             self._sent_at = now
             self._beat()
         if self._fail is None:
+            return
+        if self._broken is not None and self._broken():
+            self._expire(StreamTruncated("upstream connection broke before the end of the stream"))
             return
         silent = now - self._received_at
         if self._tool_at is not None and now - self._tool_at > limits.tool_stall:

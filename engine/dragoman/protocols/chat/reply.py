@@ -223,7 +223,9 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
 
     info = reply.refusal
     if is_model_refusal(reply.stop) and not refusal.pieces:
-        refusal.add((info.explanation if info else None) or DECLINED)
+        wording = info.explanation if info else None
+        if wording or not text.pieces:  # after visible text there is no need for words of our own (mapping §9.3)
+            refusal.add(wording or DECLINED)
     if info is not None and info.category is not None:
         losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
     message: Json = {

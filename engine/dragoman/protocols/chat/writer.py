@@ -187,7 +187,8 @@ class ChatWriter(StreamWriter):
 
     def _lose(self, event: Opaque) -> None:
         if event.form == "signature":
-            self.context.losses.add(Code.REASONING_SIGNATURE, "signature")
+            if event.payload:  # third parties sign with nothing
+                self.context.losses.add(Code.REASONING_SIGNATURE, "signature")
         elif event.form in ("encrypted_content", "reasoning_details"):
             self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
         # The payload of an opaque block was counted when the block started.

@@ -1,0 +1,138 @@
+"""Law: no request, however mutated, raises anything but a documented error, and each 400 names the client's field."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from dragoman import Direction, DragomanError, Knobs, shipped, translate
+from dragoman.errors import LimitExceeded
+from support.directions import ALL, CROSS, profiles
+from support.mutations import mutated_json
+from support.requests import Features, conversations
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_PATHS = {"/v1/chat/completions": "chat", "/v1/messages": "messages"}
+
+
+def _recorded() -> dict[str, list[Any]]:
+    """Small bodies that real clients sent."""
+    found: dict[str, list[Any]] = {"chat": [], "messages": []}
+    for path in sorted((Path(__file__).parents[1] / "fixtures").glob("*.json")):
+        request = json.loads(path.read_text("utf-8"))["request"]
+        dialect = _PATHS.get(request["path"])
+        if dialect is not None and len(json.dumps(request["body"])) < 30_000:
+            found[dialect].append(request["body"])
+    return found
+
+
+RECORDED = _recorded()
+
+
+def bodies(dialect: str) -> st.SearchStrategy[Any]:
+    """Valid bodies to be spoilt: generated ones and recorded ones."""
+    generated = conversations(dialect, Features(orphans=True)).map(lambda conversation: conversation.body())
+    return st.one_of(generated, generated, st.sampled_from(RECORDED[dialect]))
+
+
+def names_a_field(param: str, body: Any) -> bool:
+    """Does the path lead to a value of the body, or to a key that an object of it lacks."""
+    steps = [int(index) if index else key for index, key in _STEP.findall(param)]
+    assert steps, param
+    here = body
+    for at, step in enumerate(steps):
+        last = at == len(steps) - 1
+        if isinstance(step, int):
+            if not isinstance(here, list) or step >= len(here):
+                return False
+            here = here[step]
+        else:
+            if not isinstance(here, dict):
+                return False
+            if step not in here:
+                return last
+            here = here[step]
+    return True
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@given(data=st.data())
+def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data: st.DataObject) -> None:
+    body = data.draw(mutated_json(data.draw(bodies(row.client.dialect)), most=4))
+    note(json.dumps(body))
+    knobs = Knobs(
+        mid_system=data.draw(st.sampled_from(("auto", "hoist", "inline", "user"))),
+        orphans=data.draw(st.sampled_from(("repair", "strip", "reject"))),
+        prefill=data.draw(st.sampled_from(("auto", "reject", "drop", "pass"))),
+        hosted_tools=data.draw(st.sampled_from(("drop", "reject", "map"))),
+    )
+    profile = shipped(row.upstream.dialect, data.draw(profiles))
+    try:
+        translation = translate(row, json.dumps(body).encode(), profile=profile, knobs=knobs)
+    except LimitExceeded:
+        raise
+    except DragomanError as error:
+        failure = error.failure
+        note(failure.message)
+        assert failure.status == 400
+        assert failure.message
+        if isinstance(body, dict):
+            assert failure.param
+            assert names_a_field(failure.param, body), failure.param
+        status, envelope = row.client.write_failure(failure)
+        assert status == 400
+        json.dumps(envelope)
+    else:
+        json.loads(translation.body)
+
+
+@pytest.mark.parametrize("row", CROSS, ids=str)
+@given(data=st.data())
+def test_where_losses_are_refused_the_refusal_names_the_field(row: Direction, data: st.DataObject) -> None:
+    body = data.draw(conversations(row.client.dialect, Features(orphans=True))).body()
+    raw = json.dumps(body).encode()
+    profile = shipped(row.upstream.dialect)
+    try:
+        translation = translate(row, raw, profile=profile, knobs=Knobs(on_loss="reject"))
+    except DragomanError as error:
+        note(error.failure.message)
+        assert error.failure.param
+        assert names_a_field(error.failure.param, body), error.failure.param
+        assert len(translate(row, raw, profile=profile).losses)
+    else:
+        assert not translation.losses
+        assert translation.body == translate(row, raw, profile=profile).body
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@given(raw=st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda text: json.dumps(text).encode())))
+def test_what_is_no_json_object_is_refused(row: Direction, raw: bytes) -> None:
+    with pytest.raises(DragomanError) as caught:
+        translate(row, raw)
+    assert caught.value.failure.status == 400
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@pytest.mark.parametrize("depth", [100, 300, 1000, 100_000])
+@pytest.mark.parametrize("escape", [b"", b"\\u0041"], ids=["plain", "escaped"])
+def test_deep_nesting_is_translated_or_refused(row: Direction, depth: int, escape: bytes) -> None:
+    body = conversation_with(row, b'{"type":"object","x":' + b"[" * depth + b"]" * depth + b',"y":"' + escape + b'"}')
+    try:
+        translation = translate(row, body)
+    except DragomanError as error:
+        assert error.failure.status == 400
+    else:
+        assert b"[" * depth in translation.body
+
+
+def conversation_with(row: Direction, schema: bytes) -> bytes:
+    tool = b'{"name":"t","input_schema":' + schema + b"}"
+    if row.client.dialect == "chat":
+        tool = b'{"type":"function","function":{"name":"t","parameters":' + schema + b"}}"
+    return b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}],"tools":[' + tool + b"]}"

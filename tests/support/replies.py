@@ -1,0 +1,181 @@
+"""Whole replies: the canonical one that a stream's events make, both dialects' bodies of it, and what a client holds.
+
+None of it uses the engine's own codecs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dragoman.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
+from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from grammar import Accumulated, Call
+
+from .upstreams import CHAT_REASONS, MESSAGES_REASONS, chat_usage, messages_usage
+
+Json = dict[str, Any]
+
+
+def reply_of(events: list[Event], origin: str) -> Reply:
+    """The reply that a whole stream accumulates to; native halves as the dialect `origin` has them."""
+    reply: Reply | None = None
+    parts: dict[int, Part] = {}
+    for event in events:
+        match event:
+            case Start():
+                reply = Reply(event.id, event.model, [], stop=None, created=event.created)  # type: ignore[arg-type]
+            case BlockStart(index=index, kind=kind):
+                match kind:
+                    case Kind.TEXT:
+                        parts[index] = Text("")
+                    case Kind.REFUSAL:
+                        parts[index] = Refusal("")
+                    case Kind.REASONING:
+                        parts[index] = Reasoning("", origin=origin)
+                    case Kind.TOOL:
+                        parts[index] = ToolCall(event.call_id, event.name, "", custom=event.custom)
+                    case Kind.OPAQUE:
+                        parts[index] = Native(origin, event.name, {}, event.code)
+            case Delta(index=index, text=text):
+                part = parts[index]
+                if isinstance(part, ToolCall):
+                    part.arguments += text
+                else:
+                    assert isinstance(part, Text | Refusal | Reasoning)
+                    part.text += text
+            case Opaque(index=index, form=form, payload=payload):
+                part = parts[index]
+                if isinstance(part, Native):
+                    part.payload = payload
+                elif form == "signature":
+                    assert isinstance(part, Reasoning)
+                    part.proof = payload or None
+            case Annotation(index=index, citation=citation):
+                part = parts[index]
+                assert isinstance(part, Text)
+                part.citations.append(citation)
+            case Finish():
+                assert reply is not None
+                reply.stop, reply.usage, reply.refusal = event.stop, event.usage, event.refusal
+            case End():
+                assert reply is not None
+                if event.usage is not None:
+                    reply.usage = event.usage.over(reply.usage)
+            case _:
+                pass
+    assert reply is not None
+    reply.parts = list(parts.values())
+    for part in reply.parts:
+        if isinstance(part, Reasoning) and origin == "messages":
+            part.native = {"type": "thinking", "thinking": part.text, "signature": part.proof or ""}
+    return reply
+
+
+def whole_chat(reply: Reply) -> Json:
+    """A Chat reply body as OpenAI or a reasoning server would send it."""
+    message: Json = {"role": "assistant", "content": None, "refusal": None}
+    for part in reply.parts:
+        match part:
+            case Text():
+                message["content"] = (message["content"] or "") + part.text
+                if part.citations:
+                    message["annotations"] = [citation.native for citation in part.citations]
+            case Refusal():
+                message["refusal"] = (message["refusal"] or "") + part.text
+            case Reasoning():
+                message["reasoning_content"] = message.get("reasoning_content", "") + part.text
+            case ToolCall():
+                call = {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
+                message.setdefault("tool_calls", []).append(call)
+            case _:
+                raise AssertionError(part)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": CHAT_REASONS[reply.stop.reason]}
+    body: Json = {"id": reply.id, "object": "chat.completion", "created": reply.created or 1_790_000_000}
+    body |= {"model": reply.model, "choices": [choice]}
+    if reply.usage is not None:
+        body["usage"] = chat_usage(reply.usage)
+    return body
+
+
+def whole_messages(reply: Reply) -> Json:
+    """A Messages reply body."""
+    content: list[Json] = []
+    for part in reply.parts:
+        match part:
+            case Text():
+                block: Json = {"type": "text", "text": part.text}
+                if part.citations:
+                    block["citations"] = [citation.native for citation in part.citations]
+                content.append(block)
+            case Reasoning():
+                content.append({"type": "thinking", "thinking": part.text, "signature": part.proof or ""})
+            case ToolCall():
+                given = json.loads(part.arguments or "{}")
+                content.append({"type": "tool_use", "id": part.id, "name": part.name, "input": given})
+            case Native():
+                content.append(part.payload)
+            case _:
+                raise AssertionError(part)
+    details = None
+    if reply.refusal is not None:
+        details = {"type": "refusal", "category": reply.refusal.category, "explanation": reply.refusal.explanation}
+    return {
+        "id": reply.id,
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": content,
+        "stop_reason": MESSAGES_REASONS[reply.stop.reason],
+        "stop_sequence": reply.stop.sequence,
+        "stop_details": details,
+        "usage": messages_usage(reply.usage or Usage(0, None, None, 0)),
+    }
+
+
+def held_by_client(dialect: str, body: Json) -> Accumulated:
+    """What a client has of a whole reply, in the shape of what it accumulates from a stream."""
+    result = Accumulated(id=body["id"], model=body["model"], usage=body.get("usage"))
+    if dialect == "chat":
+        (choice,) = body["choices"]
+        message = choice["message"]
+        result.finish = choice["finish_reason"]
+        result.text, result.refusal = message["content"] or "", message["refusal"] or ""
+        result.reasoning = message.get("reasoning_content", "")
+        result.annotations = message.get("annotations", [])
+        for call in message.get("tool_calls", []):
+            result.calls.append(Call(call["id"], call["function"]["name"], call["function"]["arguments"]))
+        return result
+    result.finish, result.sequence, result.stop_details = (
+        body["stop_reason"],
+        body["stop_sequence"],
+        body["stop_details"],
+    )
+    for block in body["content"]:
+        match block["type"]:
+            case "text":
+                result.text += block["text"]
+                result.annotations += block.get("citations", [])
+            case "thinking":
+                result.reasoning += block["thinking"]
+                result.signatures.append(block["signature"])
+            case "tool_use":
+                result.calls.append(Call(block["id"], block["name"], json.dumps(block["input"])))
+    return result
+
+
+def compared(held: Accumulated) -> Json:
+    """The parts of an accumulated reply in which every form of it must agree."""
+    return {
+        "id": held.id,
+        "model": held.model,
+        "text": held.text,
+        "reasoning": held.reasoning,
+        "refusal": held.refusal,
+        "calls": held.parsed_calls(),
+        "finish": held.finish,
+        "sequence": held.sequence,
+        "stop_details": held.stop_details,
+        "usage": held.usage,
+        "annotations": held.annotations,
+    }

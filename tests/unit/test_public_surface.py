@@ -1,0 +1,136 @@
+"""What `import dragoman` gives and what it drags along: names pinned, no I/O library, no clock in the core."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dragoman
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"dragoman": ROOT / "engine" / "dragoman", "dragoman_server": ROOT / "server" / "dragoman_server"}
+OUTER = {"aiohttp", "uvloop"}
+IMPURE = {"asyncio", "logging", "random", "secrets", "socket", "ssl", "threading", "time", "uuid"} | OUTER
+
+
+def modules(package: str) -> list[tuple[str, Path]]:
+    """Every module of a package with its file."""
+    found = []
+    for path in sorted(PACKAGES[package].rglob("*.py")):
+        parts = path.relative_to(PACKAGES[package].parent).with_suffix("").parts
+        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
+
+
+CORE = [(name, path) for name, path in modules("dragoman") if name.split(".")[1:2] != ["aio"]]
+
+
+def imports(path: Path) -> set[str]:
+    """The absolute modules that a file imports anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module)
+    return names
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, timeout=120).stdout
+
+
+def test_the_public_names() -> None:
+    assert dragoman.__all__ == (
+        "CODECS",
+        "DIRECTIONS",
+        "Chain",
+        "Code",
+        "Dialect",
+        "Direction",
+        "DragomanError",
+        "Failure",
+        "FailureKind",
+        "Knobs",
+        "Limits",
+        "Loss",
+        "Losses",
+        "Profile",
+        "ReplyContext",
+        "Stage",
+        "Translation",
+        "direction",
+        "pipeline",
+        "run",
+        "shipped",
+        "translate",
+    )
+    assert all(hasattr(dragoman, name) for name in dragoman.__all__)
+    assert list(dragoman.__all__) == sorted(dragoman.__all__, key=lambda name: (not name.isupper(), name))
+
+
+def test_importing_the_engine_imports_no_io_library() -> None:
+    loaded = set(python("import dragoman, sys; print(*sys.modules)").split())
+    assert "dragoman.translate" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in OUTER | {"dragoman_server", "asyncio", "ssl"}}
+
+
+def test_importing_the_server_leaves_the_event_loop_alone() -> None:
+    loaded = set(python("import dragoman_server, sys; print(*sys.modules)").split())
+    assert "uvloop" not in loaded
+
+
+@pytest.mark.parametrize(("name", "path"), CORE, ids=[name for name, _ in CORE])
+def test_the_core_reads_no_clock_rolls_no_dice_and_logs_nothing(name: str, path: Path) -> None:
+    used = {module.split(".")[0] for module in imports(path)}
+    assert not used & IMPURE, f"{name} imports {used & IMPURE}"
+    assert "dragoman_server" not in used
+
+
+def test_only_what_starts_a_process_knows_uvloop() -> None:
+    users = {name for name, path in modules("dragoman_server") if "uvloop" in imports(path)}
+    assert users <= {"dragoman_server.cli", "dragoman_server.running"}
+    assert not [name for name, path in modules("dragoman") if "uvloop" in imports(path)]
+
+
+def test_no_module_is_imported_by_its_folder() -> None:
+    """`engine.dragoman` works from the checkout's root and would be a second copy of each module."""
+    for package in PACKAGES:
+        for name, path in modules(package):
+            assert not {module for module in imports(path) if module.split(".")[0] in ("engine", "server")}, name
+    assert not (ROOT / "engine" / "__init__.py").exists()
+    assert not (ROOT / "server" / "__init__.py").exists()
+    assert not [name for name in sys.modules if name.split(".")[0] in ("engine", "server")]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_every_module_imports_alone() -> None:
+    """Each in a process that has imported nothing of ours but its package: an import cycle would show."""
+    names = {package: [name for name, _ in modules(package) if not name.endswith("__main__")] for package in PACKAGES}
+    code = f"""
+import aiohttp.web, importlib, os, sys
+for package, names in {names!r}.items():
+    importlib.import_module(package)
+    for name in [name for name in names if name not in sys.modules]:
+        child = os.fork()
+        if not child:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                print(name, repr(error), flush=True)
+                os._exit(1)
+            os._exit(0)
+        os.waitpid(child, 0)
+"""
+    assert python(code) == ""
+
+
+def test_the_package_is_typed() -> None:
+    assert all((folder / "py.typed").exists() for folder in PACKAGES.values())
