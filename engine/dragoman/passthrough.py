@@ -7,36 +7,57 @@ A stream that ends without its terminal event is given that error: the official 
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 from .errors import Failure, LimitExceeded, StreamTruncated
 from .events import Usage
+from .jsontext import loads
 from .limits import DEFAULT, Limits
+from .model import Json
 from .splice import Renamer
 from .sse import Frame, Parser, encode
 
 
-class Observer(Protocol):
-    """Watches the frames of one stream of its dialect.
+class Observer:
+    """Watches the frames of one stream of its dialect; a subclass per dialect knows the grammar.
 
     `complete` turns true when the stream may end; `closed` when nothing more can follow (closed without being complete:
     the terminal frame came too early); `failure` holds an error that the upstream sent in-band; `violations` are
     breaches of the dialect's grammar, in words.
     """
 
-    complete: bool
-    closed: bool
-    usage: Usage | None
-    failure: Failure | None
-    violations: list[str]
+    __slots__ = ("closed", "complete", "failure", "usage", "violations")
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.closed = False
+        self.usage: Usage | None = None
+        self.failure: Failure | None = None
+        self.violations: list[str] = []
 
     def observe(self, data: bytes, event: str) -> None:
         """Take one frame's data."""
-        ...
+        if self.closed:
+            return self.violation("a frame after the end")
+        try:
+            payload = loads(data)
+        except ValueError:
+            return self.violation("a frame that is not JSON")
+        if type(payload) is not dict:
+            return self.violation("a frame that is not a JSON object")
+        self.watch(payload, event)
 
-    def error_frame(self, failure: Failure) -> Frame:
+    def watch(self, payload: Json, event: str) -> None:
+        """Take one frame's JSON object."""
+        raise NotImplementedError
+
+    def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """An in-band error of the dialect."""
-        ...
+        raise NotImplementedError
+
+    def violation(self, what: str) -> None:
+        """Note a breach of the grammar; only the first few are kept."""
+        if len(self.violations) < 8:
+            self.violations.append(what)
 
 
 _ENDS = (b"\n\n", b"\n\r\n", b"\n\r", b"\r\r")
@@ -45,20 +66,27 @@ _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 class Passthrough:
-    """A stage from bytes to bytes.
+    """Same dialect on both sides: bytes go through untouched, with an observer beside them.
 
     `begun` turns true with the first event that is no sign of life; `fault` is the error that the stage itself found.
     """
 
-    __slots__ = ("_held", "_limits", "_parser", "_renamer", "begun", "done", "fault", "observer")
+    __slots__ = ("_held", "_limits", "_parser", "_renamer", "_request_id", "begun", "done", "fault", "observer")
 
-    def __init__(self, observer: Observer, renamer: Renamer | None = None, limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        renamer: Renamer | None = None,
+        limits: Limits = DEFAULT,
+        request_id: str | None = None,
+    ) -> None:
         self.done = self.begun = False
         self.fault: Failure | None = None
         self.observer = observer
         self._parser = Parser(limits)
         self._renamer = renamer
         self._limits = limits
+        self._request_id = request_id
         self._held = b""
 
     def feed(self, data: bytes, /) -> bytes:
@@ -98,8 +126,7 @@ class Passthrough:
             if whole.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 whole += b"\n"
         if fault is not None:
-            self.fault = fault
-            whole += encode(observer.error_frame(fault))
+            whole += self.error(fault)
         return whole
 
     def finish(self) -> bytes:
@@ -115,8 +142,12 @@ class Passthrough:
             if len(observer.violations) > sound:
                 return b""  # half a frame behind the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
-        self.fault = StreamTruncated().failure
-        return encode(observer.error_frame(self.fault))
+        return self.error(StreamTruncated().failure)
+
+    def error(self, failure: Failure) -> bytes:
+        """An in-band error that ends the stream."""
+        self.fault = failure
+        return encode(self.observer.error_frame(failure, self._request_id))
 
     def _rename(self, data: bytes) -> bytes:
         """Whole frames with the model's name put back. A frame's data may be on several lines."""

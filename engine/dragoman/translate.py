@@ -57,7 +57,7 @@ class Translation:
             renamer = None
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 renamer = Renamer(context.model, *client.model_paths)
-            return (Passthrough(client.observer(), renamer, context.limits),)
+            return (Passthrough(client.observer(), renamer, context.limits, context.request_id or None),)
         stages: list[Stage[Any, Any]] = [Parser(context.limits), upstream.reader(context)]
         if context.stops:
             stages.append(StopCutter(context, context.stops))

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from .gateway import Gateway
+from dragoman.errors import Failure, FailureKind
+from dragoman.protocols import Dialect
+
+from .gateway import Gateway, new_request_id
+from .rescue import error_response
 from .settings import Config
 
 
@@ -34,8 +39,28 @@ def setup(app: web.Application, config: Config, *, prefix: str = "", gateway: Ga
 
 def make_app(config: Config, *, gateway: Gateway | None = None) -> web.Application:
     """The gateway as an application of its own."""
-    app = web.Application()
+    app = web.Application(middlewares=[_told_in_the_clients_words])
     mounted = setup(app, config, gateway=gateway)
     app.router.add_route("HEAD", "/", mounted.health)
     app.router.add_get("/", mounted.health, allow_head=False)
     return app
+
+
+@web.middleware
+async def _told_in_the_clients_words(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What the router itself refuses, in the envelope that the SDKs can read (mapping §12)."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        kind, status, allow = FailureKind.NOT_FOUND, 404, None
+        message = f"there is no {request.path} here"
+    except web.HTTPMethodNotAllowed as refused:
+        kind, status, allow = FailureKind.INVALID_REQUEST, 405, refused.headers["allow"]
+        message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
+    asks_messages = "anthropic-version" in request.headers or "/v1/messages" in request.path
+    client = Dialect.MESSAGES if asks_messages else Dialect.CHAT
+    response = error_response(client, Failure(kind, message, status), new_request_id())
+    response.set_status(status)
+    if allow is not None:
+        response.headers["allow"] = allow
+    return response

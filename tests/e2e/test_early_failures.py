@@ -1,4 +1,4 @@
-"""What fails before the first event keeps a real status in the client's envelope, and the headers that steer retries."""
+"""What fails before the first event keeps a real status in the client's envelope, and the headers for retries."""
 
 from __future__ import annotations
 

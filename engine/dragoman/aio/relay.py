@@ -109,7 +109,7 @@ async def _rescue_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough)
             async for batch in source:
                 yield batch
     except DragomanError as error:
-        yield encode(stage.observer.error_frame(error.failure))
+        yield stage.error(error.failure)
 
 
 async def send_stream(

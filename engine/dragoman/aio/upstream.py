@@ -112,7 +112,7 @@ class AiohttpAnswer:
         response = self._response
         try:
             if not response.content.at_eof():
-                # The terminal event was read, but maybe not the last chunk behind it: a short look keeps the connection.
+                # The terminal event was read, but maybe not the last chunk behind it: a look keeps the connection.
                 with _quiet():
                     async with asyncio.timeout(0.05):
                         await response.content.readany()

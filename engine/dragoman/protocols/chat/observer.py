@@ -3,59 +3,52 @@
 from __future__ import annotations
 
 from ...errors import Failure
-from ...events import Usage
-from ...jsontext import dumps, loads
+from ...jsontext import dumps
+from ...model import Json
+from ...passthrough import Observer
 from ...sse import Frame
 from .failure import is_error_frame, read_error_frame, write_error_frame
 from .wire import read_usage
 
 
-class ChatObserver:
+class ChatObserver(Observer):
     """A Chat stream may hold several choices, log probabilities and calls of any kind: all of that is fine here."""
 
-    __slots__ = ("_finished", "_open", "_seen", "closed", "complete", "failure", "usage", "violations")
+    __slots__ = ("_finished", "_open", "_seen")
 
     def __init__(self) -> None:
-        self.complete = False
-        self.closed = False
-        self.usage: Usage | None = None
-        self.failure: Failure | None = None
-        self.violations: list[str] = []
+        super().__init__()
         self._seen = False
         self._open: set[object] = set()
         self._finished: set[object] = set()
 
     def observe(self, data: bytes, event: str) -> None:
         """One chunk, or `[DONE]`."""
-        if self.closed:
-            return self._violation("a frame after the end")
-        if data == b"[DONE]":
+        if data == b"[DONE]" and not self.closed:
             self.closed = True
             if not self.complete:
-                self._violation("[DONE] before every choice had finished")
+                self.violation("[DONE] before every choice had finished")
             return
-        try:
-            chunk = loads(data)
-        except ValueError:
-            return self._violation("a frame that is not JSON")
-        if type(chunk) is not dict:
-            return self._violation("a frame that is not a JSON object")
-        if is_error_frame(chunk):
-            self.failure = read_error_frame(chunk)
+        super().observe(data, event)
+
+    def watch(self, payload: Json, event: str) -> None:
+        """One chunk."""
+        if is_error_frame(payload):
+            self.failure = read_error_frame(payload)
             self.closed = True
             return
-        if usage := chunk.get("usage"):
+        if usage := payload.get("usage"):
             self.usage = read_usage(usage) or self.usage
-        choices = chunk.get("choices")
+        choices = payload.get("choices")
         if type(choices) is not list:
-            return self._violation("a chunk without choices")
+            return self.violation("a chunk without choices")
         for choice in choices:
             if type(choice) is not dict:
-                self._violation("a choice that is not an object")
+                self.violation("a choice that is not an object")
                 continue
             index = choice.get("index")
             if type(index) is not int:
-                self._violation("a choice without an index")
+                self.violation("a choice without an index")
                 index = None
             self._seen = True
             if choice.get("finish_reason"):
@@ -64,13 +57,9 @@ class ChatObserver:
             elif index not in self._finished:
                 self._open.add(index)
             else:
-                self._violation("a chunk of a choice that had finished")
+                self.violation("a chunk of a choice that had finished")
         self.complete = self._seen and not self._open
 
-    def error_frame(self, failure: Failure) -> Frame:
+    def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`data: {"error": …}`."""
-        return Frame("", dumps(write_error_frame(failure, None)))
-
-    def _violation(self, what: str) -> None:
-        if len(self.violations) < 8:
-            self.violations.append(what)
+        return Frame("", dumps(write_error_frame(failure, request_id)))

@@ -185,7 +185,7 @@ def _read_arguments(arguments: Any, name: str) -> str:
 def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses: Losses) -> Json:
     """The reply body for a Chat client. `created` is the gateway's clock, used where the upstream gave no time."""
     message = _write_message(reply, knobs, losses)
-    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None)
+    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
     written: Json = {
         "id": reply_id(reply.id, ID_PREFIX),
         "object": "chat.completion",
@@ -224,7 +224,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     info = reply.refusal
     if is_model_refusal(reply.stop) and not refusal.pieces:
         wording = info.explanation if info else None
-        if wording or not text.pieces:  # after visible text there is no need for words of our own (mapping §9.3)
+        if wording or not (text.pieces or calls):  # what was shown needs no words of our own (mapping §9.3)
             refusal.add(wording or DECLINED)
     if info is not None and info.category is not None:
         losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))

@@ -47,8 +47,8 @@ def read_finish(native: str | None) -> StopReason | None:
 def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
     """The `finish_reason` of a stop. A Messages refusal is a result unless the knob says otherwise (mapping §9.3).
 
-    `shown` says that text came before the refusal: `stop` would then look like a whole answer, in a stream even without
-    any word of refusal, so it is a cut by a filter whatever the knob.
+    `shown` says that text or a call came before the refusal: `stop` would then look like a whole answer, in a stream
+    even without any word of refusal, so it is a cut by a filter whatever the knob.
     """
     if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
         return "stop"

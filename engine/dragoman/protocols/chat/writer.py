@@ -209,7 +209,7 @@ class ChatWriter(StreamWriter):
     def _finish(self, event: Finish, out: list[Frame]) -> None:
         losses = self.context.losses
         stop = event.stop
-        shown = Kind.TEXT in self._spoken
+        shown = Kind.TEXT in self._spoken or self._calls > 0
         if event.refusal is not None and event.refusal.category:
             losses.add(Code.REFUSAL_CATEGORY, "stop_details.category")
         if stop.reason is StopReason.FILTERED and stop.native == "refusal":

@@ -1,0 +1,280 @@
+"""The `dragoman` command: served as a process of its own, the rest in this one."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from dragoman.protocols import Dialect
+from dragoman_server.cli import main
+from support.gateways import ALL, CHAT, CROSS, MESSAGES
+from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
+
+SECRET = "sk-very-secret-4711"
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """This process's, without what a gateway reads from it."""
+    hidden = re.compile(r"(OPENAI|ANTHROPIC|UPSTREAM|BIG_MODEL|SMALL_MODEL|DRAGOMAN)")
+    kept = {name: value for name, value in os.environ.items() if not hidden.match(name)}
+    return {**kept, "PYTHONUNBUFFERED": "1", **more}
+
+
+@asynccontextmanager
+async def command(*args: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`python -m dragoman_server ARGS` as a process; killed at the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "dragoman_server", *args),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(**environment),
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def announced(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    """The URL that the gateway says it listens on, and everything it says up to then and about its upstreams."""
+    assert process.stderr is not None
+    said, url = "", None
+    async with asyncio.timeout(15):
+        while True:
+            line = (await process.stderr.readline()).decode()
+            assert line, said
+            said += line
+            if found := re.search(r"dragoman listens on (http://\S+)", line):
+                url = found[1]
+            if url is not None and ("model " in line or "provider " in line):
+                return url, said
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+async def test_serve_without_any_configuration_is_a_simulated_gateway(how: signal.Signals) -> None:
+    async with command("serve", "--port", "0") as process:
+        url, said = await announced(process)
+        assert "simulated upstream" in said
+        assert "OPENAI_API_KEY" in said
+        async with aiohttp.ClientSession() as session:
+            for client in (CHAT, MESSAGES):
+                body = dump(request(client, model="sim-text", stream=True))
+                async with session.post(url + PATHS[client], data=body) as response:
+                    assert response.status == 200
+                    assert judge(client, await response.read()).text.startswith("You said: Hi")
+            async with session.get(f"{url}/v1/models") as response:
+                assert "sim-tools" in await response.text()
+        process.send_signal(how)
+        _, rest = await asyncio.wait_for(process.communicate(), 10)
+        assert process.returncode == 0
+        assert "dragoman stops" in rest.decode()
+        assert "Traceback" not in rest.decode()
+
+
+async def test_serve_announces_its_upstreams_without_keys() -> None:
+    async with command(
+        "serve", "--port", "0", OPENAI_API_KEY=SECRET, OPENAI_BASE_URL="http://127.0.0.1:9/v1"
+    ) as process:
+        _, said = await announced(process)
+        assert "provider openai: chat at http://127.0.0.1:9/v1, with a key" in said
+        process.terminate()
+        out, rest = await asyncio.wait_for(process.communicate(), 10)
+    assert SECRET.encode() not in said.encode() + out + rest
+
+
+async def test_serve_refuses_a_wrong_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('[server]\nport = "eighty"\n[providers.x]\ndialect = "klingon"\nbase_url = "http://x"\n')
+    async with command("serve", str(path)) as process:
+        out, said = await asyncio.wait_for(process.communicate(), 15)
+    assert process.returncode == 2
+    assert out == b""
+    lines = said.decode().splitlines()
+    assert any(line.startswith("server.port: expected an integer") for line in lines)
+    assert any(line.startswith("providers.x.dialect: expected one of chat, messages") for line in lines)
+
+
+async def test_serve_on_a_port_in_use_is_no_traceback() -> None:
+    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with taken:
+        port = taken.sockets[0].getsockname()[1]
+        async with command("serve", "--port", str(port)) as process:
+            _, said = await asyncio.wait_for(process.communicate(), 15)
+    assert process.returncode == 1
+    assert "Traceback" not in said.decode()
+    assert str(port) in said.decode()
+
+
+# --- in this process -------------------------------------------------------------------------------------------------
+
+
+class Said(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+Run = Callable[..., Said]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run the command with arguments, standard input and environment."""
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+
+    def call(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Said:
+        for name in list(os.environ):
+            if name not in _environment():
+                monkeypatch.delenv(name)
+        for name, value in (env or {}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        try:
+            status = main(args)
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capfdbinary.readouterr()
+        return Said(status, out, err.decode())
+
+    return call
+
+
+def test_check_shows_what_a_configuration_means(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "good.toml"
+    path.write_text(
+        '[providers.up]\ndialect = "messages"\nbase_url = "http://127.0.0.1:9"\napi_key = "${KEY}"\n'
+        '[[routes]]\nmodel = "gpt-*"\nprovider = "up"\nupstream_model = "claude-x"\nclient = "chat"\n'
+    )
+    said = run("check", str(path), env={"KEY": SECRET})
+    assert said.status == 0
+    assert "provider up: messages at http://127.0.0.1:9, with a key" in said.err
+    assert "model gpt-* → up as claude-x (for chat clients)" in said.err
+    assert "the configuration is fine" in said.err
+    assert SECRET not in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = 1", "x: unknown key"),
+        ("[[routes]]\nmodel = 'a'\nprovider = 'b'\n", "routes[0].provider: unknown provider"),
+        ("[knobs]\non_loss = 'rejct'\n", 'knobs.on_loss: expected one of record, reject; got "rejct" (did you mean'),
+        ("[server.timeouts]\nidle = 0\n", "server.timeouts.idle: expected seconds above 0"),
+        ("[server\n", "is not TOML"),
+    ],
+)
+def test_check_names_what_is_wrong(run: Run, tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    said = run("check", str(path))
+    assert said.status == 2
+    assert told in said.err
+
+
+def test_check_of_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    said = run("check", str(tmp_path / "none.toml"))
+    assert said.status == 2
+    assert "none.toml" in said.err
+    assert "cannot be read" in said.err
+
+
+def _translate(run: Run, source: Dialect, target: Dialect, data: bytes, *more: str) -> Said:
+    return run("translate", "--from", source, "--to", target, *more, "-", stdin=data)
+
+
+@pytest.mark.parametrize(("client", "upstream"), ALL)
+def test_translate_a_request(run: Run, client: Dialect, upstream: Dialect) -> None:
+    said = _translate(run, client, upstream, dump(request(client, stream=True)), "--model", "other")
+    assert said.status == 0
+    body = json.loads(said.out)
+    assert body["model"] == "other"
+    assert body["stream"] is True
+    assert said.out.endswith(b"\n")
+    assert said.err == "no losses\n"
+
+
+@pytest.mark.parametrize(("upstream", "client"), CROSS)
+def test_translate_a_reply(run: Run, upstream: Dialect, client: Dialect) -> None:
+    said = _translate(run, upstream, client, dump(reply(upstream)))
+    assert said.status == 0
+    body = json.loads(said.out)
+    text = body["content"][0]["text"] if client is MESSAGES else body["choices"][0]["message"]["content"]
+    assert text == TEXT
+
+
+@pytest.mark.parametrize(("upstream", "client"), CROSS)
+def test_translate_a_stream(run: Run, tmp_path: Path, upstream: Dialect, client: Dialect) -> None:
+    path = tmp_path / "recorded.sse"
+    path.write_bytes(b"".join(text_stream(upstream)))
+    said = run("translate", "--from", upstream, "--to", client, str(path))
+    assert said.status == 0
+    result = judge(client, said.out, include_usage=True)
+    assert (result.text, result.error) == (TEXT, None)
+
+
+@pytest.mark.parametrize(("upstream", "client"), CROSS)
+def test_translate_a_cut_stream(run: Run, upstream: Dialect, client: Dialect) -> None:
+    said = _translate(run, upstream, client, b"".join(text_stream(upstream)[:4]))
+    assert judge(client, said.out, include_usage=True).error is not None
+
+
+def test_translate_tells_losses_and_refuses_them_on_demand(run: Run) -> None:
+    data = dump(request(CHAT, seed=7))
+    said = _translate(run, CHAT, MESSAGES, data)
+    assert said.status == 0
+    assert "seed" not in json.loads(said.out)
+    assert re.search(r"^loss \w+ at seed: .+$", said.err, re.MULTILINE)
+    strict = _translate(run, CHAT, MESSAGES, data, "--knob", "on_loss=reject")
+    assert strict.status == 1
+    assert strict.out == b""
+    assert strict.err.startswith("dragoman: seed: ")
+
+
+@pytest.mark.parametrize(
+    ("args", "data", "status", "told"),
+    [
+        (("--knob", "on_los=reject"), b'{"messages": []}', 2, "--knob on_los=reject: expected one of on_loss"),
+        (("--knob", "on_loss=maybe"), b'{"messages": []}', 2, "--knob on_loss=maybe: expected one of record, reject"),
+        (("--profile", "nobody"), b'{"messages": []}', 2, "--profile: expected one of"),
+        ((), b"{}", 1, "neither a request body nor a reply"),
+        ((), b"hello", 1, "neither an event stream nor JSON"),
+        ((), b'{"model": "m", "messages": [{"role": "user", "content": 7}]}', 1, "messages[0].content: expected"),
+        (("--kind", "request"), b'{"model": "m"}', 1, "messages: is required"),
+    ],
+)  # fmt: skip
+def test_translate_says_what_is_wrong(run: Run, args: tuple[str, ...], data: bytes, status: int, told: str) -> None:
+    said = _translate(run, CHAT, MESSAGES, data, *args)
+    assert said.status == status
+    assert told in said.err
+    assert said.out == b""
+
+
+def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    said = run("translate", "--from", "chat", "--to", "messages", str(tmp_path / "none.json"))
+    assert said.status == 1
+    assert "none.json" in said.err
+
+
+@pytest.mark.parametrize("args", [(), ("frobnicate",), ("translate", "-"), ("serve", "--port", "x")])
+def test_wrong_usage_exits_2(run: Run, args: tuple[Any, ...]) -> None:
+    said = run(*args)
+    assert said.status == 2
+    assert "usage: dragoman" in said.err
