@@ -15,11 +15,14 @@ from .rescue import error_response
 from .settings import Config
 
 
-def setup(app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None) -> Gateway:
+def setup(
+    app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None, drain: float = 10.0
+) -> Gateway:
     """Mount the gateway in `app` below `prefix` ("/llm", say). Several may be mounted in one app.
 
     The gateway opens and closes with the app. A client that hangs up cancels its upstream at once when the server runs
-    with `handler_cancellation=True` (as `dragoman serve` does), else within a second. Raises `ConfigError`.
+    with `handler_cancellation=True` (as `dragoman serve` does), else within a second. When the app stops, open replies
+    get `drain` seconds. Raises `ConfigError`.
     """
     gateway = gateway if gateway is not None else Gateway(config)
     prefix = prefix.rstrip("/")
@@ -33,14 +36,19 @@ def setup(app: web.Application, config: Config, *, prefix: str = "", gateway: Ga
         yield
         await gateway.close()
 
+    async def stop(_: web.Application) -> None:
+        await gateway.stop(drain)
+
     app.cleanup_ctx.append(life)
+    # Before the server stops by itself: it would cut what is still open without a word.
+    app.on_shutdown.append(stop)
     return gateway
 
 
-def make_app(config: Config, *, gateway: Gateway | None = None) -> web.Application:
+def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
     """The gateway as an application of its own."""
     app = web.Application(middlewares=[_told_in_the_clients_words])
-    mounted = setup(app, config, gateway=gateway)
+    mounted = setup(app, config, gateway=gateway, drain=drain)
     app.router.add_route("HEAD", "/", mounted.health)
     app.router.add_get("/", mounted.health, allow_head=False)
     return app

@@ -6,15 +6,17 @@ the client's dialect. Nothing is sent upstream before the whole request was unde
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from uuid import uuid4
 
 from aiohttp import web
 
-from dragoman.aio.relay import open_stream, send_stream
+from dragoman.aio.relay import STOPPING, open_stream, send_stream
 from dragoman.aio.upstream import AiohttpUpstream, Answer, Call, Upstream
 from dragoman.aio.watch import ClientGone, Watch
 from dragoman.directions import CODECS, direction
@@ -46,6 +48,7 @@ _SENDER = "x-dragoman-sender"
 """Sent upstream with a random value of this process, so that a gateway recognises itself."""
 
 
+_LAST_WORDS = 1.0
 _CLIENT_GONE = 499
 """nginx's word for it. Nobody reads it but middlewares and access logs."""
 
@@ -75,11 +78,40 @@ class Gateway:
         self._now = now
         self._new_id = new_id
         self._sender = new_id()
+        self._open: set[Watch] = set()
+        self._idle = asyncio.Event()
+        self._stopping = False
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
         if self._upstream is None:
             self._upstream = AiohttpUpstream()
+
+    async def stop(self, seconds: float) -> None:
+        """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
+        self._stopping = True
+        if await self._finished(seconds):
+            return
+        for watch in tuple(self._open):
+            watch.expire(DragomanError(replace(STOPPING)))
+        # Time for the errors to leave; clients that do not read are left to the server, which closes their connections.
+        await self._finished(_LAST_WORDS)
+
+    async def _finished(self, seconds: float) -> bool:
+        if self._open:
+            self._idle.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def _leave(self, watch: Watch) -> None:
+        watch.stop()
+        self._open.discard(watch)
+        if not self._open:
+            self._idle.set()
 
     async def close(self) -> None:
         """Close the transport and all its connections."""
@@ -132,6 +164,8 @@ class Gateway:
             return error_response(client, Failure(FailureKind.API, "internal error of the gateway", 500), request_id)
 
     async def _relay(self, request: web.Request, client: Dialect, request_id: str) -> web.StreamResponse:
+        if self._stopping:
+            raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         if request.headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
@@ -179,7 +213,8 @@ class Gateway:
         )
         async with AsyncExitStack() as stack:
             watch = Watch(timeouts, lambda: request.transport is None or request.transport.is_closing())
-            stack.callback(watch.stop)
+            self._open.add(watch)
+            stack.callback(self._leave, watch)
             answer = await self._upstream.open(call, watch)
             stack.push_async_callback(answer.close)
             if not 200 <= answer.status < 300:

@@ -30,8 +30,11 @@ class Running:
 
 
 @asynccontextmanager
-async def listening(app: web.Application, host: str, port: int, *, drain: float = 10.0) -> AsyncIterator[str]:
-    """Serve `app` on `host:port` (0 = any free port) and give its URL. Open requests get `drain` seconds at the end."""
+async def listening(app: web.Application, host: str, port: int, *, drain: float = 1.0) -> AsyncIterator[str]:
+    """Serve `app` on `host:port` (0 = any free port) and give its URL.
+
+    At the end, requests that the app itself did not bring to an end get `drain` seconds.
+    """
     # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain)
     await runner.setup()
@@ -51,19 +54,20 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
 
-    `pace` is the simulated upstream's pause between two frames, in seconds; `upstream` a transport instead of the
+    `pace` is the simulated upstream's pause between two frames and `drain` the time for open replies at the end, in
+    seconds; `upstream` a transport instead of the
     usual one, which the gateway then closes.
     """
     server = config.server
     if not config.simulated:
-        app = make_app(config, gateway=Gateway(config, upstream=upstream))
-        async with listening(app, server.host, server.port, drain=drain) as url:
+        app = make_app(config, gateway=Gateway(config, upstream=upstream), drain=drain)
+        async with listening(app, server.host, server.port) as url:
             yield Running(config, url, None)
         return
     async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as simulator_url:
         filled = config.with_simulator(simulator_url, tuple(SCRIPTS))
-        app = make_app(filled, gateway=Gateway(filled, upstream=upstream))
-        async with listening(app, server.host, server.port, drain=drain) as url:
+        app = make_app(filled, gateway=Gateway(filled, upstream=upstream), drain=drain)
+        async with listening(app, server.host, server.port) as url:
             yield Running(filled, url, simulator_url)
 
 

@@ -8,18 +8,31 @@ import itertools
 import json
 import zlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.config import config_from_environment
-from dragoman_server.settings import Provider, Server
+from dragoman_server.providers import Provider
+from dragoman_server.settings import Server
 from dragoman_server.simulator import STREAMS, make_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, served, until
 from support.samples import PATHS, TEXT, TOOL, dump, judge, read_error, reply, request, text_stream, tool_stream
-from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, Stall, Wait, answer, chunk, head, sse_head, stream
+from support.sockets import (
+    LAST_CHUNK,
+    Drip,
+    ScriptedServer,
+    Send,
+    Stall,
+    Step,
+    Wait,
+    answer,
+    chunk,
+    head,
+    sse_head,
+    stream,
+)
 
 BOTH_LOOPS = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
@@ -35,7 +48,7 @@ def _frames(client: Dialect, upstream: Dialect) -> list[bytes]:
 async def test_T26_the_body_ends_with_the_terminal_event(client: Dialect, upstream: Dialect, kind: str) -> None:
     """The upstream neither ends its body nor closes its connection."""
     frames = _frames(client, upstream) if kind == "text" else tool_stream(upstream)
-    script = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames), Stall()]
+    script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames), Stall()]
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
         began = asyncio.get_running_loop().time()
         whole = await entrance.stream(client)
@@ -52,7 +65,7 @@ async def test_T74_the_connection_of_a_whole_stream_is_used_again(client: Dialec
     """Also when the last chunk comes a moment after the terminal event."""
     late = asyncio.Event()
     frames = _frames(client, upstream)
-    script = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames), Wait(late), Send(LAST_CHUNK)]
+    script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames), Wait(late), Send(LAST_CHUNK)]
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
         for _ in range(3):
             late.clear()
@@ -70,18 +83,22 @@ async def test_T73_each_event_arrives_as_it_is_made(client: Dialect, upstream: D
     gates = [asyncio.Event() for _ in words]
     frames = text_stream(upstream, words, counted=client is not upstream)
     first = 1 if upstream is CHAT else 2
-    script: list[Any] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames[:first])]
+    script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames[:first])]
     for number, frame in enumerate(frames[first : first + 3]):
         script += [Send(chunk(frame)), Wait(gates[number])]
     script += [*(Send(chunk(frame)) for frame in frames[first + 3 :]), Send(LAST_CHUNK)]
-    async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
-        async with asyncio.timeout(5), entrance.post(client, stream=True) as response:
-            seen = b""
-            for word, event in zip(words, gates, strict=True):
-                while word.encode() not in seen:
-                    seen += await response.content.readany()
-                event.set()
-            seen += await response.read()
+    async with (
+        ScriptedServer(script) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+        asyncio.timeout(5),
+        entrance.post(client, stream=True) as response,
+    ):
+        seen = b""
+        for word, event in zip(words, gates, strict=True):
+            while word.encode() not in seen:
+                seen += await response.content.readany()
+            event.set()
+        seen += await response.read()
     assert judge(client, seen).text == "".join(words)
 
 
@@ -95,16 +112,19 @@ async def test_T70_a_compressed_reply_is_understood(
     data = b"".join(_frames(client, upstream)) if streamed else dump(reply(upstream))
     packed = gzip.compress(data) if coding == "gzip" else zlib.compress(data)
     kind = "text/event-stream" if streamed else "application/json"
-    script = [
+    script: list[Step] = [
         Send(head(200, [("content-type", kind), ("content-encoding", coding), ("transfer-encoding", "chunked")])),
         *(Send(chunk(packed[at : at + 11])) for at in range(0, len(packed), 11)),
         Send(LAST_CHUNK),
     ]
-    async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
-        async with entrance.post(client, stream=streamed, headers={"accept-encoding": "identity"}) as response:
-            assert response.status == 200
-            assert "content-encoding" not in response.headers
-            body = await response.read()
+    async with (
+        ScriptedServer(script) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+        entrance.post(client, stream=streamed, headers={"accept-encoding": "identity"}) as response,
+    ):
+        assert response.status == 200
+        assert "content-encoding" not in response.headers
+        body = await response.read()
     if streamed:
         assert server.requests[0].headers["accept-encoding"] == "identity"
         assert judge(client, body).text == TEXT
@@ -116,7 +136,7 @@ async def test_T70_a_compressed_reply_is_understood(
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 async def test_T71_characters_cut_at_chunk_borders_stay_whole(client: Dialect, upstream: Dialect, size: int) -> None:
     data = b"".join(_frames(client, upstream))
-    script = [
+    script: list[Step] = [
         Send(sse_head()),
         *(Drip(chunk(data[at : at + size]), 4096) for at in range(0, len(data), size)),
         Send(LAST_CHUNK),
@@ -130,7 +150,7 @@ async def test_T71_characters_cut_at_chunk_borders_stay_whole(client: Dialect, u
 @DIRECTIONS
 async def test_a_stream_ended_by_the_connection_alone(client: Dialect, upstream: Dialect) -> None:
     """HTTP/1.0 style: no chunks."""
-    script = [Send(sse_head(chunked=False)), *(Send(frame) for frame in _frames(client, upstream))]
+    script: list[Step] = [Send(sse_head(chunked=False)), *(Send(frame) for frame in _frames(client, upstream))]
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
         assert judge(client, await entrance.stream(client)).text == TEXT
 
@@ -208,14 +228,16 @@ async def test_two_gateways_in_a_row_are_no_loop() -> None:
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
     """One client connection, two requests sent at once: the first streamed, the second refused."""
-    async with ScriptedServer(stream(text_stream(MESSAGES))) as server:
-        async with gate(replace(config_for(server.url, MESSAGES), server=Server())) as entrance:
-            both = b""
-            for body in (dump(request(CHAT, stream=True)), b"[]"):
-                head_ = f"POST {PATHS[CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
-                close = "connection: close\r\n" if body == b"[]" else ""
-                both += f"{head_}{close}\r\n".encode() + body
-            answered = await raw_exchange(entrance.port, both)
+    async with (
+        ScriptedServer(stream(text_stream(MESSAGES))) as server,
+        gate(replace(config_for(server.url, MESSAGES), server=Server())) as entrance,
+    ):
+        both = b""
+        for body in (dump(request(CHAT, stream=True)), b"[]"):
+            head_ = f"POST {PATHS[CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+            close = "connection: close\r\n" if body == b"[]" else ""
+            both += f"{head_}{close}\r\n".encode() + body
+        answered = await raw_exchange(entrance.port, both)
     first, _, second = answered.partition(b"HTTP/1.1 400")
     assert b"[DONE]" in first
     assert "JSON" in read_error(CHAT, second.partition(b"\r\n\r\n")[2]).message

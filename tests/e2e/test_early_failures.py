@@ -23,6 +23,7 @@ from support.sockets import (
     ScriptedServer,
     Send,
     Stall,
+    Step,
     answer,
     chunk,
     head,
@@ -118,15 +119,18 @@ async def test_signs_of_life_are_no_first_event(client: Dialect, upstream: Diale
 async def test_a_connection_that_breaks_before_the_head_is_502(
     client: Dialect, upstream: Dialect, streamed: bool, ending: str
 ) -> None:
-    script = [Abort() if ending == "reset" else Close()]
-    async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
+    breaking: Step = Abort() if ending == "reset" else Close()
+    async with ScriptedServer([breaking]) as server, gate(config_for(server.url, upstream)) as entrance:
         status, told, _ = await entrance.refusal(client, stream=streamed)
     assert (status, told.type) == (502, BROKEN[client])
 
 
 @DIRECTIONS
 async def test_a_whole_reply_that_breaks_is_502(client: Dialect, upstream: Dialect) -> None:
-    cut = [Send(head(200, [("content-type", "application/json"), ("content-length", "999")]) + b'{"id":'), Close()]
+    cut: list[Step] = [
+        Send(head(200, [("content-type", "application/json"), ("content-length", "999")]) + b'{"id":'),
+        Close(),
+    ]
     async with ScriptedServer(cut) as server, gate(config_for(server.url, upstream)) as entrance:
         status, told, _ = await entrance.refusal(client)
     assert (status, told.type) == (502, BROKEN[client])
@@ -282,7 +286,7 @@ async def test_T78_retry_and_rate_limit_headers_are_translated(
     private = [("set-cookie", "a=b"), ("server", "secret/1.0"), ("x-upstream-node", "n7")]
     headers = [*retry, *LIMITS[upstream], (REQUEST_ID[upstream], "req_up"), *private]
     error = dump({"error": {"message": "slow", "type": "rate_limit_error", "code": "rate_limit_exceeded"}})
-    scripts = {
+    scripts: dict[str, list[Step]] = {
         "429": answer(429, error, headers=headers),
         "whole": answer(200, dump(reply(upstream)), headers=headers),
         "stream": [

@@ -119,9 +119,11 @@ async def test_passthrough_auth_sends_the_clients_key_in_the_upstreams_form(clie
     async with ScriptedServer(answer(200, dump(reply(upstream)))) as server:
         config = config_for(server.url, upstream)
         provider = replace(config.providers["up"], auth="passthrough")  # type: ignore[arg-type]
-        async with gate(replace(config, providers={"up": provider})) as entrance:
-            async with entrance.post(client, headers={"x-api-key": "mine"}) as response:
-                assert response.status == 200
+        async with (
+            gate(replace(config, providers={"up": provider})) as entrance,
+            entrance.post(client, headers={"x-api-key": "mine"}) as response,
+        ):
+            assert response.status == 200
     headers = server.requests[0].headers
     assert headers.get("authorization") == ("Bearer mine" if upstream is CHAT else None)
     assert headers.get("x-api-key") == ("mine" if upstream is MESSAGES else None)

@@ -11,7 +11,7 @@ from dragoman.protocols import Dialect
 from dragoman_server.settings import Config, Route
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, text_stream
-from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, answer, chunk, head, sse_head, stream
+from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, Step, answer, chunk, head, sse_head, stream
 
 BOTH = pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
 ODD = (
@@ -38,10 +38,13 @@ def _config(url: str, dialect: Dialect, **knobs: str) -> Config:
 async def test_request_bytes_arrive_untouched(dialect: Dialect, streamed: bytes) -> None:
     body = ODD % (streamed, b"m")
     script = stream(text_stream(dialect)) if streamed == b"true" else answer(200, WHOLE)
-    async with ScriptedServer(script) as server, gate(_config(server.url, dialect)) as entrance:
-        async with entrance.post(dialect, body) as response:
-            assert response.status == 200
-            await response.read()
+    async with (
+        ScriptedServer(script) as server,
+        gate(_config(server.url, dialect)) as entrance,
+        entrance.post(dialect, body) as response,
+    ):
+        assert response.status == 200
+        await response.read()
     assert server.requests[0].body == body
 
 
@@ -49,10 +52,13 @@ async def test_request_bytes_arrive_untouched(dialect: Dialect, streamed: bytes)
 @pytest.mark.parametrize("streamed", [b"false", b"true"])
 async def test_a_renamed_model_changes_that_value_only(dialect: Dialect, streamed: bytes) -> None:
     script = stream(text_stream(dialect)) if streamed == b"true" else answer(200, WHOLE)
-    async with ScriptedServer(script) as server, gate(_config(server.url, dialect)) as entrance:
-        async with entrance.post(dialect, ODD % (streamed, b"renamed")) as response:
-            assert response.status == 200
-            await response.read()
+    async with (
+        ScriptedServer(script) as server,
+        gate(_config(server.url, dialect)) as entrance,
+        entrance.post(dialect, ODD % (streamed, b"renamed")) as response,
+    ):
+        assert response.status == 200
+        await response.read()
     assert server.requests[0].body == ODD % (streamed, b"vendor/model-7")
 
 
@@ -95,7 +101,7 @@ async def test_stream_bytes_arrive_untouched(dialect: Dialect, size: int) -> Non
     """However they are cut into chunks, and only the model's own name is put back if it was renamed."""
     data = ODD_FRAMES[dialect]
     pieces = [chunk(data[at : at + size]) for at in range(0, len(data), size)]
-    script = [Send(sse_head()), Drip(b"".join(pieces), 4096), Send(LAST_CHUNK)]
+    script: list[Step] = [Send(sse_head()), Drip(b"".join(pieces), 4096), Send(LAST_CHUNK)]
     async with ScriptedServer(script) as server, gate(_config(server.url, dialect)) as entrance:
         assert await entrance.stream(dialect, model="m") == data
         renamed = await entrance.stream(dialect, model="renamed")
@@ -119,9 +125,12 @@ async def test_the_upstreams_own_model_name_is_told_where_the_knob_says_so(diale
 @pytest.mark.parametrize("status", [201, 207])
 async def test_statuses_of_success_pass_through(dialect: Dialect, status: int) -> None:
     script = [Send(head(status, [("content-type", "application/json"), ("content-length", str(len(WHOLE)))]) + WHOLE)]
-    async with ScriptedServer(script) as server, gate(_config(server.url, dialect)) as entrance:
-        async with entrance.post(dialect) as response:
-            assert (response.status, await response.read()) == (status, WHOLE)
+    async with (
+        ScriptedServer(script) as server,
+        gate(_config(server.url, dialect)) as entrance,
+        entrance.post(dialect) as response,
+    ):
+        assert (response.status, await response.read()) == (status, WHOLE)
 
 
 @pytest.mark.parametrize(("client", "upstream"), ALL)
@@ -132,10 +141,12 @@ async def test_betas_go_with_the_body_they_belong_to(client: Dialect, upstream: 
         "anthropic-version": "2023-06-01",
         "idempotency-key": "k",
     }
-    async with ScriptedServer(answer(200, dump(reply(upstream)))) as server:
-        async with gate(config_for(server.url, upstream)) as entrance:
-            async with entrance.post(client, query="?beta=true&trace=1", headers=sent) as response:
-                assert response.status == 200
+    async with (
+        ScriptedServer(answer(200, dump(reply(upstream)))) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+        entrance.post(client, query="?beta=true&trace=1", headers=sent) as response,
+    ):
+        assert response.status == 200
     (received,) = server.requests
     both = client is upstream is MESSAGES
     assert received.target.endswith("/v1/messages?beta=true") == both

@@ -12,10 +12,11 @@ from aiohttp import ClientSession, web
 
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.settings import Config, Models, Provider, Route
+from dragoman_server.providers import Provider
+from dragoman_server.settings import Config, Models, Route
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream
-from support.sockets import ScriptedServer, Send, Stall, answer, chunk, sse_head, stream
+from support.sockets import ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream
 
 CONFIG = Config(
     providers={"a": Provider("a", CHAT, "http://127.0.0.1:9/v1"), "b": Provider("b", MESSAGES, "http://127.0.0.1:9")},
@@ -72,13 +73,15 @@ async def test_T62_signs_of_life(method: str, path: str) -> None:
 async def test_unknown_paths_and_methods_answer_in_the_clients_envelope(
     method: str, path: str, headers: dict[str, str], client: Dialect, status: int
 ) -> None:
-    async with gate(CONFIG) as entrance:
-        async with entrance.session.request(method, entrance.url + path, headers=headers) as response:
-            assert response.status == status
-            told = read_error(client, await response.read())
-            assert path in told.message
-            if status == 405:
-                assert response.headers["allow"]
+    async with (
+        gate(CONFIG) as entrance,
+        entrance.session.request(method, entrance.url + path, headers=headers) as response,
+    ):
+        assert response.status == status
+        told = read_error(client, await response.read())
+        assert path in told.message
+        if status == 405:
+            assert response.headers["allow"]
 
 
 # --- inside another application --------------------------------------------------------------------------------------
@@ -147,10 +150,10 @@ async def test_two_gateways_in_one_application() -> None:
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
 async def test_cleanup_closes_the_upstream_connections(client: Dialect, upstream: Dialect) -> None:
     """Idle ones and those of open streams alike."""
-    open_stream = [Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(upstream)[:3]), Stall()]
+    open_stream: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(upstream)[:3]), Stall()]
     async with ScriptedServer(answer(200, dump(reply(upstream))), open_stream) as server:
         app = web.Application()
-        setup(app, config_for(server.url, upstream))
+        setup(app, config_for(server.url, upstream), drain=0.05)
         async with ClientSession() as session:
             async with served(app) as (url, _):
                 async with session.post(url + PATHS[client], data=dump(request(client))) as response:
@@ -159,5 +162,4 @@ async def test_cleanup_closes_the_upstream_connections(client: Dialect, upstream
                 response = await session.post(url + PATHS[client], data=dump(request(client, stream=True)))
                 await response.content.readany()
             await until(lambda: not server.open)
-            rest = await response.read()
-            assert b"error" in rest  # a stopping gateway tells its clients in-band
+            assert b"shutting down" in await response.read()

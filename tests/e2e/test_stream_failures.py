@@ -196,7 +196,7 @@ async def test_heartbeats_never_tear_a_frame(client: Dialect, upstream: Dialect)
     """The upstream falls silent in the middle of one."""
     frames = text_stream(upstream, counted=client is not upstream)
     half = len(frames[4]) // 2
-    script = [
+    script: list[Step] = [
         Send(sse_head()),
         *(Send(chunk(frame)) for frame in frames[:4]),
         Send(chunk(frames[4][:half])),

@@ -36,10 +36,10 @@ def both_forms(draw: st.DrawFn, row: Direction) -> tuple[Upstream, bytes]:
 
 def undeclared(held: dict[str, Any], losses: Losses) -> dict[str, Any]:
     """Without what a declared loss may make different: counts that the upstream did not give are estimated from what
-    the form of the reply shows, and a refusal's explanation has no place in a stream that has shown text."""
+    the form of the reply shows, and a refusal's explanation has no place in a stream that has shown something."""
     if losses.counts.get(Code.USAGE_ESTIMATED):
         held["usage"] = None
-    if held["text"]:
+    if held["text"] or held["calls"]:
         held["refusal"] = ""
     return held
 

@@ -16,7 +16,8 @@ from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.gateway import Gateway
-from dragoman_server.settings import Config, Models, Provider, Route, Server
+from dragoman_server.providers import Provider
+from dragoman_server.settings import Config, Models, Route, Server
 from support import samples
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES

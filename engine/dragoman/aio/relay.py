@@ -30,7 +30,8 @@ from .watch import ClientGone, ToolWatch, Watch
 
 log = logging.getLogger("dragoman")
 _DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
-_STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
+STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
+"""What the clients of a stopping gateway are told (design §7)."""
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
@@ -163,7 +164,7 @@ async def send_stream(
     except asyncio.CancelledError:
         # The client left, or the server stops. A cut stream would read as whole to some SDKs, so the latter is told.
         if response.prepared and not gone():
-            await _end_in_error(response, client, _STOPPING)
+            await _end_in_error(response, client, STOPPING)
         raise
     except Exception:
         # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.

@@ -135,6 +135,12 @@ class Watch:
         """Nothing more is awaited from the upstream."""
         self._fail = None
 
+    def expire(self, error: BaseException) -> None:
+        """Fail the upstream's read with `error`, if anything is still awaited from it."""
+        fail, self._fail = self._fail, None
+        if fail is not None:
+            fail(error)
+
     def stop(self) -> None:
         """The reply is over."""
         self._handle.cancel()
@@ -148,7 +154,7 @@ class Watch:
                 self._cut()
             return
         if self._gone is not None and self._gone() and self._fail is not None:
-            self._expire(ClientGone())
+            self.expire(ClientGone())
             return
         if self._beat is not None and now - self._sent_at >= limits.heartbeat:
             self._sent_at = now
@@ -156,17 +162,12 @@ class Watch:
         if self._fail is None:
             return
         if self._broken is not None and self._broken():
-            self._expire(StreamTruncated("upstream connection broke before the end of the stream"))
+            self.expire(StreamTruncated("upstream connection broke before the end of the stream"))
             return
         silent = now - self._received_at
         if self._tool_at is not None and now - self._tool_at > limits.tool_stall:
-            self._expire(UpstreamTimeout("tool_stall", limits.tool_stall))
+            self.expire(UpstreamTimeout("tool_stall", limits.tool_stall))
         elif not self._started and silent > limits.first_byte:
-            self._expire(UpstreamTimeout("first_byte", limits.first_byte))
+            self.expire(UpstreamTimeout("first_byte", limits.first_byte))
         elif self._started and silent > limits.idle:
-            self._expire(UpstreamTimeout("idle", limits.idle))
-
-    def _expire(self, error: BaseException) -> None:
-        fail, self._fail = self._fail, None
-        if fail is not None:
-            fail(error)
+            self.expire(UpstreamTimeout("idle", limits.idle))

@@ -208,6 +208,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
                 if calls:
                     losses.add(Code.BLOCK_ORDER, part.at)
                 _write_text(part, text, annotations, losses)
+            elif part.citations:
+                losses.add(Code.CITATIONS, part.at)
             continue
         text.gap()
         if type(part) is ToolCall:

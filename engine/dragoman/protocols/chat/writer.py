@@ -197,7 +197,8 @@ class ChatWriter(StreamWriter):
         """The citations that Chat can carry, each with the extent of its text within `content`."""
         written = []
         for index, citation in self._cited:
-            note = write_citation(citation, *self._spans.get(index, (0, 0)))
+            span = self._spans.get(index)  # none: nothing was said that could be cited
+            note = write_citation(citation, *span) if span is not None else None
             if note is None:
                 self.context.losses.add(Code.CITATIONS, "citations")
             else:
