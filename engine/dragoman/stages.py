@@ -52,21 +52,25 @@ def pipeline(source: AsyncGenerator[Any, None], *stages: Stage[Any, Any]) -> Asy
 
 
 class Chain:
-    """Several stages as one sync stage: what `pipeline` does, without an event loop."""
+    """Several stages as one sync stage: what `pipeline` does, without an event loop.
 
-    __slots__ = ("done", "stages")
+    `nothing` is what it gives where nothing follows yet: of the last stage's type, so that results can be joined.
+    """
 
-    def __init__(self, *stages: Stage[Any, Any]) -> None:
+    __slots__ = ("done", "nothing", "stages")
+
+    def __init__(self, *stages: Stage[Any, Any], nothing: Any = None) -> None:
         self.stages: Sequence[Stage[Any, Any]] = stages
+        self.nothing = nothing
         self.done = False
 
     def feed(self, batch: Any, /) -> Any:
         """Feed all stages in turn; when one is done, the ones behind it are finished at once."""
-        return self._push(batch, ended=False)
+        return self._push(batch, ended=False) or self.nothing
 
     def finish(self) -> Any:
         """Finish each stage after feeding it what the one before still gave."""
-        return self._push(None, ended=True)
+        return self._push(None, ended=True) or self.nothing
 
     def _push(self, batch: Any, *, ended: bool) -> Any:
         if self.done:

@@ -66,8 +66,8 @@ class Translation:
         return *stages, client.writer(context), Encoder()
 
     def stream_machine(self) -> Chain:
-        """The same stages as one sync machine: `feed(bytes) -> bytes`, `finish() -> bytes | None`."""
-        return Chain(*self.stages())
+        """The same stages as one sync machine: `feed(bytes) -> bytes`, `finish() -> bytes`."""
+        return Chain(*self.stages(), nothing=b"")
 
     def reply(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """A whole reply's body for the client; `headers` are the upstream's.

@@ -26,6 +26,7 @@ from dragoman.errors import (
     Failure,
     FailureKind,
     LimitExceeded,
+    UpstreamError,
     UpstreamProtocolError,
     UpstreamStatusError,
     UpstreamUnreachable,
@@ -235,10 +236,13 @@ class Gateway:
         self, client: Dialect, translation: Translation, answer: Answer, provider: str
     ) -> web.StreamResponse:
         """An error status: passed through in the same dialect, else in the client's envelope."""
-        body = await answer.read(translation.context.limits.reply_body)
+        try:
+            body = await answer.read(translation.context.limits.reply_body)
+        except UpstreamError:
+            body = b""  # the status says enough, and a retry hangs on it
         headers = self._headers(client, translation, answer)
         self._account(translation, client, f"refused with {answer.status}")
-        if translation.direction.passthrough:
+        if translation.direction.passthrough and body:
             kind = answer.headers.get("content-type", "application/json")
             headers["content-type"] = kind
             return web.Response(status=answer.status, body=body, headers=headers)

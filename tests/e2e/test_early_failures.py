@@ -136,6 +136,28 @@ async def test_a_whole_reply_that_breaks_is_502(client: Dialect, upstream: Diale
     assert (status, told.type) == (502, BROKEN[client])
 
 
+@DIRECTIONS
+@STREAMED
+async def test_a_refusal_that_is_cut_keeps_its_status(client: Dialect, upstream: Dialect, streamed: bool) -> None:
+    headers = [("content-type", "application/json"), ("content-length", "999"), ("retry-after", "3")]
+    cut: list[Step] = [Send(head(429, headers) + b'{"error":'), Close()]
+    async with ScriptedServer(cut) as server, gate(config_for(server.url, upstream)) as entrance:
+        status, told, answered = await entrance.refusal(client, stream=streamed)
+    assert (status, told.type, answered["retry-after"]) == (429, "rate_limit_error", "3")
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
+async def test_what_passes_through_is_watched(dialect: Dialect, caplog: pytest.LogCaptureFixture) -> None:
+    good = text_stream(dialect)
+    async with (
+        ScriptedServer(stream([*good[:-1], b"data: garbage\n\n", good[-1]])) as server,
+        gate(config_for(server.url, dialect)) as entrance,
+    ):
+        with caplog.at_level("WARNING", "dragoman"):
+            await entrance.stream(dialect)
+    assert "upstream broke its grammar: a frame that is not JSON" in caplog.text
+
+
 EMPTY: dict[str, Any] = {
     "no frame": stream([]),
     "comments only": stream([b": hi\n\n", b": ho\n\n"]),

@@ -26,12 +26,10 @@ _NAMED = re.compile(r"test_(T\d\d)_\w+\Z")
 
 
 def _tests() -> list[tuple[str, ast.FunctionDef]]:
-    found = []
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and (name := _NAMED.match(node.name)):
-                found.append((name[1], node))
-    return found
+    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    nodes = [node for path in files for node in ast.parse(path.read_text("utf-8")).body]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return [(name[1], node) for node in functions if (name := _NAMED.match(node.name))]
 
 
 def test_every_report_has_a_test_or_a_reason() -> None:

@@ -54,11 +54,10 @@ def stream_through(translation: Translation, pieces: Iterable[bytes]) -> bytes:
     machine = translation.stream_machine()
     out = []
     for piece in pieces:
-        if fed := machine.feed(piece):
-            out.append(fed)
+        out.append(machine.feed(piece))
         if machine.done:
             break
-    out.append(machine.finish() or b"")
+    out.append(machine.finish())
     return b"".join(out)
 
 

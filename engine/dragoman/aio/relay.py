@@ -17,6 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
+from ..context import ReplyContext
 from ..directions import CODECS
 from ..errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamStatusError
 from ..events import Error, Event, Ping
@@ -51,7 +52,7 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
     stages = translation.stages()
     first = stages[0]
     if isinstance(first, Passthrough):
-        return _rescue_bytes(await _first_bytes(pipeline(answer.batches(), first), first), first)
+        return _rescue_bytes(await _first_bytes(pipeline(answer.batches(), first), first), first, translation.context)
     parser, reader, *rest = stages
     events = await _first_events(pipeline(answer.batches(), parser, reader))
     return pipeline(_rescue_events(events), ToolWatch(watch), *rest)
@@ -103,14 +104,22 @@ async def _rescue_events(source: AsyncGenerator[list[Event], None]) -> AsyncGene
         yield [Error(error.failure)]
 
 
-async def _rescue_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough) -> AsyncGenerator[bytes, None]:
-    """The same for bytes that pass through."""
+async def _rescue_bytes(
+    source: AsyncGenerator[bytes, None], stage: Passthrough, context: ReplyContext
+) -> AsyncGenerator[bytes, None]:
+    """The same for bytes that pass through; at the end the context is told what the observer saw."""
+    observer = stage.observer
     try:
         async with aclosing(source):
             async for batch in source:
                 yield batch
     except DragomanError as error:
         yield stage.error(error.failure)
+    finally:
+        context.usage = observer.usage
+        context.failure = observer.failure or stage.fault
+        if observer.violations:
+            log.warning("%s upstream broke its grammar: %s", context.request_id, "; ".join(observer.violations))
 
 
 async def send_stream(
