@@ -7,6 +7,7 @@ refuses such a text in both ways; the standard library carries it through as the
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -19,10 +20,24 @@ def loads(data: bytes | str) -> Any:
     except orjson.JSONDecodeError:
         if not (b"\\u" in data if isinstance(data, bytes) else "\\u" in data):
             raise
-    try:
-        return json.loads(data, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    text = data.decode() if isinstance(data, bytes) else data
+    if _depth(text) > _DEEPEST:
+        raise ValueError("nested too deeply")
+    return json.loads(text, parse_constant=_refuse)
+
+
+_DEEPEST = 1000
+"""Levels of nesting; orjson refuses 1024 and more, and what is deeper could not be written again."""
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')
+_BRACKETS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for char in _STRING.sub("", text):
+        depth += _BRACKETS.get(char, 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _refuse(word: str) -> Any:
