@@ -10,7 +10,6 @@ whatever the split, the same frames come out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .errors import DragomanError, LimitExceeded
@@ -19,21 +18,61 @@ from .limits import DEFAULT, Limits
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(slots=True)
 class Frame:
     """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
 
-    `whole` is False for a last frame without its blank line: it may be half of one.
-
-    `event` is "" where the stream named none; the grammar's default name would be `message`.
+    `event` is "" where the stream named none; the grammar's default name would be `message`. `whole` is False for a
+    last frame without its blank line: it may be half of one. Only the first two are instance data of nearly every
+    frame; the rest live on `OddFrame`, which halves what a frame costs to build.
     """
 
-    event: str
-    data: bytes | None
+    __slots__ = ("data", "event")
     id: str | None = None
     retry: int | None = None
     fault: DragomanError | None = None
-    whole: bool = field(default=True, compare=False)
+    whole: bool = True
+
+    def __init__(self, event: str, data: bytes | None) -> None:
+        self.event = event
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (self.event, self.data, self.id, self.retry, self.fault) == (
+            other.event,
+            other.data,
+            other.id,
+            other.retry,
+            other.fault,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        odd = [f"{name}={value!r}" for name in ("id", "retry", "fault") if (value := getattr(self, name)) is not None]
+        return f"Frame({', '.join([repr(self.event), repr(self.data), *odd])})"
+
+
+class OddFrame(Frame):
+    """A frame with an id, a retry time, a fault, or without its end."""
+
+    __slots__ = ("fault", "id", "retry", "whole")
+
+    def __init__(
+        self,
+        event: str,
+        data: bytes | None,
+        id: str | None = None,
+        retry: int | None = None,
+        fault: DragomanError | None = None,
+        whole: bool = True,
+    ) -> None:
+        super().__init__(event, data)
+        self.id = id
+        self.retry = retry
+        self.fault = fault
+        self.whole = whole
 
 
 @lru_cache(maxsize=256)
@@ -54,6 +93,8 @@ class Parser:
         "_frame_size",
         "_id",
         "_lines",
+        "_longest",
+        "_numbered",
         "_opening",
         "_partial",
         "_retry",
@@ -73,6 +114,8 @@ class Parser:
         self._frame_size = 0
         self._id: str | None = None
         self._retry: int | None = None
+        self._numbered = False
+        self._longest = min(limits.sse_line, limits.sse_frame)
 
     def feed(self, data: bytes, /) -> list[Frame]:
         """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
@@ -80,9 +123,10 @@ class Parser:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
-        if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2 and self._plain(data):
-            # Most reads of most Chat streams: one frame of one data line, nothing before it and nothing behind.
-            return [Frame("", data[6:-2], self._id)]
+        if data.endswith(b"\n\n") and not (
+            self._partial or self._lines or self._event or self._skip_lf or self._numbered or b"\r" in data
+        ):
+            return self._whole_frames(data)
         if self._skip_lf and data:
             if data[0] == 10:
                 data = data[1:]
@@ -103,20 +147,37 @@ class Parser:
             if cut + 1 < len(data):
                 self._partial += data[cut + 1 :]
         frames: list[Frame] = []
+        if self._take(block, frames) and len(self._partial) > self.limits.sse_line:
+            frames += self._fault("sse_line", self.limits.sse_line)
+        return frames
+
+    def _whole_frames(self, data: bytes) -> list[Frame]:
+        """What most reads are: frames of one data line, perhaps named, with nothing before them and nothing behind."""
+        frames: list[Frame] = []
+        longest = self._longest
+        for part in data[:-2].split(b"\n\n"):
+            event = ""
+            line = part
+            if part.startswith(b"event: "):
+                name, _, line = part.partition(b"\n")
+                event = _name(name[7:])
+            plain = line.startswith(b"data: ") and b"\n" not in line and len(part) <= longest
+            if plain and not self._numbered:
+                frames.append(Frame(event, line[6:]))
+            elif self._take(part, frames):
+                self._dispatch(frames)
+            else:
+                break
+        return frames
+
+    def _take(self, block: bytes, frames: list[Frame]) -> bool:
+        """Take complete lines; False when a limit broke."""
         for line in block.split(b"\n"):
             if not line:
                 self._dispatch(frames)
             elif not self._line(line, frames):
-                return frames
-        if len(self._partial) > self.limits.sse_line:
-            frames += self._fault("sse_line", self.limits.sse_line)
-        return frames
-
-    def _plain(self, data: bytes) -> bool:
-        """May `data`, a line and a blank line, be taken as a frame without looking further?"""
-        return not (self._lines or self._event or self._skip_lf or b"\r" in data or self._retry is not None) and len(
-            data
-        ) <= min(self.limits.sse_line, self.limits.sse_frame)
+                return False
+        return True
 
     def finish(self) -> list[Frame]:
         """The source ended: what was complete but for its last line end or blank line."""
@@ -128,8 +189,7 @@ class Parser:
         if not self.done:
             comments = len(frames)
             self._dispatch(frames)
-            for frame in frames[comments:]:
-                frame.whole = False
+            frames[comments:] = [OddFrame(f.event, f.data, f.id, f.retry, whole=False) for f in frames[comments:]]
         self.done = True
         return frames
 
@@ -172,15 +232,21 @@ class Parser:
         elif name == b"id":
             if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
+                self._numbered = True
         elif name == b"retry" and value.isdigit() and len(value) < 16:
             self._retry = int(value)
+            self._numbered = True
         return True
 
     def _dispatch(self, frames: list[Frame]) -> None:
         lines = self._lines
         if lines:
             data = lines[0] if len(lines) == 1 else b"\n".join(lines)
-            frames.append(Frame(_name(self._event) if self._event else "", data, self._id, self._retry))
+            event = _name(self._event) if self._event else ""
+            if self._numbered:
+                frames.append(OddFrame(event, data, self._id, self._retry))
+            else:
+                frames.append(Frame(event, data))
             self._retry = None
             self._lines = []
             self._frame_size = 0
@@ -190,7 +256,7 @@ class Parser:
         self.done = True
         self._partial = bytearray()
         self._lines = []
-        return [Frame("", None, fault=LimitExceeded(name, limit, upstream=True))]
+        return [OddFrame("", None, fault=LimitExceeded(name, limit, upstream=True))]
 
 
 COMMENT = b": keep-alive\n\n"
@@ -211,9 +277,9 @@ def encode(frame: Frame) -> bytes:
         return COMMENT
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
-    if frame.event:
-        return _event_line(frame.event) + data + b"\n\n"
-    return b"data: " + data + b"\n\n"
+    if event := frame.event:
+        return b"%b%b\n\n" % (_event_line(event), data)
+    return b"data: %b\n\n" % data
 
 
 class Encoder:
@@ -226,7 +292,7 @@ class Encoder:
 
     def feed(self, frames: list[Frame], /) -> bytes:
         """The bytes of all frames."""
-        return b"".join(map(encode, frames))
+        return b"".join([encode(frame) for frame in frames])
 
     def finish(self) -> bytes:
         """Nothing is ever held back."""

@@ -91,3 +91,12 @@ def test_T31_a_cache_larger_than_the_prompt_never_makes_a_negative_count() -> No
     odd = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
     usage = {**odd, "prompt_tokens_details": {"cached_tokens": 900}}
     assert whole(MESSAGES, CHAT, chat_reply(content="Hi", usage=usage))["usage"]["input_tokens"] == 0
+
+
+def test_T31_a_negative_count_counts_as_unknown() -> None:
+    """A broken counter must not make an impossible answer."""
+    usage = {"prompt_tokens": 10, "completion_tokens": -1, "total_tokens": 9}
+    assert whole(MESSAGES, CHAT, chat_reply(content="Hi", usage=usage))["usage"] == {
+        "input_tokens": 10,
+        "output_tokens": 0,
+    }

@@ -89,7 +89,7 @@ def settle(
 
 def _count(body: Any, key: str) -> int | None:
     value = body.get(key) if type(body) is dict else None
-    return value if type(value) is int else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def read_usage(obj: Json | None) -> Usage | None:

@@ -93,7 +93,7 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
 
 def _count(obj: Json, key: str) -> int | None:
     value = obj.get(key)
-    return value if type(value) is int else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def read_usage(obj: Any) -> Usage | None:
