@@ -29,7 +29,7 @@ from dragoman.events import (
 )
 from dragoman.losses import Code
 from dragoman.protocols.chat import Reader
-from dragoman.sse import Frame
+from dragoman.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts
 
@@ -116,14 +116,14 @@ def test_T27_T23_an_end_before_the_finish_is_a_cut() -> None:
 def test_half_a_frame_at_the_end_is_a_cut_and_not_bad_json() -> None:
     reader = Reader(context())
     events = reader.feed([Frame("", json.dumps(ROLE).encode()), Frame("", json.dumps(HEL).encode())])
-    events += reader.feed([Frame("", b'{"id": "chatcm', whole=False)])
+    events += reader.feed([OddFrame("", b'{"id": "chatcm', whole=False)])
     assert "before its terminal event" in failed(events + reader.finish(), *SAID)
 
 
 def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
     reader = Reader(context())
     reader.feed([Frame("", json.dumps(x).encode()) for x in (ROLE, HEL, STOP)])
-    assert reader.feed([Frame("", b'{"choices":[],"usa', whole=False)]) == []
+    assert reader.feed([OddFrame("", b'{"choices":[],"usa', whole=False)]) == []
     assert reader.finish() == [Finish(Stop(StopReason.END, "stop")), End()]
 
 
@@ -306,7 +306,7 @@ def test_limits_end_the_stream() -> None:
 
 def test_a_fault_of_the_parser_ends_the_stream() -> None:
     fault = LimitExceeded("sse_line", 1, upstream=True)
-    events = Reader(context()).feed([Frame("", json.dumps(HEL).encode()), Frame("", None, fault=fault)])
+    events = Reader(context()).feed([Frame("", json.dumps(HEL).encode()), OddFrame("", None, fault=fault)])
     assert isinstance(events[-1], Error)
     assert (len(events), events[-1].failure.kind) == (4, FailureKind.API)
 
