@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from .errors import LimitExceeded, UpstreamProtocolError
-from .events import Annotation, BlockEnd, BlockStart, Delta, Event, Kind, Opaque
+from .events import Annotation, BlockEnd, BlockStart, Delta, Error, Event, Kind, Opaque
 from .limits import DEFAULT, Limits
 
 
@@ -48,13 +48,16 @@ class BlockMap:
 class Sequencer:
     """A stage on events: holds every block back until the ones before it have ended (`block_order = sequential`).
 
-    For clients that assume one open block. What is held is bounded by the reader's own limits.
+    For clients that assume one open block. It holds back at most `limits.reply_body` characters; more than that ends
+    the stream in an error.
     """
 
-    __slots__ = ("_current", "_held", "_waiting", "done")
+    __slots__ = ("_current", "_held", "_limit", "_size", "_waiting", "done")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self.done = False
+        self._limit = limits.reply_body
+        self._size = 0
         self._current: int | None = None
         self._waiting: list[int] = []
         self._held: dict[int, list[Event]] = {}
@@ -74,6 +77,12 @@ class Sequencer:
                     self._held[event.index] = [event]
             elif isinstance(event, Delta | Opaque | Annotation | BlockEnd):
                 if event.index != self._current:
+                    if isinstance(event, Delta):
+                        self._size += len(event.text)
+                        if self._size > self._limit:
+                            out.append(Error(LimitExceeded("reply_body", self._limit, upstream=True).failure))
+                            self.done = True
+                            break
                     self._held[event.index].append(event)
                     continue
                 out.append(event)
@@ -92,6 +101,7 @@ class Sequencer:
         while self._waiting and self._current is None:
             index = self._waiting.pop(0)
             held = self._held.pop(index)
+            self._size -= sum(len(event.text) for event in held if isinstance(event, Delta))
             out += held
             if type(held[-1]) is not BlockEnd:
                 self._current = index

@@ -15,11 +15,18 @@ class Limits:
     """Bytes unless the name says otherwise."""
 
     request_body: int = field(default=32 * MIB, metadata={"doc": "request body (Anthropic's own limit is 32 MB)"})
-    reply_body: int = field(default=64 * MIB, metadata={"doc": "whole (non-streamed) reply body"})
+    reply_body: int = field(
+        default=64 * MIB,
+        metadata={
+            "doc": "whole (non-streamed) reply body; also what `block_order = sequential` may hold back (characters)"
+        },
+    )
     sse_line: int = field(default=8 * MIB, metadata={"doc": "one line of an event stream"})
     sse_frame: int = field(default=16 * MIB, metadata={"doc": "one frame (all its lines) of an event stream"})
     blocks: int = field(default=4096, metadata={"doc": "blocks in one streamed reply (a count)"})
-    tool_arguments: int = field(default=16 * MIB, metadata={"doc": "arguments of one streamed tool call (characters)"})
+    tool_arguments: int = field(
+        default=16 * MIB, metadata={"doc": "arguments of all tool calls of one streamed reply (characters)"}
+    )
     messages: int = field(default=100_000, metadata={"doc": "messages in one request (a count, Anthropic's own limit)"})
     losses: int = field(default=256, metadata={"doc": "loss rows kept per request (a count; further ones are counted)"})
 

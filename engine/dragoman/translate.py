@@ -62,7 +62,7 @@ class Translation:
         if context.stops:
             stages.append(StopCutter(context, context.stops))
         if context.knobs.block_order == "sequential":
-            stages.append(Sequencer())
+            stages.append(Sequencer(context.limits))
         return *stages, client.writer(context), Encoder()
 
     def stream_machine(self) -> Chain:

@@ -114,6 +114,21 @@ async def test_signs_of_life_are_no_first_event(client: Dialect, upstream: Diale
 
 
 @DIRECTIONS
+async def test_signs_of_life_alone_do_not_put_off_the_first_byte_timer(client: Dialect, upstream: Dialect) -> None:
+    """A server that only ever pings must not hold its client for ever, nor fill the gateway's memory."""
+    endless = stream([b": still here\n\n"] * 400, pause=0.01)
+    timeouts = Timeouts(first_byte=0.3)
+    async with (
+        ScriptedServer(endless) as server,
+        gate(config_for(server.url, upstream, timeouts=timeouts)) as entrance,
+    ):
+        status, told, _ = await entrance.refusal(client, stream=True)
+        await asyncio.wait_for(server.hung_up.wait(), 2)
+    assert (status, told.type) == (504, LATE[client])
+    assert "(first_byte)" in told.message
+
+
+@DIRECTIONS
 @STREAMED
 @pytest.mark.parametrize("ending", ["close", "reset"])
 async def test_a_connection_that_breaks_before_the_head_is_502(

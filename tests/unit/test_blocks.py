@@ -86,6 +86,19 @@ def test_sequencer_lets_pings_and_errors_through_at_once() -> None:
     assert sequencer.finish() == []
 
 
+def test_sequencer_holds_no_more_than_its_limit() -> None:
+    sequencer = Sequencer(Limits(reply_body=3))
+    assert sequencer.feed([tool(0), tool(1), Delta(1, "abc"), BlockEnd(1), Delta(0, "x" * 9)]) == [
+        tool(0),
+        Delta(0, "x" * 9),
+    ], "what passes at once takes no room"
+    sequencer.feed([BlockEnd(0), tool(2), tool(3), Delta(3, "ab")])
+    (error,) = sequencer.feed([Delta(3, "cd"), BlockEnd(2)])
+    assert isinstance(error, Error)
+    assert "reply_body = 3" in error.failure.message
+    assert sequencer.done
+
+
 def fed(events: list[Event], cut: list[list[Event]]) -> list[Event]:
     sequencer = Sequencer()
     out: list[Event] = []

@@ -300,6 +300,11 @@ def test_limits_end_the_stream() -> None:
     into = context(limits=Limits(tool_arguments=4))
     events = read(ROLE, call(0, "a", "f", "1234"), tool(index=0, function={"arguments": "5"}), into=into)
     assert "tool_arguments = 4" in failed(events, *events[:3])
+    # The calls of a reply share the limit: they are all kept until it ends.
+    events = read(
+        ROLE, call(0, "a", "f", "123"), call(1, "b", "f", "45"), into=context(limits=Limits(tool_arguments=4))
+    )
+    assert "tool_arguments = 4" in failed(events, *events[:-1])
     into = context(limits=Limits(blocks=1))
     assert "blocks = 1" in failed(read(ROLE, HEL, piece({"reasoning": "x"}), into=into), *SAID, BlockEnd(0))
 

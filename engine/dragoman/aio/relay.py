@@ -19,7 +19,7 @@ from aiohttp import web
 
 from ..context import ReplyContext
 from ..directions import CODECS
-from ..errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamStatusError
+from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
 from ..events import Error, Event, Ping
 from ..passthrough import Passthrough
 from ..protocols import Dialect
@@ -51,38 +51,52 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
     """
     stages = translation.stages()
     first = stages[0]
+    watch.await_event()
     if isinstance(first, Passthrough):
-        return _rescue_bytes(await _first_bytes(pipeline(answer.batches(), first), first), first, translation.context)
+        most = translation.context.limits.sse_frame
+        source = await _first_bytes(pipeline(answer.batches(), first), first, most)
+        watch.begun()
+        return _rescue_bytes(source, first, translation.context)
     parser, reader, *rest = stages
     events = await _first_events(pipeline(answer.batches(), parser, reader))
+    watch.begun()
     return pipeline(_rescue_events(events), ToolWatch(watch), *rest)
 
 
 async def _first_events(source: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
-    """`source` read as far as its first event that is not a sign of life. Raises if that is an error."""
-    seen: list[list[Event]] = []
+    """`source` read as far as its first event that is not a sign of life. Raises if that is an error.
+
+    Signs of life before it are let go: nothing could be sent for them, and their number has no bound.
+    """
     async for batch in source:
-        seen.append(batch)
         for event in batch:
             if isinstance(event, Ping):
                 continue
             if isinstance(event, Error):
                 await source.aclose()
                 raise UpstreamStatusError(event.failure)
-            return _resume(seen, source)
+            return _resume([batch], source)
     raise StreamTruncated("upstream sent an empty event stream")
 
 
-async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough) -> AsyncGenerator[bytes, None]:
-    """The same for bytes that pass through; an error of the upstream's own is an event of theirs as any other."""
+async def _first_bytes(
+    source: AsyncGenerator[bytes, None], stage: Passthrough, most: int
+) -> AsyncGenerator[bytes, None]:
+    """The same for bytes that pass through, of which at most `most` are kept waiting; an error of the upstream's own
+    is an event of theirs as any other."""
     seen: list[bytes] = []
+    size = 0
     async for batch in source:
         seen.append(batch)
+        size += len(batch)
         if stage.begun:
             return _resume(seen, source)
-        if stage.done and stage.fault is not None:
+        failure = stage.fault
+        if size > most:
+            failure = LimitExceeded("sse_frame", most, upstream=True).failure
+        if failure is not None:
             await source.aclose()
-            raise UpstreamStatusError(stage.fault)
+            raise UpstreamStatusError(failure)
     raise StreamTruncated("upstream sent an empty event stream")
 
 

@@ -67,12 +67,14 @@ class Watch:
         "_gone",
         "_handle",
         "_loop",
+        "_opened_at",
         "_period",
         "_received_at",
         "_sent_at",
         "_started",
         "_timeouts",
         "_tool_at",
+        "_waiting",
         "_writing_since",
     )
 
@@ -85,8 +87,9 @@ class Watch:
         self._cut: Callable[[], None] | None = None
         self._gone = gone
         now = self._loop.time()
-        self._received_at = self._sent_at = now
+        self._opened_at = self._received_at = self._sent_at = now
         self._started = False
+        self._waiting = False
         self._tool_at: float | None = None
         self._writing_since: float | None = None
         shortest = min(timeouts.first_byte, timeouts.idle, timeouts.tool_stall, timeouts.write, timeouts.heartbeat)
@@ -105,10 +108,20 @@ class Watch:
         self._beat, self._cut = beat, cut
         self._sent_at = self._loop.time()
 
+    def await_event(self) -> None:
+        """A stream is expected: signs of life do not stop the first-byte timer, `begun` does."""
+        self._waiting = True
+
+    def begun(self) -> None:
+        """The first event came."""
+        self._waiting = False
+        self._started = True
+
     def received(self) -> None:
         """Bytes came from the upstream."""
         self._received_at = self._loop.time()
-        self._started = True
+        if not self._waiting:
+            self._started = True
 
     def tool_moved(self) -> None:
         """A tool call is open and moved on."""
@@ -167,7 +180,7 @@ class Watch:
         silent = now - self._received_at
         if self._tool_at is not None and now - self._tool_at > limits.tool_stall:
             self.expire(UpstreamTimeout("tool_stall", limits.tool_stall))
-        elif not self._started and silent > limits.first_byte:
+        elif not self._started and (now - self._opened_at if self._waiting else silent) > limits.first_byte:
             self.expire(UpstreamTimeout("first_byte", limits.first_byte))
         elif self._started and silent > limits.idle:
             self.expire(UpstreamTimeout("idle", limits.idle))

@@ -7,25 +7,37 @@ from ..jsontext import loads
 from ..limits import Limits
 
 
+class Room:
+    """What the calls of one reply may take together. They are kept until the reply ends, so they share a bound."""
+
+    __slots__ = ("_left", "_limit")
+
+    def __init__(self, limits: Limits) -> None:
+        self._left = self._limit = limits.tool_arguments
+
+    def take(self, size: int) -> None:
+        """Raises LimitExceeded when there is no room left."""
+        self._left -= size
+        if self._left < 0:
+            raise LimitExceeded("tool_arguments", self._limit, upstream=True)
+
+
 class Arguments:
     """What has come of a call's arguments. They are kept beside the stream only for `check`."""
 
-    __slots__ = ("_limit", "_pieces", "_size", "name")
+    __slots__ = ("_pieces", "_room", "name")
 
-    def __init__(self, limits: Limits, name: str = "") -> None:
+    def __init__(self, room: Room, name: str = "") -> None:
         self.name = name
-        self._limit = limits.tool_arguments
-        self._size = 0
+        self._room = room
         self._pieces: list[str] = []
 
     def __bool__(self) -> bool:
-        return self._size > 0
+        return any(self._pieces)
 
     def add(self, text: str) -> None:
         """Take a fragment. Raises LimitExceeded."""
-        self._size += len(text)
-        if self._size > self._limit:
-            raise LimitExceeded("tool_arguments", self._limit, upstream=True)
+        self._room.take(len(text))
         self._pieces.append(text)
 
     def check(self) -> None:

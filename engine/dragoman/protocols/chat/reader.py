@@ -28,11 +28,10 @@ from ...events import (
     StopReason,
     Usage,
 )
-from ...limits import Limits
 from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
-from ..arguments import Arguments
+from ..arguments import Arguments, Room
 from ..stream import StreamReader
 from .failure import is_error_frame, read_error_frame
 from .wire import drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
@@ -48,13 +47,13 @@ class _Call:
 
     __slots__ = ("arguments", "block", "custom", "held", "id", "name")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, room: Room) -> None:
         self.block: int | None = None
         self.id = ""
         self.name = ""
         self.custom = False
         self.held = ""
-        self.arguments = Arguments(limits)
+        self.arguments = Arguments(room)
 
 
 class ChatReader(StreamReader):
@@ -70,6 +69,7 @@ class ChatReader(StreamReader):
         "_prose",
         "_prose_block",
         "_refused",
+        "_room",
         "_started",
     )
 
@@ -81,6 +81,7 @@ class ChatReader(StreamReader):
         self._prose: Kind | None = None
         self._prose_block = 0
         self._refused = False
+        self._room = Room(context.limits)
         self._calls: dict[Any, _Call] = {}
         self._places: dict[int, Any] = {}
         """Position in the array → key of the call last seen there, for servers that send no `index`."""
@@ -253,7 +254,7 @@ class ChatReader(StreamReader):
             raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
         call = self._calls.get(key)
         if call is None:
-            call = self._calls[key] = _Call(self.context.limits)
+            call = self._calls[key] = _Call(self._room)
         if call_id:
             if call.id and call.id != call_id:
                 raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")

@@ -34,7 +34,7 @@ from ...events import (
 from ...jsontext import dumps
 from ...losses import Code
 from ...model import Json
-from ..arguments import Arguments
+from ..arguments import Arguments, Room
 from ..stream import StreamReader
 from .failure import read_error_frame
 from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop, read_stop_details, read_usage
@@ -49,7 +49,18 @@ _FITS = {"text_delta": Kind.TEXT, "thinking_delta": Kind.REASONING, "input_json_
 class MessagesReader(StreamReader):
     """See the module's docstring."""
 
-    __slots__ = ("_arguments", "_blocks", "_calls", "_finished", "_given", "_ignored", "_spoken", "_started", "_usage")
+    __slots__ = (
+        "_arguments",
+        "_blocks",
+        "_calls",
+        "_finished",
+        "_given",
+        "_ignored",
+        "_room",
+        "_spoken",
+        "_started",
+        "_usage",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -57,6 +68,7 @@ class MessagesReader(StreamReader):
         self._started = False
         self._finished = False
         self._spoken = False
+        self._room = Room(context.limits)
         self._calls: list[Arguments] = []
         self._usage: Json = {}
         self._ignored: set[int] = set()
@@ -215,7 +227,7 @@ class MessagesReader(StreamReader):
         index = self._blocks.start(key, Kind.TOOL)
         self._spoken = True
         out.append(BlockStart(index, Kind.TOOL, call_id, self.context.names.get(name, name)))
-        self._arguments[key] = Arguments(self.context.limits, name)
+        self._arguments[key] = Arguments(self._room, name)
         self._calls.append(self._arguments[key])
         if given := block.get("input"):
             self._given[key] = given if type(given) is str else dumps(given).decode()

@@ -34,6 +34,8 @@ from ..stream import StreamWriter
 from .failure import write_error_frame
 from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
+_REFUSAL_KEPT = 65_536
+"""Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 _PING = Frame("ping", b'{"type":"ping"}')
 _EMPTY: dict[Kind, Json] = {
@@ -73,7 +75,7 @@ class MessagesWriter(StreamWriter):
         if before and text:
             self._size += len(text)
             out.append(Frame("content_block_delta", before + dump_str(text) + b"}}"))
-            if self._refusal and event.index in self._refusal:
+            if self._refusal and event.index in self._refusal and self._size <= _REFUSAL_KEPT:
                 self._refusal[event.index].append(text)
 
     def write(self, event: Event, out: list[Frame]) -> None:
