@@ -33,7 +33,7 @@ from dragoman.model import (
 )
 from dragoman.protocols.chat.request_reader import read_request
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 HI: Json = {"role": "user", "content": "hi"}
 FUNCTION: Json = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 

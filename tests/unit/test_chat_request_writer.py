@@ -44,7 +44,7 @@ from dragoman.profile import Profile, shipped
 from dragoman.protocols.chat.request_reader import read_request
 from dragoman.protocols.chat.request_writer import round_effort, write_request
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 OPENAI = shipped("chat", "openai")
 COMPATIBLE = shipped("chat", "compatible")
 PNG = Inline("image/png", "QUJD")
