@@ -43,6 +43,10 @@ class StopReason(StrEnum):
     POLICY_CUT = "policy_cut"
 
 
+CUTS = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
+"""Reasons that leave what was being said unfinished."""
+
+
 @dataclass(slots=True)
 class Usage:
     """Token counts. None means the upstream did not say, which is not 0 (mapping §9.4).

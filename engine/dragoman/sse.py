@@ -86,7 +86,7 @@ def _name(raw: bytes) -> str:
 
 
 class Parser:
-    """Bytes to frames. `finish` gives a last frame whose blank line is missing, as the official SDKs do."""
+    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out."""
 
     __slots__ = (
         "_event",

@@ -11,16 +11,19 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from dragoman.directions import CODECS
 from dragoman.errors import DragomanError
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.profile import SHIPPED, shipped
 from dragoman.protocols import Dialect
 
 from .config import config_from_environment, load_config
+from .offline import KINDS, convert, kind_of
 from .settings import Config
 from .tables import ConfigError
 
 _DIALECTS = [dialect.value for dialect in Dialect]
+_SPOKEN = [dialect.value for dialect in CODECS]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,11 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
     )
-    translate.add_argument("--from", dest="source", required=True, choices=_DIALECTS, help="dialect of the input")
-    translate.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect to translate into")
-    translate.add_argument(
-        "--kind", choices=("request", "reply", "stream"), help="what the input is (default: told by it)"
-    )
+    translate.add_argument("--from", dest="source", required=True, choices=_SPOKEN, help="dialect of the input")
+    translate.add_argument("--to", dest="target", required=True, choices=_SPOKEN, help="dialect to translate into")
+    translate.add_argument("--kind", choices=KINDS, help="what the input is (default: told by it)")
     translate.add_argument("--model", help="model name to write")
     translate.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
     translate.add_argument(
@@ -142,11 +143,10 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _translate(args: argparse.Namespace) -> int:
-    from .offline import convert
-
     source, target = Dialect(args.source), Dialect(args.target)
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-    upstream = target if (args.kind or _kind(data)) == "request" else source
+    kind = args.kind or kind_of(data)
+    upstream = target if kind == "request" else source
     names = [name for dialect, name in SHIPPED if dialect == upstream]
     if args.profile is not None and args.profile not in names:
         raise ConfigError("--profile", f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}")
@@ -154,7 +154,7 @@ def _translate(args: argparse.Namespace) -> int:
         data,
         source,
         target,
-        kind=args.kind,
+        kind=kind,
         model=args.model,
         profile=shipped(upstream, args.profile),
         knobs=_knobs(args.knob),
@@ -166,12 +166,6 @@ def _translate(args: argparse.Namespace) -> int:
     if not losses:
         print("no losses", file=sys.stderr)
     return 0
-
-
-def _kind(data: bytes) -> str:
-    from .offline import kind_of
-
-    return kind_of(data)
 
 
 def _knobs(settings: Sequence[str]) -> Knobs:
@@ -199,10 +193,8 @@ def _describe(config: Config) -> None:
         )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
-        print(
-            f"  provider {provider.name}: {provider.dialect} at {provider.base_url or '(simulated)'}, {key}",
-            file=sys.stderr,
-        )
+        spoken = provider.dialect if provider.dialect in CODECS else f"{provider.dialect} (not yet supported)"
+        print(f"  provider {provider.name}: {spoken} at {provider.base_url or '(simulated)'}, {key}", file=sys.stderr)
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""

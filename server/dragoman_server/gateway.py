@@ -267,7 +267,7 @@ class Gateway:
         response = _event_stream(headers)
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
-            how = (await send_stream(request, response, batches, watch, client)).how
+            how = await send_stream(request, response, batches, watch, client)
         finally:
             self._account(translation, client, how)
         return response

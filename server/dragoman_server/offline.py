@@ -37,7 +37,7 @@ def convert(
     source: Dialect,
     target: Dialect,
     *,
-    kind: str | None = None,
+    kind: str,
     model: str | None = None,
     profile: Profile,
     knobs: Knobs,
@@ -47,7 +47,6 @@ def convert(
     A request is read as one of a `source` client and written for a `target` upstream; a reply or a stream as one of a
     `source` upstream, written for a `target` client. Raises DragomanError.
     """
-    kind = kind or kind_of(data)
     if kind == "request":
         translation = translate(direction(source, target), data, upstream_model=model, profile=profile, knobs=knobs)
         return translation.body, translation.losses
@@ -55,9 +54,7 @@ def convert(
     if kind == "reply":
         return translation.reply(data), translation.losses
     machine = translation.stream_machine()
-    out = machine.feed(data)
-    if not machine.done:
-        out = (out or b"") + (machine.finish() or b"")
+    out: bytes = machine.feed(data) + machine.finish()
     return out, translation.losses
 
 

@@ -55,8 +55,7 @@ async def running(
     """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
 
     `pace` is the simulated upstream's pause between two frames and `drain` the time for open replies at the end, in
-    seconds; `upstream` a transport instead of the
-    usual one, which the gateway then closes.
+    seconds; `upstream` is a transport instead of the usual one, which the gateway then closes.
     """
     server = config.server
     if not config.simulated:

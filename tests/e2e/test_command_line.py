@@ -273,7 +273,16 @@ def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     assert "none.json" in said.err
 
 
-@pytest.mark.parametrize("args", [(), ("frobnicate",), ("translate", "-"), ("serve", "--port", "x")])
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("frobnicate",),
+        ("translate", "-"),
+        ("translate", "--from", "responses", "--to", "chat", "-"),
+        ("serve", "--port", "x"),
+    ],
+)
 def test_wrong_usage_exits_2(run: Run, args: tuple[Any, ...]) -> None:
     said = run(*args)
     assert said.status == 2

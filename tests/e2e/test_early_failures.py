@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
-from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate
+from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, error_frame, messages_frame, reply, sign_of_life, text_stream
 from support.sockets import (
     LAST_CHUNK,
@@ -126,6 +126,18 @@ async def test_signs_of_life_alone_do_not_put_off_the_first_byte_timer(client: D
         await asyncio.wait_for(server.hung_up.wait(), 2)
     assert (status, told.type) == (504, LATE[client])
     assert "(first_byte)" in told.message
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
+async def test_bytes_that_wait_for_the_first_event_are_bounded(dialect: Dialect) -> None:
+    endless = stream([b": still here\n\n"] * 50)
+    async with (
+        ScriptedServer(endless) as server,
+        gate(with_limits(config_for(server.url, dialect), sse_frame=200)) as entrance,
+    ):
+        status, told, _ = await entrance.refusal(dialect, stream=True)
+    assert (status, told.type) == (502, BROKEN[dialect])
+    assert "sse_frame = 200" in told.message
 
 
 @DIRECTIONS

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits, Profile, ReplyContext
+from dragoman.directions import direction
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.events import (
     Annotation,
@@ -27,9 +28,11 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.knobs import Knobs
 from dragoman.losses import Code
 from dragoman.protocols.chat import Reader
 from dragoman.sse import Frame, OddFrame
+from dragoman.translate import Translation
 from support import canonical
 from support.strategies import texts
 
@@ -294,6 +297,19 @@ def test_T22_an_error_frame_in_any_shape_ends_the_stream() -> None:
         assert events[:-1] == SAID
         assert isinstance(events[-1], Error)
         assert events[-1].failure.message == "no"
+
+
+def test_a_fragment_of_a_call_that_has_ended_is_an_error_for_every_client() -> None:
+    frames = [ROLE, call(0, "a", "f", "{}"), piece({}, "tool_calls"), tool(index=0, function={"arguments": "x"})]
+    events = read(*frames)
+    assert "after its finish_reason" in failed(events, *events[:-1])
+    assert events[-2] == BlockEnd(0)
+    raw = b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)
+    for order in ("interleave", "sequential"):
+        into = context(knobs=Knobs(block_order=order))
+        machine = Translation(direction("messages", "chat"), b"", True, into, "m").stream_machine()
+        assert b"after its finish_reason" in machine.feed(raw)
+        assert machine.done
 
 
 def test_limits_end_the_stream() -> None:

@@ -178,6 +178,17 @@ def test_a_refusal_is_text_and_a_reason_with_details(info: RefusalInfo | None, e
     }
 
 
+def test_endless_refusal_wording_is_not_kept_without_bound() -> None:
+    piece = "no " * 10_000
+    said: list[Event] = [Delta(0, piece) for _ in range(20)]
+    end = Finish(Stop(StopReason.REFUSAL, "stop"), Usage(1, None, None, 1, None))
+    written = payloads(Start("x", "m"), BlockStart(0, Kind.REFUSAL), *said, BlockEnd(0), end, End())
+    explanation = written[-2]["delta"]["stop_details"]["explanation"]
+    assert explanation == piece * (len(explanation) // len(piece))
+    assert len(explanation) < 100_000
+    assert "".join(p["delta"]["text"] for p in written if p["type"] == "content_block_delta") == piece * 20
+
+
 def test_a_filter_has_details_without_words() -> None:
     result = told(START, Finish(Stop(StopReason.FILTERED, "content_filter")), End())
     assert result.stop_details == {"type": "refusal", "category": None, "explanation": None}

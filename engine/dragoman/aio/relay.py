@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -33,15 +32,8 @@ log = logging.getLogger("dragoman")
 _DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
 STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
 """What the clients of a stopping gateway are told (design §7)."""
+_GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a streamed reply ended: `completed` (perhaps with an in-band error), `failed`, or `abandoned`."""
-
-    how: str = "completed"
-    bytes_sent: int = 0
 
 
 async def open_stream(translation: Translation, answer: Answer, watch: Watch) -> AsyncGenerator[bytes, None]:
@@ -142,12 +134,13 @@ async def send_stream(
     batches: AsyncGenerator[bytes, None],
     watch: Watch,
     client: Dialect,
-) -> Outcome:
+) -> str:
     """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
 
-    Closes `batches` whatever happens. Returns how it ended; only a cancellation is raised.
+    Closes `batches` whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
+    `abandoned`; only a cancellation is raised.
     """
-    outcome = Outcome()
+    how = "completed"
     beats: set[asyncio.Task[None]] = set()
     ping = _PINGS.get(client, COMMENT)
 
@@ -168,9 +161,6 @@ async def send_stream(
         if request.transport is not None:
             request.transport.abort()
 
-    def gone() -> bool:
-        return request.transport is None or request.transport.is_closing()
-
     try:
         async with aclosing(batches):
             await response.prepare(request)
@@ -179,20 +169,20 @@ async def send_stream(
                 watch.writing()
                 await response.write(data)
                 watch.written()
-                outcome.bytes_sent += len(data)
             watch.writing()
             await response.write_eof()
     except (ClientGone, ConnectionError):
-        outcome.how = "abandoned"
+        how = "abandoned"
     except asyncio.CancelledError:
-        # The client left, or the server stops. A cut stream would read as whole to some SDKs, so the latter is told.
-        if response.prepared and not gone():
-            await _end_in_error(response, client, STOPPING)
+        # The client left, or whoever runs this gave up on it. A cut stream would read as whole to some SDKs, so a
+        # client that is still there is told.
+        if response.prepared and not watch.client_gone():
+            await _end_in_error(response, client, _GIVEN_UP)
         raise
     except Exception:
         # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
         log.exception("a stream failed by a defect")
-        outcome.how = "failed"
+        how = "failed"
         if not response.prepared:
             raise
         await _end_in_error(response, client, _DEFECT)
@@ -200,7 +190,7 @@ async def send_stream(
         watch.stop()
         for task in beats:
             task.cancel()
-    return outcome
+    return how
 
 
 async def _end_in_error(response: web.StreamResponse, client: Dialect, failure: Failure) -> None:

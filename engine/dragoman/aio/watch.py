@@ -117,6 +117,10 @@ class Watch:
         self._waiting = False
         self._started = True
 
+    def client_gone(self) -> bool:
+        """Whether the client hung up."""
+        return self._gone is not None and self._gone()
+
     def received(self) -> None:
         """Bytes came from the upstream."""
         self._received_at = self._loop.time()
@@ -166,7 +170,7 @@ class Watch:
             if now - self._writing_since > limits.write and self._cut is not None:
                 self._cut()
             return
-        if self._gone is not None and self._gone() and self._fail is not None:
+        if self._fail is not None and self.client_gone():
             self.expire(ClientGone())
             return
         if self._beat is not None and now - self._sent_at >= limits.heartbeat:

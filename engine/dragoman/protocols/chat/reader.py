@@ -15,6 +15,7 @@ from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import StreamTruncated, UpstreamProtocolError
 from ...events import (
+    CUTS,
     Annotation,
     BlockEnd,
     BlockStart,
@@ -25,7 +26,6 @@ from ...events import (
     Finish,
     Kind,
     Start,
-    StopReason,
     Usage,
 )
 from ...losses import Code
@@ -38,8 +38,6 @@ from .wire import drop_proofs, read_citation, read_finish, read_usage, reasoning
 
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
-_CUT = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
-"""Reasons that leave the open blocks unfinished."""
 
 
 class _Call:
@@ -242,6 +240,8 @@ class ChatReader(StreamReader):
             call.held = ""
             self._open(call, out)
         if text and call.block is not None:
+            if id(call) not in self._blocks.open:
+                raise UpstreamProtocolError(f"upstream continued the call of {call.name!r} after its finish_reason")
             out.append(Delta(call.block, text))
 
     def _find(self, position: int, fragment: Json) -> _Call:
@@ -289,17 +289,16 @@ class ChatReader(StreamReader):
         self._close_blocks(native, out)
 
     def _close_blocks(self, native: str, out: list[Event]) -> None:
-        complete = read_finish(native) not in _CUT
+        complete = read_finish(native) not in CUTS
         self._hush(out, complete=complete)
-        for call in self._calls.values():
-            if call.block is None:
-                raise UpstreamProtocolError("upstream sent a tool call without a name")
-            if complete and not call.custom:
-                call.arguments.check()
-        for call in self._calls.values():
-            if id(call) in self._blocks.open:
-                assert call.block is not None
-                out.append(BlockEnd(self._blocks.end(id(call)), complete))
+        if any(call.block is None for call in self._calls.values()):
+            raise UpstreamProtocolError("upstream sent a tool call without a name")
+        ending = [call for call in self._calls.values() if id(call) in self._blocks.open]
+        if complete:
+            for call in ending:
+                if not call.custom:
+                    call.arguments.check()
+        out.extend(BlockEnd(self._blocks.end(id(call)), complete) for call in ending)
 
     def _end(self, usage: Usage | None, out: list[Event]) -> None:
         native = self._finish

@@ -15,6 +15,7 @@ from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import StreamTruncated, UpstreamProtocolError
 from ...events import (
+    CUTS,
     Annotation,
     BlockEnd,
     BlockStart,
@@ -41,8 +42,6 @@ from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop, read_stop_de
 
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": Code.REASONING_ENCRYPTED}
-_CUT = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
-"""Reasons that leave the last call unfinished."""
 _FITS = {"text_delta": Kind.TEXT, "thinking_delta": Kind.REASONING, "input_json_delta": Kind.TOOL}
 
 
@@ -158,7 +157,7 @@ class MessagesReader(StreamReader):
         elif reason is StopReason.TOOL_CALLS and not self._calls:
             losses.add(Code.FINISH_FIXED, "delta.stop_reason", "no call was made; read as end_turn")
             reason = StopReason.END
-        if reason not in _CUT:
+        if reason not in CUTS:
             for arguments in self._calls:
                 arguments.check()
         sequence = delta.get("stop_sequence")
