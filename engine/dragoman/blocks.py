@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from .errors import LimitExceeded, UpstreamProtocolError
-from .events import Annotation, BlockEnd, BlockStart, Delta, Error, Event, Kind, Opaque
+from .events import Annotation, BlockEnd, BlockStart, Delta, Error, Event, Kind, Logprobs, Opaque
 from .limits import DEFAULT, Limits
 
 
@@ -75,7 +75,7 @@ class Sequencer:
                 else:
                     self._waiting.append(event.index)
                     self._held[event.index] = [event]
-            elif isinstance(event, Delta | Opaque | Annotation | BlockEnd):
+            elif isinstance(event, Delta | Opaque | Annotation | Logprobs | BlockEnd):
                 if event.index != self._current:
                     if isinstance(event, Delta):
                         self._size += len(event.text)

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import limits as _limits
+from .bridge import Declared
+from .envelope import Seal
 from .errors import Failure
 from .events import Usage
 from .knobs import DEFAULT as DEFAULT_KNOBS
 from .knobs import Knobs
 from .limits import Limits
 from .losses import Losses
+from .model import Json
 from .profile import Profile
 
 
@@ -31,6 +34,14 @@ class ReplyContext:
     input_estimate: int = 0
     stops: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Declared] = field(default_factory=dict)
+    """Sent name (after `names`) → what the client had declared, for tools that were sent as another kind."""
+    logprobs: bool = False
+    """Did the client ask for log probabilities."""
+    echo: Json = field(default_factory=dict)
+    """What the reply repeats of the request (Responses)."""
+    seal: Seal | None = None
+    """Wraps opaque reasoning for clients that bring it back; None where the client's dialect has no place for it."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT

@@ -13,8 +13,9 @@ from typing import Any
 
 from .context import ReplyContext
 from .errors import Failure
+from .losses import Losses
 from .passthrough import Observer
-from .protocols import Dialect, chat, messages
+from .protocols import Dialect, chat, messages, responses
 from .protocols.stream import StreamReader, StreamWriter
 
 
@@ -36,9 +37,14 @@ class Codec:
     write_failure: Callable[..., tuple[int, Any]]
     model_paths: tuple[tuple[str, ...], ...]
     """Where a stream's payloads name the model."""
+    unseal_history: Callable[[Any, str, Losses], bool] | None
+    """Restore or leave out the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
+    dialect and of the given family; was there any? None if the dialect's clients bring no reasoning back."""
 
 
-def _codec(dialect: Dialect, package: ModuleType, path: str, *model_paths: tuple[str, ...]) -> Codec:
+def _codec(
+    dialect: Dialect, package: ModuleType, path: str, *model_paths: tuple[str, ...], seals: bool = False
+) -> Codec:
     return Codec(
         dialect,
         path,
@@ -52,12 +58,14 @@ def _codec(dialect: Dialect, package: ModuleType, path: str, *model_paths: tuple
         package.read_failure,
         package.write_failure,
         model_paths,
+        package.unseal_history if seals else None,
     )
 
 
 CODECS: dict[Dialect, Codec] = {
     Dialect.CHAT: _codec(Dialect.CHAT, chat, "chat/completions", ("model",)),
-    Dialect.MESSAGES: _codec(Dialect.MESSAGES, messages, "messages", ("message", "model")),
+    Dialect.MESSAGES: _codec(Dialect.MESSAGES, messages, "messages", ("message", "model"), seals=True),
+    Dialect.RESPONSES: _codec(Dialect.RESPONSES, responses, "responses", ("response", "model"), seals=True),
 }
 
 

@@ -2,7 +2,7 @@
 
 Every reader turns its dialect's frames into these; every writer turns these into its dialect's frames (mapping §9.5).
 
-    stream := Start (BlockStart | Delta | Opaque | Annotation | BlockEnd | Ping)* Finish End
+    stream := Start (BlockStart | Delta | Opaque | Annotation | Logprobs | BlockEnd | Ping)* Finish End
     Error may replace any suffix, and is last.
 
 Each block event carries the index of its block. Indexes count up from 0 in start order; blocks may be open side by
@@ -116,8 +116,9 @@ class Start:
 class BlockStart:
     """A block opens. `call_id` and `name` are set for tools; `custom` marks a free-text tool (no JSON arguments).
 
-    `namespace` is the Responses namespace of a tool, if any. For an opaque block `name` is its type at its origin and
-    `code` the loss (`losses.Code`) of a writer that must leave it out.
+    `namespace` is the Responses namespace of a tool, if any; `search` marks a client-run tool search. For an opaque
+    block `name` is its type at its origin and `code` the loss (`losses.Code`) of a writer that must leave it out;
+    with the code `reasoning_encrypted` it is reasoning that is all proof.
     """
 
     index: int
@@ -127,6 +128,7 @@ class BlockStart:
     custom: bool = False
     namespace: str | None = None
     code: str = ""
+    search: bool = False
 
 
 @dataclass(slots=True)
@@ -141,14 +143,17 @@ class Delta:
 class Opaque:
     """Payload of a block that only its origin understands, before the block's end.
 
-    `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_details`
+    `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`
     on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it) on an opaque one.
+    `native` is the whole original reasoning block, spelled as its origin wants it back in a later request; it is given
+    only to writers that can keep it (`ReplyContext.seal`), with the last such event of its block.
     """
 
     index: int
     origin: str
     form: str
     payload: Any
+    native: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -157,6 +162,14 @@ class Annotation:
 
     index: int
     citation: Citation
+
+
+@dataclass(slots=True)
+class Logprobs:
+    """Log probabilities of the text just said, in the OpenAI dialects' common form; only if they were asked for."""
+
+    index: int
+    tokens: list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -195,4 +208,4 @@ class Ping:
     """A sign of life of the upstream, or a heartbeat of the gateway; anywhere."""
 
 
-Event = Start | BlockStart | Delta | Opaque | Annotation | BlockEnd | Finish | End | Error | Ping
+Event = Start | BlockStart | Delta | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping

@@ -36,7 +36,17 @@ class Knobs:
         "both",
         "off",
     )
+    reasoning_surface: str = _knob(
+        "reasoning_text", "Responses clients: reasoning text is shown as itself or as a summary", "summary"
+    )
     demote_reasoning: str = _knob("off", "foreign reasoning in history becomes plain assistant text", "on")
+    custom_tool_bridge: str = _knob(
+        "auto",
+        "free-text tools where the upstream has none: wrapped in a function for Responses clients, else a 400",
+        "wrap",
+        "reject",
+    )
+    derive_phase: str = _knob("off", "Responses upstreams: mark assistant messages of the history with a phase", "on")
     hosted_tools: str = _knob("drop", "provider-run tools the upstream does not have", "reject", "map")
     stop_emulation: str = _knob("on", "cut the text here where the upstream cannot stop on a sequence", "off")
     json_mode: str = _knob(

@@ -27,6 +27,7 @@ class Code(StrEnum):
     COMPACTION_SHAPE = "compaction_shape"
     CONTEXT_MANAGEMENT = "context_management"
     CONTINUATION = "continuation"
+    CUSTOM_WRAPPED = "custom_wrapped"
     DOCUMENT_SHAPE = "document_shape"
     EFFORT_FLOOR = "effort_floor"
     EFFORT_ROUNDED = "effort_rounded"
@@ -94,6 +95,7 @@ MEANING: dict[Code, str] = {
     Code.COMPACTION_SHAPE: "a compaction summary became plain text",
     Code.CONTEXT_MANAGEMENT: "context management was not requested",
     Code.CONTINUATION: "a final assistant turn is not continued by the upstream",
+    Code.CUSTOM_WRAPPED: "a free-text tool became a function with one text field; its grammar is only described",
     Code.DOCUMENT_SHAPE: "a document became plain text",
     Code.EFFORT_FLOOR: "no reasoning was asked for; the least there is was sent (or the reverse)",
     Code.EFFORT_ROUNDED: "the effort level was rounded to one that the upstream has",

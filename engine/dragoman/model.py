@@ -58,12 +58,14 @@ class FileRef:
 
 @dataclass(slots=True)
 class Text:
-    """Plain text. `cache` is the source's cache mark, raw; `citations` ride on replayed assistant text."""
+    """Plain text. `cache` is the source's cache mark, raw; `citations` ride on replayed assistant text; `logprobs` on
+    a reply's text, in the OpenAI dialects' common form."""
 
     text: str
     at: Path = ()
     cache: Json | None = None
     citations: list[Citation] = field(default_factory=list)
+    logprobs: list[Json] | None = None
 
 
 @dataclass(slots=True)
@@ -113,10 +115,11 @@ class SearchResult:
 
 @dataclass(slots=True)
 class ToolReference:
-    """A tool named as a result of a tool search (Messages `tool_reference`)."""
+    """A tool named as a result of a tool search (Messages `tool_reference`, Responses `tool_search_output`)."""
 
     name: str
     at: Path = ()
+    namespace: str | None = None
 
 
 @dataclass(slots=True)
@@ -125,6 +128,8 @@ class Reasoning:
 
     `origin` is the dialect whose upstream made it; `proof` its opaque proof (`signature`, `encrypted_content`);
     `redacted` marks a block that is all proof; `native` is the whole original block, replayed untouched to its origin.
+    `family` is the endpoint family named by the envelope that the block came back in, None where there was none: only
+    an upstream of that family may be given `native` (mapping §5.2; `envelope.own_block` decides).
     """
 
     text: str
@@ -133,11 +138,13 @@ class Reasoning:
     proof: str | None = None
     redacted: bool = False
     native: Json | None = None
+    family: str | None = None
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call. `arguments` is JSON text exactly as the source spelled it (free text if `custom`)."""
+    """A call. `arguments` is JSON text exactly as the source spelled it (free text if `custom`); `search` marks the
+    call of a client-run tool search."""
 
     id: str
     name: str
@@ -146,11 +153,15 @@ class ToolCall:
     custom: bool = False
     cache: Json | None = None
     namespace: str | None = None
+    search: bool = False
 
 
 @dataclass(slots=True)
 class ToolResult:
-    """The result of a call: a string, or parts (`Text`, `Image`, `Document`, `SearchResult`, `ToolReference`)."""
+    """The result of a call: a string, or parts (`Text`, `Image`, `Document`, `SearchResult`, `ToolReference`).
+
+    `search` marks the result of a client-run tool search: its parts are `ToolReference`s to tools that the reader has
+    put into `Request.tools`."""
 
     call_id: str
     content: str | list[Part]
@@ -158,6 +169,7 @@ class ToolResult:
     is_error: bool = False
     cache: Json | None = None
     custom: bool = False
+    search: bool = False
 
 
 @dataclass(slots=True)
@@ -194,19 +206,30 @@ class Turn:
 
 
 class ToolKind(StrEnum):
-    """`function` has a JSON schema; `custom` takes free text; `hosted` runs at the provider; `typed` is a client tool
-    that the provider's model was trained on and that has no schema in the request (Messages `bash_*` and kin)."""
+    """`function` has a JSON schema; `custom` takes free text; `search` is a client-run search for further tools (with a
+    JSON schema); `hosted` runs at the provider; `typed` is a client tool that the provider's model was trained on and
+    that has no schema in the request (Messages `bash_*` and kin)."""
 
     FUNCTION = "function"
     CUSTOM = "custom"
+    SEARCH = "search"
     HOSTED = "hosted"
     TYPED = "typed"
 
 
 @dataclass(slots=True)
+class Namespace:
+    """A named group that a tool is declared in (Responses `namespace`)."""
+
+    name: str
+    description: str | None = None
+
+
+@dataclass(slots=True)
 class Tool:
     """A declared tool. `options` holds source-only extras by name; the writer that cannot carry one drops it with
-    `tool_option`. `native` is the whole original of hosted, typed and custom tools."""
+    `tool_option`. `native` is the whole original of hosted, typed and custom tools. Two tools are the same one if name
+    and namespace are equal."""
 
     kind: ToolKind
     name: str
@@ -218,6 +241,7 @@ class Tool:
     options: Json = field(default_factory=dict)
     native: Json = field(default_factory=dict)
     origin: str = ""
+    namespace: Namespace | None = None
 
 
 @dataclass(slots=True)
@@ -297,6 +321,8 @@ class Request:
     cache: Json = field(default_factory=dict)
     """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
     moderation: Json | None = None
+    echo: Json = field(default_factory=dict)
+    """What a reply of the client's dialect repeats of the request (Responses), key by key."""
 
 
 @dataclass(slots=True)

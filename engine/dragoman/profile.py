@@ -19,6 +19,7 @@ def _flag(default: Any, doc: str, *values: str) -> Any:
 class Profile:
     """Flags of one upstream. Field metadata holds the documentation and the allowed values."""
 
+    family: str = _flag("", "who can read back the reasoning that this upstream sealed; empty = the dialect's name")
     max_tokens_field: str = _flag(
         "max_completion_tokens", "Chat's name of the output cap", "max_completion_tokens", "max_tokens"
     )
@@ -37,6 +38,10 @@ class Profile:
         "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
     )
     reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
+    custom_tools: bool = _flag(True, "OpenAI dialects: takes free-text (custom) tools")
+    namespaces: bool = _flag(False, "Responses: takes namespaces of tools")
+    tool_search: bool = _flag(False, "Responses: takes `tool_search` and deferred tools")
+    encrypted_reasoning: bool = _flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
     tool_name_max: int = _flag(64, "longest tool name")
     call_id_max: int = _flag(64, "longest tool call id")
     text_parts: bool = _flag(True, "takes arrays of text parts in system, assistant and tool content")
@@ -69,10 +74,20 @@ _OPENAI_COMPATIBLE = Profile(
     text_parts=False,
     pdf=False,
     reasoning_replay=True,
+    custom_tools=False,
     usage_fallback="last_seen",
 )
+_RESPONSES = Profile(
+    instruction_role="developer",
+    explicit_cache=True,
+    tool_name_max=128,
+    namespaces=True,
+    tool_search=True,
+)
+_RESPONSES_COMPATIBLE = Profile(custom_tools=False, encrypted_reasoning=False)
 _ANTHROPIC = Profile(
     max_temperature=1.0,
+    custom_tools=False,
     system_inline=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     tool_name_max=128,
@@ -80,6 +95,7 @@ _ANTHROPIC = Profile(
 )
 _ANTHROPIC_COMPATIBLE = Profile(
     max_temperature=1.0,
+    custom_tools=False,
     thinking="budget",
     efforts=("low", "medium", "high", "xhigh", "max"),
     thinking_replay="drop",
@@ -92,8 +108,8 @@ SHIPPED: dict[tuple[str, str], Profile] = {
     ("chat", "compatible"): _OPENAI_COMPATIBLE,
     ("messages", "anthropic"): _ANTHROPIC,
     ("messages", "compatible"): _ANTHROPIC_COMPATIBLE,
-    ("responses", "openai"): _OPENAI,
-    ("responses", "compatible"): _OPENAI_COMPATIBLE,
+    ("responses", "openai"): _RESPONSES,
+    ("responses", "compatible"): _RESPONSES_COMPATIBLE,
 }
 """Profiles by (upstream dialect, profile name)."""
 

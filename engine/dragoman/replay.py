@@ -5,8 +5,10 @@ Some servers do when tools are offered, others always. The client asked for a st
 
 from __future__ import annotations
 
-from .events import Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start
+from .events import Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Logprobs, Opaque, Start
 from .model import Native, Reasoning, Refusal, Reply, Text, ToolCall
+
+_FORMS = {"messages": "signature", "chat": "reasoning_content"}
 
 
 def events_of(reply: Reply) -> list[Event]:
@@ -16,12 +18,24 @@ def events_of(reply: Reply) -> list[Event]:
         if isinstance(part, Text):
             out.append(BlockStart(index, Kind.TEXT))
             out.append(Delta(index, part.text))
+            if part.logprobs:
+                out.append(Logprobs(index, part.logprobs))
             out.extend(Annotation(index, citation) for citation in part.citations)
         elif isinstance(part, Refusal):
             out.append(BlockStart(index, Kind.REFUSAL))
             out.append(Delta(index, part.text))
         elif isinstance(part, ToolCall):
-            out.append(BlockStart(index, Kind.TOOL, part.id, part.name, custom=part.custom, namespace=part.namespace))
+            out.append(
+                BlockStart(
+                    index,
+                    Kind.TOOL,
+                    part.id,
+                    part.name,
+                    custom=part.custom,
+                    namespace=part.namespace,
+                    search=part.search,
+                )
+            )
             out.append(Delta(index, part.arguments))
         elif isinstance(part, Reasoning):
             _reasoning(index, part, out)
@@ -43,6 +57,6 @@ def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:
         return
     out.append(BlockStart(index, Kind.REASONING))
     out.append(Delta(index, part.text))
-    if part.proof is not None:
-        form = "signature" if part.origin == "messages" else "encrypted_content"
-        out.append(Opaque(index, part.origin, form, part.proof))
+    if part.proof is not None or part.native is not None:
+        form = _FORMS.get(part.origin, "encrypted_content")
+        out.append(Opaque(index, part.origin, form, part.proof, part.native))

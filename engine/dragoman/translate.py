@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .blocks import Sequencer
+from .bridge import ToolRestorer, bridge_tools, restore_reply
 from .context import ReplyContext
 from .directions import Direction
+from .envelope import TAG, Seal
 from .errors import ClientRequestError, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from .history import repair_history
 from .jsontext import dumps, loads
@@ -24,7 +26,7 @@ from .losses import Losses
 from .model import Image, Inline, Json, Reply, Request
 from .names import NameTable
 from .passthrough import Passthrough
-from .profile import Profile
+from .profile import Profile, shipped
 from .replay import events_of
 from .splice import Renamer, find_value, put
 from .sse import Encoder, Parser
@@ -59,6 +61,8 @@ class Translation:
                 renamer = Renamer(context.model, *client.model_paths)
             return (Passthrough(client.observer(), renamer, context.limits, context.request_id or None),)
         stages: list[Stage[Any, Any]] = [Parser(context.limits), upstream.reader(context)]
+        if context.tools:
+            stages.append(ToolRestorer(context.tools, context.losses))
         if context.stops:
             stages.append(StopCutter(context, context.stops))
         if context.knobs.block_order == "sequential":
@@ -83,11 +87,7 @@ class Translation:
                 return put(body, span, context.model) if span is not None else body
             return body
         reply = self._read_reply(body, headers)
-        name = context.model if context.knobs.echo_model == "requested" else reply.model
-        written = self.direction.client.write_reply(
-            reply, model=name, created=context.created, knobs=context.knobs, losses=context.losses
-        )
-        return dumps(written)
+        return dumps(self.direction.client.write_reply(reply, context))
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """A whole reply's body as the client's complete event stream (for cross directions).
@@ -108,7 +108,9 @@ class Translation:
             raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
         if payload.get("error"):
             raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
-        reply: Reply = upstream.read_reply(payload, profile=context.profile, losses=context.losses, names=context.names)
+        reply: Reply = upstream.read_reply(payload, context)
+        if context.tools:
+            restore_reply(reply, context.tools, context.losses)
         if context.stops:
             cut_reply(reply, context.stops, context.losses)
         reply.id = reply.id or context.request_id
@@ -148,7 +150,7 @@ def translate(
     Raises ClientRequestError (naming the client's field) and LimitExceeded; nothing may be sent upstream then.
     """
     payload = parse_body(body, limits) if payload is None else payload
-    profile = profile if profile is not None else Profile()
+    profile = profile if profile is not None else shipped(direction.upstream.dialect)
     model = payload.get("model")
     if type(model) is not str or not model:
         raise ClientRequestError(("model",), "is required (a string)")
@@ -158,12 +160,17 @@ def translate(
     losses = Losses(strict=knobs.on_loss == "reject", keep=limits.losses)
     context = ReplyContext(model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses)
     target = upstream_model or model
+    family = profile.family or direction.upstream.dialect
     if direction.passthrough:
+        unseal = direction.client.unseal_history
+        if unseal is not None and TAG.encode() in body and unseal(payload, family, losses):
+            body = dumps(payload)
         losses.relax()
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
     names = NameTable(profile.tool_name_max)
     try:
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
+        context.tools = bridge_tools(request, profile, knobs, losses)
         repair_history(request, knobs, losses)
         written = direction.upstream.write_request(
             request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
@@ -174,6 +181,10 @@ def translate(
     losses.relax()
     context.names = names.back
     context.include_usage = request.include_usage
+    context.logprobs = request.logprobs
+    context.echo = request.echo
+    if direction.client.unseal_history is not None:
+        context.seal = Seal(family, target)
     context.input_estimate = _estimate(request, sent)
     if request.stop and knobs.stop_emulation == "on":
         given = _stops_sent(written)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion
 
+from dragoman.context import ReplyContext
 from dragoman.errors import UpstreamProtocolError
 from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.profile import Profile
 from dragoman.protocols.chat.reply import read_reply, write_reply
 
 
@@ -21,9 +21,9 @@ def upstream(message: Json, finish: str | None = "stop", **more: Any) -> Json:
     return {"id": "chatcmpl-1", "object": "chat.completion", "created": 5, "model": "up", "choices": [choice], **more}
 
 
-def read(body: Json, names: dict[str, str] | None = None, **more: Any) -> tuple[Reply, list[Code]]:
+def read(body: Json, names: dict[str, str] | None = None) -> tuple[Reply, list[Code]]:
     losses = Losses()
-    reply = read_reply(body, profile=Profile(), losses=losses, names=names or {}, **more)
+    reply = read_reply(body, ReplyContext("asked", losses=losses, names=names or {}))
     return reply, [row.code for row in losses.rows]
 
 
@@ -41,7 +41,7 @@ def give(*parts: Part, stop: Stop | None = None, knobs: Knobs | None = None, **m
     """A written reply, which must also be one in the eyes of the official SDK."""
     losses = Losses()
     reply = Reply("msg_1", "up", list(parts), stop or Stop(StopReason.END), **more)
-    written = write_reply(reply, model="asked", created=9, knobs=knobs or Knobs(), losses=losses)
+    written = write_reply(reply, ReplyContext("asked", 9, knobs=knobs or Knobs(), losses=losses))
     ChatCompletion.model_validate(written, strict=True)
     return written, [row.code for row in losses.rows]
 
@@ -94,7 +94,6 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"content": 3}), "content"),
         (upstream({"content": None, "audio": {"id": "a"}}), "audio only"),
         (upstream({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"), "legacy"),
-        (upstream({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "g", "input": "x"}}]}), "custom"),
         (upstream({"tool_calls": {}}), "no array"),
         (upstream({"tool_calls": ["x"]}), "tool call"),
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
@@ -142,9 +141,9 @@ def test_missing_call_ids_are_minted_distinct_and_stable() -> None:
     assert ids == [part.id for part in read(body)[0].parts if isinstance(part, ToolCall)]
 
 
-def test_custom_calls_for_clients_that_know_them() -> None:
+def test_free_text_calls_are_read() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "g", "input": "free"}}
-    reply, _ = read(upstream({"tool_calls": [call]}, "tool_calls"), custom=True)
+    reply, _ = read(upstream({"tool_calls": [call]}, "tool_calls"))
     assert reply.parts == [ToolCall("c", "g", "free", ("choices", 0, "message", "tool_calls", 0), custom=True)]
 
 
@@ -342,7 +341,7 @@ def test_refusal_in_the_models_words_is_written() -> None:
 def test_reading_and_writing_gives_the_same_message(message: Json) -> None:
     body = upstream(message, "tool_calls" if "tool_calls" in message else "stop")
     reply, losses = read(body)
-    written = write_reply(reply, model="up", created=0, knobs=Knobs(), losses=Losses())
+    written = write_reply(reply, ReplyContext("up"))
     assert message_of(written) == {"role": "assistant", **message}
     assert {key: written[key] for key in ("id", "created", "model")} == {
         key: body[key] for key in ("id", "created", "model")

@@ -7,23 +7,20 @@ from typing import Any
 import orjson
 import pytest
 
+from dragoman.context import ReplyContext
 from dragoman.errors import UpstreamProtocolError
 from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 from dragoman.model import Image, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall, Url
-from dragoman.profile import shipped
 from dragoman.protocols.messages.reply import read_reply, write_reply
-
-PROFILE = shipped("messages")
 
 
 def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:
     body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": content}
     body |= {"stop_reason": stop, **fields}
-    return read_reply(
-        body, profile=PROFILE, losses=Losses() if losses is None else losses, names={"fitted": "client.name"}
-    )
+    losses = Losses() if losses is None else losses
+    return read_reply(body, ReplyContext("claude", names={"fitted": "client.name"}, losses=losses))
 
 
 def write(
@@ -31,9 +28,8 @@ def write(
 ) -> Any:
     given: dict[str, Any] = {"usage": Usage(1, None, None, 1), "stop": Stop(reason), **fields}
     reply = Reply("chatcmpl-1", "gpt", list(parts), **given)
-    written = write_reply(
-        reply, model="claude", created=0, knobs=knobs or Knobs(), losses=Losses() if losses is None else losses
-    )
+    losses = Losses() if losses is None else losses
+    written = write_reply(reply, ReplyContext("claude", knobs=knobs or Knobs(), losses=losses))
     return orjson.loads(orjson.dumps(written))
 
 
@@ -156,9 +152,9 @@ def test_T06_malformed_replies_are_the_upstreams_fault(content: Any) -> None:
 def test_an_error_under_a_success_status() -> None:
     body: Any = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     with pytest.raises(UpstreamProtocolError, match="busy"):
-        read_reply(body, profile=PROFILE, losses=Losses(), names={})
+        read_reply(body, ReplyContext("m"))
     with pytest.raises(UpstreamProtocolError):
-        read_reply([], profile=PROFILE, losses=Losses(), names={})  # type: ignore[arg-type]
+        read_reply([], ReplyContext("m"))  # type: ignore[arg-type]
 
 
 def test_T22_neither_content_nor_a_reason_is_no_reply() -> None:
@@ -238,7 +234,7 @@ def test_T06_arguments_that_are_no_object_are_the_upstreams_fault(arguments: str
 @pytest.mark.parametrize("number", ["123456789012345678901234567890", "1e300", "1E5", "-12345678901234567.5"])
 def test_long_numbers_survive(number: str) -> None:
     reply = Reply("r", "m", [ToolCall("c", "f", f'{{"n": {number}}}')], Stop(StopReason.TOOL_CALLS), Usage())
-    written = write_reply(reply, model="m", created=0, knobs=Knobs(), losses=Losses())
+    written = write_reply(reply, ReplyContext("m"))
     assert f'"n": {number}'.encode() in orjson.dumps(written)
 
 
@@ -283,8 +279,8 @@ def test_a_reply_survives_the_round_trip() -> None:
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 4, "output_tokens": 5}
     losses = Losses()
     reply = read(content, "tool_use", losses, usage=usage)
-    written = write_reply(reply, model="claude", created=0, knobs=Knobs(), losses=losses)
+    written = write_reply(reply, ReplyContext("claude", losses=losses))
     again = orjson.loads(orjson.dumps(written))
     assert (again["content"], again["usage"], again["stop_reason"]) == (content, usage, "tool_use")
-    assert read_reply(again, profile=PROFILE, losses=losses, names={}) == reply
+    assert read_reply(again, ReplyContext("m", losses=losses)) == reply
     assert not len(losses)

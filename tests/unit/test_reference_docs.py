@@ -62,6 +62,7 @@ def test_timeouts_are_told_as_they_are() -> None:
 def test_profile_flags_are_told_as_they_are() -> None:
     profiles = [SHIPPED["chat", "openai"], SHIPPED["chat", "compatible"]]
     profiles += [SHIPPED["messages", "anthropic"], SHIPPED["messages", "compatible"]]
+    profiles += [SHIPPED["responses", "openai"], SHIPPED["responses", "compatible"]]
     rows = _rows("`[providers.NAME.profile_flags]`")
     assert list(rows) == list(FLAGS)
     for name, flag in FLAGS.items():
@@ -72,12 +73,6 @@ def test_profile_flags_are_told_as_they_are() -> None:
         assert shipped.split(" · ") == [_shown(getattr(profile, name)) for profile in profiles], name
 
 
-@pytest.mark.parametrize("name", ["openai", "compatible"])
-def test_responses_profiles_are_those_of_chat(name: str) -> None:
-    """Which is why the page has no column of their own for them."""
-    assert SHIPPED["responses", name] == SHIPPED["chat", name]
-
-
 def _shown(value: Any) -> str:
     if value == EFFORTS:
         return "all"
@@ -85,7 +80,7 @@ def _shown(value: Any) -> str:
         return ", ".join(value)
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "–"
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...envelope import own_block
 from ...errors import Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
@@ -112,8 +113,22 @@ class AssistantWriter:
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _reason(self, part: Reasoning, reasoning: list[str], text: JoinedText) -> None:
-        """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked."""
-        if part.redacted or not part.text:
+        """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked.
+
+        What came in an envelope goes back to the family that made it only.
+        """
+        if part.family is not None:
+            own = own_block(part, DIALECT, self.profile.family or DIALECT)
+            thought = own.get("reasoning_content") if own is not None else None
+            if type(thought) is str:
+                reasoning.append(thought)
+            elif part.text and self.knobs.demote_reasoning == "on":
+                self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
+                text.add(part.text)
+                text.gap()
+            else:
+                self.losses.add(Code.REASONING_FOREIGN, part.at)
+        elif part.redacted or not part.text:
             if part.redacted or part.proof:
                 self.losses.add(Code.REASONING_ENCRYPTED, part.at)
         elif self.own or self.profile.reasoning_replay:

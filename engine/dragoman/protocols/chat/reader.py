@@ -25,6 +25,7 @@ from ...events import (
     Event,
     Finish,
     Kind,
+    Opaque,
     Start,
     Usage,
 )
@@ -34,7 +35,7 @@ from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
 from ..stream import StreamReader
 from .failure import is_error_frame, read_error_frame
-from .wire import drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
+from .wire import DIALECT, drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
 
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
@@ -69,6 +70,7 @@ class ChatReader(StreamReader):
         "_refused",
         "_room",
         "_started",
+        "_thoughts",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -78,6 +80,8 @@ class ChatReader(StreamReader):
         self._id = ""
         self._prose: Kind | None = None
         self._prose_block = 0
+        self._thoughts: list[str] | None = None
+        """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
         self._refused = False
         self._room = Room(context.limits)
         self._calls: dict[Any, _Call] = {}
@@ -194,11 +198,20 @@ class ChatReader(StreamReader):
             self._prose = kind
             self._prose_block = self._blocks.start(kind, kind)
             out.append(BlockStart(self._prose_block, kind))
+            if kind is Kind.REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
+                self._thoughts = []
+        if self._thoughts is not None:
+            self._room.take(len(text))
+            self._thoughts.append(text)
         out.append(Delta(self._prose_block, text))
 
     def _hush(self, out: list[Event], *, complete: bool = True) -> None:
         """Close the open text, refusal or reasoning block, if there is one."""
         if self._prose is not None:
+            if self._thoughts is not None:
+                block = {"reasoning_content": "".join(self._thoughts)}
+                out.append(Opaque(self._prose_block, DIALECT, "reasoning_content", None, block))
+                self._thoughts = None
             out.append(BlockEnd(self._blocks.end(self._prose), complete))
             self._prose = None
 

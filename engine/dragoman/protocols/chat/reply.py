@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...context import ReplyContext
 from ...errors import Path, UpstreamProtocolError
 from ...jsontext import dumps, loads
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ...names import fit_call_id, reply_id
-from ...profile import Profile
 from ..fields import kind_of
 from .wire import (
     DECLINED,
@@ -37,15 +37,13 @@ _FINISH: Path = ("choices", 0, "finish_reason")
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_reply(
-    body: Json, *, profile: Profile, losses: Losses, names: Mapping[str, str], custom: bool = False
-) -> Reply:
-    """Read a reply body. `names` maps upstream tool names to the client's; `custom` says that the client's dialect has
-    free-text tools.
+def read_reply(body: Json, context: ReplyContext) -> Reply:
+    """Read a reply body.
 
     Raises `UpstreamProtocolError` for a body that is no reply of the dialect, for several choices, and for content
     that the client could not be given. An empty reply is legal: reasoning models cut by the cap send it.
     """
+    losses, names = context.losses, context.names
     choices = body.get("choices") if type(body) is dict else None
     if type(choices) is not list:
         raise UpstreamProtocolError("upstream reply has no choices")
@@ -65,14 +63,17 @@ def read_reply(
     parts: list[Part] = []
     reasoning = reasoning_text(message)
     if reasoning:
-        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT))
+        # Clients may trim the visible text, and this server will want it back (mapping §5.2).
+        wanted = context.seal is not None and context.profile.reasoning_replay
+        native: Json | None = {"reasoning_content": reasoning} if wanted else None
+        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
     drop_proofs(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
     _read_annotations(parts, message.get("annotations"), losses)
     refusal = message.get("refusal")
     if refusal and type(refusal) is str:
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
-    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names, custom=custom)
+    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names)
     parts += calls
     if message.get("function_call") is not None:
         raise UpstreamProtocolError("upstream reply calls a legacy function, which has no call id")
@@ -131,7 +132,7 @@ def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> No
         losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
 
 
-def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str], *, custom: bool) -> list[Part]:
+def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str]) -> list[Part]:
     if calls is None:
         return []
     if type(calls) is not list:
@@ -141,7 +142,7 @@ def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str]
         if type(call) is not dict:
             raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
         kind = call.get("type") or "function"
-        if kind != "function" and not (kind == "custom" and custom):
+        if kind not in ("function", "custom"):
             raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not asked for")
         body = call.get(kind)
         name = body.get("name") if type(body) is dict else None
@@ -182,15 +183,16 @@ def _read_arguments(arguments: Any, name: str) -> str:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses: Losses) -> Json:
-    """The reply body for a Chat client. `created` is the gateway's clock, used where the upstream gave no time."""
-    message = _write_message(reply, knobs, losses)
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The reply body for a Chat client."""
+    knobs = context.knobs
+    message = _write_message(reply, knobs, context.losses)
     finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
     written: Json = {
         "id": reply_id(reply.id, ID_PREFIX),
         "object": "chat.completion",
-        "created": created if reply.created is None else reply.created,
-        "model": model,
+        "created": context.created if reply.created is None else reply.created,
+        "model": context.model if knobs.echo_model == "requested" else reply.model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
     }
     if reply.usage is not None:

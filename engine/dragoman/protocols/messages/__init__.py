@@ -8,6 +8,7 @@ from .reader import MessagesReader as Reader
 from .reply import read_reply, write_reply
 from .request_reader import read_request
 from .request_writer import write_request
+from .unseal import unseal_history
 from .writer import MessagesWriter as Writer
 
 __all__ = (
@@ -17,6 +18,7 @@ __all__ = (
     "read_failure",
     "read_reply",
     "read_request",
+    "unseal_history",
     "write_failure",
     "write_reply",
     "write_request",

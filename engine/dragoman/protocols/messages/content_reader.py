@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...envelope import unseal
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import dumps
 from ...losses import Code, Losses
@@ -168,11 +169,19 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
 
 def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     signature = optional(block, "signature", str, at)
-    return Reasoning(required(block, "thinking", str, at), at, DIALECT, signature or None, native=block)
+    text = required(block, "thinking", str, at)
+    envelope = unseal(signature) if signature else None
+    if envelope is not None:
+        return Reasoning(text, at, envelope.dialect, signature, native=envelope.block, family=envelope.family)
+    return Reasoning(text, at, DIALECT, signature or None, native=block)
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    return Reasoning("", at, DIALECT, required(block, "data", str, at), redacted=True, native=block)
+    data = required(block, "data", str, at)
+    envelope = unseal(data)
+    if envelope is not None:
+        return Reasoning("", at, envelope.dialect, data, True, envelope.block, envelope.family)
+    return Reasoning("", at, DIALECT, data, redacted=True, native=block)
 
 
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from ...envelope import own_block
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import loads
 from ...knobs import Knobs
@@ -319,11 +320,12 @@ class ContentWriter:
     # --- reasoning and opaque blocks ------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        if part.origin == DIALECT and part.native is not None:
-            return self._own_reasoning(part, part.native)
-        if self._profile.thinking_replay == "own_required" and not is_blank(part.text):
+        own = own_block(part, DIALECT, self._profile.family or DIALECT)
+        if own is not None:
+            return self._own_reasoning(part, own)
+        if self._profile.thinking_replay == "own_required" and part.family is None and not is_blank(part.text):
             return {"type": "thinking", "thinking": part.text, "signature": ""}
-        code = Code.REASONING_UNSIGNED if part.proof is None else Code.REASONING_FOREIGN
+        code = Code.REASONING_UNSIGNED if part.proof is None and part.family is None else Code.REASONING_FOREIGN
         return self._leave_out(part, code)
 
     def _own_reasoning(self, part: Reasoning, native: Json) -> Json | None:
@@ -341,7 +343,7 @@ class ContentWriter:
         return native
 
     def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
-        if part.proof is None and is_blank(part.text):
+        if part.proof is None and part.family is None and is_blank(part.text):
             return None
         if self._knobs.demote_reasoning == "on" and not is_blank(part.text):
             self._losses.add(code, part.at, "became plain text")

@@ -58,6 +58,7 @@ class MessagesReader(StreamReader):
         "_room",
         "_spoken",
         "_started",
+        "_thoughts",
         "_usage",
     )
 
@@ -71,6 +72,8 @@ class MessagesReader(StreamReader):
         self._calls: list[Arguments] = []
         self._usage: Json = {}
         self._ignored: set[int] = set()
+        self._thoughts: dict[int, _Thought] = {}
+        """Open thinking blocks, kept whole only for clients that bring them back."""
         self._arguments: dict[int, Arguments] = {}
         """By upstream index, of the call that was last open there."""
         self._given: dict[int, str] = {}
@@ -199,8 +202,11 @@ class MessagesReader(StreamReader):
                 out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
             self._open_prose(key, Kind.REASONING, block.get("thinking"), out)
+            if self.context.seal is not None:
+                text = block.get("thinking")
+                self._thoughts[key] = _Thought(text if type(text) is str else "")
             if signature := block.get("signature"):
-                out.append(Opaque(self._blocks.open[key][0], DIALECT, "signature", signature))
+                self._sign(key, signature, out)
         elif kind == "tool_use":
             self._open_call(key, block, out)
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
@@ -251,10 +257,13 @@ class MessagesReader(StreamReader):
                 raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
             if kind is Kind.TOOL:
                 self._arguments[key].add(text)
+            elif kind is Kind.REASONING and key in self._thoughts:
+                self._room.take(len(text))
+                self._thoughts[key].text.append(text)
             if text:
                 out.append(Delta(index, text))
         elif form == "signature_delta" and kind is Kind.REASONING:
-            out.append(Opaque(index, DIALECT, "signature", delta.get("signature")))
+            self._sign(key, delta.get("signature"), out)
         elif form == "citations_delta" and kind is Kind.TEXT:
             out.append(Annotation(index, read_citation(delta.get("citation"))))
         elif kind is Kind.OPAQUE:
@@ -264,6 +273,12 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
 
+    def _sign(self, key: int, signature: Any, out: list[Event]) -> None:
+        if key in self._thoughts:
+            self._thoughts[key].signature += signature if type(signature) is str else ""
+        else:
+            out.append(Opaque(self._blocks.open[key][0], DIALECT, "signature", signature))
+
     def _stop_block(self, event: Json, out: list[Event]) -> None:
         key = event.get("index")
         if type(key) is not int:
@@ -272,11 +287,27 @@ class MessagesReader(StreamReader):
             self._ignored.discard(key)
             return
         index = self._blocks.end(key)
+        thought = self._thoughts.pop(key, None)
+        if thought is not None and thought.signature:
+            out.append(Opaque(index, DIALECT, "signature", thought.signature, thought.block()))
         given = self._given.pop(key, None)
         if given is not None and not self._arguments[key]:
             self._arguments[key].add(given)
             out.append(Delta(index, given))
         out.append(BlockEnd(index))
+
+
+class _Thought:
+    """A thinking block as it was streamed."""
+
+    __slots__ = ("signature", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = [text]
+        self.signature = ""
+
+    def block(self) -> Json:
+        return {"type": "thinking", "thinking": "".join(self.text), "signature": self.signature}
 
 
 def _bad(what: str) -> str:

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import orjson
 
+from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
 from ...events import Stop, StopReason
 from ...jsontext import dumps, loads
-from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ...names import fit_call_id, reply_id
-from ...profile import Profile
 from ..fields import kind_of
 from .wire import (
     DIALECT,
@@ -36,11 +35,12 @@ _LONGEST_CALL_ID: Final = 64
 _FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
 
 
-def read_reply(body: Json, *, profile: Profile, losses: Losses, names: Mapping[str, str]) -> Reply:
-    """The canonical reply. `names` undoes the request's tool renames.
+def read_reply(body: Json, context: ReplyContext) -> Reply:
+    """The canonical reply.
 
     A block of unknown type is left out with a row. Raises `UpstreamProtocolError` for what breaks the dialect.
     """
+    losses, names = context.losses, context.names
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a message (an object), got {kind_of(body)}")
     if body.get("type") == "error":
@@ -137,12 +137,13 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 
-def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses: Losses) -> Json:
-    """The reply for a Messages client. `created` has no place there.
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The reply for a Messages client.
 
     Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, and arguments that
     are not a JSON object (mapping §6.3).
     """
+    losses = context.losses
     content: list[Any] = []
     refusals: list[str] = []
     for index, part in enumerate(reply.parts):
@@ -152,7 +153,7 @@ def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses:
         elif type(part) is ToolCall:
             content.append(_write_call(part, reply, index))
         elif type(part) is Reasoning:
-            block = _write_reasoning(part)
+            block = _write_reasoning(part, context)
             if block is not None:
                 content.append(block)
         elif type(part) is Refusal:
@@ -173,7 +174,7 @@ def write_reply(reply: Reply, *, model: str, created: int, knobs: Knobs, losses:
         "id": reply_id(reply.id, "msg_"),
         "type": "message",
         "role": "assistant",
-        "model": reply.model if knobs.echo_model == "upstream" and reply.model else model,
+        "model": context.model if context.knobs.echo_model == "requested" else reply.model,
         "content": content,
         "stop_reason": write_stop(reason),
         "stop_sequence": reply.stop.sequence if reason is StopReason.STOP_SEQUENCE else None,
@@ -200,9 +201,14 @@ def _write_text(part: Text, losses: Losses) -> Json:
     return block
 
 
-def _write_reasoning(part: Reasoning) -> Json | None:
+def _write_reasoning(part: Reasoning, context: ReplyContext) -> Json | None:
     if part.origin == DIALECT and part.native is not None:
         return part.native
+    if part.native is not None and context.seal is not None:
+        return {"type": "thinking", "thinking": part.text, "signature": context.seal.close(part.origin, part.native)}
+    if part.origin != DIALECT and part.proof is not None:
+        context.losses.add(Code.REASONING_ENCRYPTED, part.at)
+        return {"type": "thinking", "thinking": part.text, "signature": ""} if part.text else None
     if part.redacted and part.proof is not None:
         return {"type": "redacted_thinking", "data": part.proof}
     if not part.text and part.proof is None:

@@ -157,7 +157,10 @@ class MessagesWriter(StreamWriter):
 
     def _opaque(self, event: Opaque, out: list[Frame]) -> None:
         losses = self.context.losses
-        if event.origin != DIALECT:
+        if event.origin != DIALECT and event.native is not None and self.context.seal is not None:
+            signature = self.context.seal.close(event.origin, event.native)
+            self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
+        elif event.origin != DIALECT:
             losses.add(Code.REASONING_ENCRYPTED if event.form != "block" else Code.VENDOR_BLOCK, event.form)
         elif event.form == "block" and event.index in self._held:
             self._held.discard(event.index)

@@ -1,0 +1,68 @@
+"""Reasoning that travels through a client of another dialect and finds its way home (mapping §5.2).
+
+Opaque reasoning means something only to the endpoints that made it, but a client of another dialect brings it back as
+if it were its own. So the whole original block goes wrapped: a fixed tag and base64url of JSON that names the dialect,
+the endpoint family and the model. What comes back with the tag is restored for an upstream of that family and left out
+for every other one; a bare copy of a signature could not be told apart later.
+
+An envelope is no secret and proves nothing: its client can read it, and can only harm its own conversation with it.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as BadBase64
+from dataclasses import dataclass
+
+from .jsontext import dumps, loads
+from .model import Json, Reasoning
+
+TAG = "dgm1."
+"""Begins every envelope. No vendor's signature or encrypted content holds a dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What came back. All fields are empty if the envelope was damaged on its way: it then belongs to nobody."""
+
+    dialect: str = ""
+    family: str = ""
+    model: str = ""
+    block: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Wraps the blocks of one reply: `family` and `model` are the upstream's."""
+
+    family: str
+    model: str
+
+    def close(self, dialect: str, block: Json) -> str:
+        """The envelope of an original block of `dialect`. The same block always makes the same text."""
+        content = dumps({"d": dialect, "f": self.family, "m": self.model, "b": block})
+        return TAG + urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def unseal(text: str) -> Envelope | None:
+    """The envelope that `text` is, or None where it is the client's dialect's own."""
+    if not text.startswith(TAG):
+        return None
+    try:
+        data = text[len(TAG) :].encode("ascii")
+        content = loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))
+    except (ValueError, BadBase64):
+        return Envelope()
+    if type(content) is not dict:
+        return Envelope()
+    dialect, family, model, block = (content.get(key) for key in "dfmb")
+    if type(dialect) is not str or type(family) is not str or type(model) is not str or type(block) is not dict:
+        return Envelope()
+    return Envelope(dialect, family, model, block)
+
+
+def own_block(part: Reasoning, dialect: str, family: str) -> Json | None:
+    """The original block if an upstream of `dialect` and `family` made it, so that it may be sent back untouched."""
+    if part.native is not None and part.origin == dialect and part.family in (None, family):
+        return part.native
+    return None

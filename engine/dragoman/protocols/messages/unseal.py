@@ -1,0 +1,54 @@
+"""Enveloped reasoning in a request that is passed through to a Messages upstream (mapping §5.2, §1 rule 7)."""
+
+from __future__ import annotations
+
+from ...envelope import unseal
+from ...losses import Code, Losses
+from ...model import Json
+from .wire import DIALECT
+
+_PROOF = {"thinking": "signature", "redacted_thinking": "data"}
+
+
+def unseal_history(body: Json, family: str, losses: Losses) -> bool:
+    """Restore the thinking that this family made and leave out what others made, in place; was there any?
+
+    A message that held nothing else goes with it: the API refuses empty content. The body may be of any shape; what is
+    wrong with it is for the upstream to say.
+    """
+    messages = body.get("messages")
+    if type(messages) is not list:
+        return False
+    found = False
+    kept: list[object] = []
+    for number, message in enumerate(messages):
+        content = message.get("content") if type(message) is dict else None
+        if type(content) is list:
+            blocks = _unsealed(content, ("messages", number, "content"), family, losses)
+            if blocks is not None:
+                found = True
+                if not blocks:
+                    continue
+                message["content"] = blocks
+        kept.append(message)
+    if found:
+        body["messages"] = kept
+    return found
+
+
+def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
+    """The blocks that may be sent, or None if there was no envelope among them."""
+    blocks: list[object] = []
+    found = False
+    for index, block in enumerate(content):
+        proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
+        envelope = unseal(proof) if type(proof) is str else None
+        if envelope is None:
+            blocks.append(block)
+            continue
+        found = True
+        if envelope.dialect == DIALECT and envelope.family == family:
+            blocks.append(envelope.block)
+        else:
+            losses.add(Code.REASONING_FOREIGN, (*at, index))
+    return blocks if found else None

@@ -1,0 +1,25 @@
+"""The responses dialect: what `directions` needs of it."""
+
+from __future__ import annotations
+
+from .failure import read_failure, write_failure
+from .observer import ResponsesObserver as Observer
+from .reader import ResponsesReader as Reader
+from .reply import read_reply, write_reply
+from .request_reader import read_request
+from .request_writer import write_request
+from .unseal import unseal_history
+from .writer import ResponsesWriter as Writer
+
+__all__ = (
+    "Observer",
+    "Reader",
+    "Writer",
+    "read_failure",
+    "read_reply",
+    "read_request",
+    "unseal_history",
+    "write_failure",
+    "write_reply",
+    "write_request",
+)

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from ...passthrough import Observer
+
+
+class ResponsesObserver(Observer):
+    pass
