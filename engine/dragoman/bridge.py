@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .errors import ClientRequestError, DragomanError, Path, Unsupported
-from .events import CUTS, BlockEnd, BlockStart, Delta, Error, Event, Kind
+from .events import CUTS, BlockEnd, BlockStart, Delta, Error, Event, Finish, Kind
 from .jsontext import dumps
 from .knobs import Knobs
 from .losses import Code, Losses
@@ -27,6 +27,7 @@ from .model import (
     ToolReference,
     ToolResult,
 )
+from .names import fit_name
 from .profile import Profile
 from .unwrapper import FIELD, Unwrapper
 
@@ -59,7 +60,7 @@ def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losse
         if choice.custom and not profile.custom_tools:
             bridge.refuse_custom(choice.at, f"the chosen tool {choice.names[0]!r}")
             choice.custom = False
-        choice.names = [bridge.chosen.get(name, name) for name in choice.names]
+        choice.names = [bridge.sent_name(name) for name in choice.names]
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is ToolCall:
@@ -72,7 +73,7 @@ def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losse
 class _Bridge:
     """What one request's upstream lacks, and what became of its tools."""
 
-    __slots__ = ("_flat", "_knobs", "_losses", "_search", "_taken", "_wrap", "chosen", "declared", "origin")
+    __slots__ = ("_bare", "_flat", "_knobs", "_losses", "_name_max", "_search", "_taken", "_wrap", "declared", "origin")
 
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self.origin = origin
@@ -80,10 +81,11 @@ class _Bridge:
         self._wrap = not profile.custom_tools
         self._search = not profile.tool_search
         self._knobs, self._losses = knobs, losses
+        self._name_max = profile.tool_name_max
         self._taken: set[str] = set()
+        self._bare: dict[str, str] = {}
+        """Bare name → flat name of the first tool of any namespace that has it."""
         self.declared: dict[str, Declared] = {}
-        self.chosen: dict[str, str] = {}
-        """Bare name → sent name of the first tool that has it, for a choice that names no namespace."""
 
     def declare(self, tool: Tool) -> None:
         """One tool of the list."""
@@ -93,20 +95,25 @@ class _Bridge:
             if namespace.description:
                 tool.description = "\n\n".join(filter(None, (namespace.description, tool.description)))
             tool.namespace = None
-            self.chosen.setdefault(name, tool.name)
+            self._bare.setdefault(name, tool.name)
         if kind is ToolKind.CUSTOM and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
-            self._losses.add(Code.CUSTOM_WRAPPED, tool.at)
+            self._losses.add(Code.CUSTOM_WRAPPED, tool.at, "became a function")
             _wrap_tool(tool)
         elif kind is ToolKind.SEARCH and self._search:
             tool.kind = ToolKind.FUNCTION
-        if self._flat:
+        if self._flat and kind is not ToolKind.HOSTED:  # those have no name of their own
             # Checked here, because a flattened name may meet one that was written out.
             if tool.name in self._taken:
                 raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
             self._taken.add(tool.name)
         if tool.name != name or tool.kind is not kind:
-            self.declared[tool.name] = Declared(name, namespace.name if namespace else None, kind)
+            kept = tool.namespace.name if tool.namespace is not None else None
+            self.declared[flat_name(tool.name, kept)] = Declared(name, namespace.name if namespace else None, kind)
+
+    def sent_name(self, name: str) -> str:
+        """The name sent for one of a choice, which has no namespace: a tool without one goes before the others."""
+        return name if name in self._taken else self._bare.get(name, name)
 
     def refuse_custom(self, at: Path, what: str) -> None:
         """Raise `Unsupported` unless free-text tools are to be wrapped."""
@@ -135,16 +142,20 @@ class _Bridge:
         if result.search and self._search:
             # The tools that were found are declared like all others; the model only has to know which they are.
             self._losses.add(Code.TOOL_SEARCH, result.at, "the tools found are declared; the result names them")
-            result.content = _found(result.content)
+            result.content = self._found(result.content)
             result.search = False
 
-
-def _found(content: str | list[Part]) -> str:
-    if isinstance(content, str):
-        return content
-    names = [flat_name(part.name, part.namespace) for part in content if type(part) is ToolReference]
-    texts = [part.text for part in content if type(part) is Text]
-    return "\n".join([*texts, "Tools found: " + ", ".join(names) if names else "No tools found."])
+    def _found(self, content: str | list[Part]) -> str:
+        """A search's result in words. The tools are called there as they are declared."""
+        if isinstance(content, str):
+            return content
+        names = [
+            fit_name(flat_name(part.name, part.namespace if self._flat else None), self._name_max)
+            for part in content
+            if type(part) is ToolReference
+        ]
+        texts = [part.text for part in content if type(part) is Text]
+        return "\n".join([*texts, "Tools found: " + ", ".join(names) if names else "No tools found."])
 
 
 def _wrap_tool(tool: Tool) -> None:
@@ -153,8 +164,10 @@ def _wrap_tool(tool: Tool) -> None:
     form = native.get("format") if type(native) is dict else None
     note = "The tool's whole input, as free text."
     if type(form) is dict and form.get("type") == "grammar":
-        grammar = form.get("grammar", form)
-        syntax, definition = grammar.get("syntax"), grammar.get("definition")
+        grammar = form.get("grammar", form)  # Responses keeps the grammar's fields flat
+        syntax, definition = (grammar.get(key) if type(grammar) is dict else None for key in ("syntax", "definition"))
+        if type(syntax) is not str or type(definition) is not str:
+            raise ClientRequestError(tool.at, "a grammar needs a syntax and a definition (strings)")
         note = f"The tool's whole input, as text in the {syntax} grammar of the tool's description; no JSON inside."
         told.append(f"The `{FIELD}` must match this {syntax} grammar:\n{definition}")
     tool.kind = ToolKind.FUNCTION
@@ -174,13 +187,15 @@ def _wrap_tool(tool: Tool) -> None:
 class ToolRestorer:
     """A stage on events: calls come back in the kind, name and namespace that the client declared."""
 
-    __slots__ = ("_losses", "_open", "_tools", "done")
+    __slots__ = ("_broken", "_losses", "_open", "_tools", "done")
 
     def __init__(self, tools: Mapping[str, Declared], losses: Losses) -> None:
         self.done = False
         self._tools = tools
         self._losses = losses
         self._open: dict[int, Unwrapper] = {}
+        self._broken: Unwrapper | None = None
+        """The first call that ended without its JSON being whole."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
         """The events, of which those of a wrapped call carry its free text. A call without one is an `Error`."""
@@ -194,20 +209,24 @@ class ToolRestorer:
         return out
 
     def _restore(self, event: Event, out: list[Event]) -> None:
-        if isinstance(event, Delta):
-            unwrapper = self._open.get(event.index) if self._open else None
-            if unwrapper is not None:
+        if type(event) is Delta:
+            if self._open and (unwrapper := self._open.get(event.index)) is not None:
                 if text := unwrapper.feed(event.text):
                     out.append(Delta(event.index, text))
                 return
         elif isinstance(event, BlockStart):
-            declared = self._tools.get(event.name)
-            if declared is not None and event.kind is Kind.TOOL:
+            if event.kind is Kind.TOOL and (declared := _declared(event, self._tools)) is not None:
                 event = self._restored(event, declared)
         elif isinstance(event, BlockEnd):
             unwrapper = self._open.pop(event.index, None)
-            if unwrapper is not None and (text := unwrapper.finish(self._losses)):
-                out.append(Delta(event.index, text))
+            if unwrapper is not None:
+                if text := unwrapper.finish(self._losses):
+                    out.append(Delta(event.index, text))
+                if unwrapper.cut:  # without its JSON nobody could tell any more, and agents run what they are given
+                    event = BlockEnd(event.index, complete=False)
+                    self._broken = self._broken or unwrapper
+        elif isinstance(event, Finish) and self._broken is not None and event.stop.reason not in CUTS:
+            raise self._broken.broken()
         out.append(event)
 
     def finish(self) -> list[Event]:
@@ -223,21 +242,28 @@ class ToolRestorer:
             event.kind,
             event.call_id,
             declared.name,
-            custom=custom,
+            custom=custom or event.custom,
             namespace=declared.namespace,
             search=declared.kind is ToolKind.SEARCH,
         )
 
 
+def _declared(call: BlockStart | ToolCall, tools: Mapping[str, Declared]) -> Declared | None:
+    """What a called tool was for the client, if it was sent as something else."""
+    name, namespace = call.name, call.namespace
+    return tools.get(name if namespace is None else flat_name(name, namespace))
+
+
 def restore_reply(reply: Reply, tools: Mapping[str, Declared], losses: Losses) -> None:
     """The same on a whole reply, in place. Raises UpstreamProtocolError for arguments that hold no text."""
     for part in reply.parts:
-        if type(part) is not ToolCall or (declared := tools.get(part.name)) is None:
+        if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
             continue
         part.name, part.namespace = declared.name, declared.namespace
         part.search = declared.kind is ToolKind.SEARCH
         if declared.kind is ToolKind.CUSTOM and not part.custom:
             unwrapper = Unwrapper(declared.name)
-            text = unwrapper.feed(part.arguments)
-            part.arguments = text + unwrapper.finish(losses, cut=reply.stop.reason in CUTS)
+            part.arguments = unwrapper.feed(part.arguments) + unwrapper.finish(losses)
             part.custom = True
+            if unwrapper.cut and reply.stop.reason not in CUTS:
+                raise unwrapper.broken()

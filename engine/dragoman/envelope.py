@@ -10,8 +10,7 @@ An envelope is no secret and proves nothing: its client can read it, and can onl
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as BadBase64
+from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 
 from .jsontext import dumps, loads
@@ -19,6 +18,9 @@ from .model import Json, Reasoning
 
 TAG = "dgm1."
 """Begins every envelope. No vendor's signature or encrypted content holds a dot."""
+
+_BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoning",)}
+"""What may be in an envelope: types of blocks that are reasoning, by dialect. Chat has a field and no block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,24 @@ def unseal(text: str) -> Envelope | None:
         return None
     try:
         data = text[len(TAG) :].encode("ascii")
-        content = loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))
-    except (ValueError, BadBase64):
+        content = loads(b64decode(data + b"=" * (-len(data) % 4), b"-_", validate=True))
+    except ValueError:
         return Envelope()
     if type(content) is not dict:
         return Envelope()
     dialect, family, model, block = (content.get(key) for key in "dfmb")
-    if type(dialect) is not str or type(family) is not str or type(model) is not str or type(block) is not dict:
+    if type(dialect) is not str or type(family) is not str or type(model) is not str:
+        return Envelope()
+    # What comes out is written into a request as it is, so it has to be what an upstream's reader put in.
+    if type(block) is not dict or not _is_reasoning(dialect, block):
         return Envelope()
     return Envelope(dialect, family, model, block)
+
+
+def _is_reasoning(dialect: str, block: Json) -> bool:
+    if dialect == "chat":
+        return type(block.get("reasoning_content")) is str
+    return block.get("type") in _BLOCKS.get(dialect, ())
 
 
 def own_block(part: Reasoning, dialect: str, family: str) -> Json | None:

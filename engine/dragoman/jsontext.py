@@ -23,7 +23,10 @@ def loads(data: bytes | str) -> Any:
     text = data.decode() if isinstance(data, bytes) else data
     if _depth(text) > _DEEPEST:
         raise ValueError("nested too deeply")
-    return json.loads(text, parse_constant=_refuse)
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:  # the interpreter's limit counts the callers too
+        raise ValueError("nested too deeply") from None
 
 
 _DEEPEST = 1000

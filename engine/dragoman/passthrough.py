@@ -147,7 +147,8 @@ class Passthrough:
     def error(self, failure: Failure) -> bytes:
         """An in-band error that ends the stream."""
         self.fault = failure
-        return encode(self.observer.error_frame(failure, self._request_id))
+        data = encode(self.observer.error_frame(failure, self._request_id))
+        return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model
 
     def _rename(self, data: bytes) -> bytes:
         """Whole frames with the model's name put back. A frame's data may be on several lines."""

@@ -5,7 +5,7 @@ Some servers do when tools are offered, others always. The client asked for a st
 
 from __future__ import annotations
 
-from .events import Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Logprobs, Opaque, Start
+from .events import CUTS, Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Logprobs, Opaque, Start
 from .model import Native, Reasoning, Refusal, Reply, Text, ToolCall
 
 _FORMS = {"messages": "signature", "chat": "reasoning_content"}
@@ -44,10 +44,19 @@ def events_of(reply: Reply) -> list[Event]:
             out.append(Opaque(index, part.origin, "block", part.payload))
         else:
             raise TypeError(f"a reply cannot hold a {type(part).__name__}")
-        out.append(BlockEnd(index))
+        out.append(BlockEnd(index, complete=not may_be_cut(reply, index)))
     out.append(Finish(reply.stop, reply.usage, reply.refusal))
     out.append(End())
     return out
+
+
+def may_be_cut(reply: Reply, index: int) -> bool:
+    """Is a part the free-text call that ends a reply which was cut? Nothing in its text could tell, and agents run it.
+
+    The arguments of any other call are JSON, which is whole or not.
+    """
+    part = reply.parts[index]
+    return isinstance(part, ToolCall) and part.custom and index == len(reply.parts) - 1 and reply.stop.reason in CUTS
 
 
 def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:

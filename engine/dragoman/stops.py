@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .context import ReplyContext
-from .events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Stop, StopReason
+from .events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Logprobs, Stop, StopReason
 from .losses import Code, Losses
-from .model import Reply, Text
+from .model import Json, Reply, Text
+
+_MOST_TOKENS = 4096
+"""Tokens that wait for their text; more than that do not belong to it."""
 
 
 def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
@@ -28,7 +31,7 @@ def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
 class StopCutter:
     """A stage on events."""
 
-    __slots__ = ("_context", "_held", "_keep", "_open", "_stops", "done")
+    __slots__ = ("_context", "_held", "_keep", "_open", "_stops", "_tokens", "done")
 
     def __init__(self, context: ReplyContext, stops: Iterable[str]) -> None:
         self.done = False
@@ -37,25 +40,38 @@ class StopCutter:
         self._keep = max(map(len, self._stops)) - 1
         self._open: dict[int, Kind] = {}
         self._held: dict[int, str] = {}
+        self._tokens: dict[int, _Tokens] = {}
+        """Of open texts, if log probabilities were asked for: a token leaves with the last of its text."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
         """The events up to a match; nothing after it."""
         out: list[Event] = []
-        for event in events:
+        for position, event in enumerate(events):
             if self.done:
                 break
             if isinstance(event, Delta):
                 if self._open.get(event.index) is Kind.TEXT:
-                    self._text(event.index, event.text, out)
+                    # Where the text is cut nothing more is read, but the tokens of what is left of it.
+                    following = events[position + 1] if position + 1 < len(events) else None
+                    self._text(event.index, event.text, following, out)
                 else:
                     out.append(event)
                 continue
             if isinstance(event, BlockStart):
                 self._open[event.index] = event.kind
+                if event.kind is Kind.TEXT and self._context.logprobs:
+                    self._tokens[event.index] = _Tokens()
+            elif isinstance(event, Logprobs):
+                if (tokens := self._tokens.get(event.index)) is not None:
+                    tokens.hold(event.tokens)
+                    tokens.release(event.index, out)
+                    continue
             elif isinstance(event, BlockEnd):
                 self._open.pop(event.index, None)
                 if held := self._held.pop(event.index, ""):
                     out.append(Delta(event.index, held))
+                if (tokens := self._tokens.pop(event.index, None)) is not None and tokens.held:
+                    out.append(Logprobs(event.index, tokens.held))
             elif isinstance(event, End | Error):
                 self.done = True
             out.append(event)
@@ -65,10 +81,12 @@ class StopCutter:
         """Nothing: readers end every stream, and a block's end releases what it held."""
         return []
 
-    def _text(self, index: int, text: str, out: list[Event]) -> None:
+    def _text(self, index: int, text: str, following: Event | None, out: list[Event]) -> None:
         text = self._held.pop(index, "") + text
         if (hit := first_stop(text, self._stops)) is not None:
             at, stop = hit
+            if type(following) is Logprobs and following.index == index and index in self._tokens:
+                self._tokens[index].hold(following.tokens)
             self._cut(index, text[:at], stop, out)
             return
         keep = self._keep
@@ -77,17 +95,66 @@ class StopCutter:
         if keep:
             self._held[index] = text[-keep:]
             text = text[:-keep]
+        self._say(index, text, out)
+
+    def _say(self, index: int, text: str, out: list[Event]) -> None:
         if text:
             out.append(Delta(index, text))
+            if self._tokens:
+                self._tokens[index].said(text)
+                self._tokens[index].release(index, out)
 
     def _cut(self, index: int, text: str, stop: str, out: list[Event]) -> None:
-        if text:
-            out.append(Delta(index, text))
+        self._say(index, text, out)
+        if index in self._tokens:
+            self._tokens[index].release(index, out)
         for open_index, kind in self._open.items():
             out.append(BlockEnd(open_index, complete=kind is Kind.TEXT))
         out.append(Finish(Stop(StopReason.STOP_SEQUENCE, None, stop)))
         out.append(End())
         self.done = True
+
+
+class _Tokens:
+    """The tokens of one text that wait until all of their text is said. Counted in bytes: a token may be part of a
+    character."""
+
+    __slots__ = ("_room", "held")
+
+    def __init__(self) -> None:
+        self._room = 0
+        """Bytes of the text that was said and is not yet told of by a token."""
+        self.held: list[Json] = []
+
+    def hold(self, tokens: list[Json]) -> None:
+        self.held += tokens
+
+    def said(self, text: str) -> None:
+        self._room += _bytes(text)
+
+    def release(self, index: int, out: list[Event]) -> None:
+        """Let the tokens go whose text has left."""
+        fit, self._room = _fitting(self.held, self._room)
+        if len(self.held) - fit > _MOST_TOKENS:
+            fit = len(self.held)
+        if fit:
+            out.append(Logprobs(index, self.held[:fit]))
+            del self.held[:fit]
+
+
+def _fitting(tokens: list[Json], room: int) -> tuple[int, int]:
+    """How many of the tokens lie within the next `room` bytes of the text, and how many bytes they leave."""
+    for count, token in enumerate(tokens):
+        spelled = token.get("bytes")
+        size = len(spelled) if type(spelled) is list and spelled else _bytes(str(token.get("token")))
+        if size > room:
+            return count, room
+        room -= size
+    return len(tokens), room
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
@@ -99,6 +166,8 @@ def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
         if (hit := first_stop(part.text, sequences)) is not None:
             at, stop = hit
             part.text = part.text[:at]
+            if part.logprobs:
+                part.logprobs = part.logprobs[: _fitting(part.logprobs, _bytes(part.text))[0]] or None
             del reply.parts[position + 1 :]
             reply.stop = Stop(StopReason.STOP_SEQUENCE, None, stop)
             reply.refusal = None

@@ -162,9 +162,7 @@ def translate(
     target = upstream_model or model
     family = profile.family or direction.upstream.dialect
     if direction.passthrough:
-        unseal = direction.client.unseal_history
-        if unseal is not None and TAG.encode() in body and unseal(payload, family, losses):
-            body = dumps(payload)
+        body = _unsealed(direction, body, payload, family, losses)
         losses.relax()
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
     names = NameTable(profile.tool_name_max)
@@ -190,6 +188,20 @@ def translate(
         given = _stops_sent(written)
         context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)
     return Translation(direction, sent, stream, context, target)
+
+
+def _unsealed(direction: Direction, body: bytes, payload: Json, family: str, losses: Losses) -> bytes:
+    """The client's own bytes, unless they hold enveloped reasoning to restore or to leave out."""
+    unseal = direction.client.unseal_history
+    if unseal is None or TAG.encode() not in body:
+        return body
+    restored = dict(payload)  # the caller's may be asked of another upstream next
+    if not unseal(restored, family, losses):
+        return body
+    try:
+        return dumps(restored)
+    except RecursionError:
+        raise ClientRequestError("", "the body is nested too deeply") from None
 
 
 def _renamed(body: bytes, payload: Json, target: str) -> bytes:

@@ -100,9 +100,9 @@ def test_a_full_file_is_read() -> None:
     assert local.api_key.reveal() == CANARY + "-local"
     assert local.headers == {"x-team": "a-none"}
     assert local.profile == replace(
-        SHIPPED["chat", "compatible"], text_parts=True, efforts=("low", "high"), max_temperature=1
+        SHIPPED["chat", "compatible"], family="local", text_parts=True, efforts=("low", "high"), max_temperature=1
     )
-    assert claude.profile == SHIPPED["messages", "anthropic"]
+    assert claude.profile == replace(SHIPPED["messages", "anthropic"], family="claude")
     assert claude.auth is Auth.CONFIGURED
     assert list(config.routes) == [
         Route("claude-*", "local", "qwen3", None, {"on_loss": "reject"}),
@@ -362,9 +362,25 @@ def test_endpoint_urls(dialect: str, base_url: str, path: str, url: str) -> None
     ],
 )
 def test_the_default_profile_is_the_vendors_for_its_host_only(dialect: str, base_url: str, profile: str) -> None:
-    assert Provider("p", Dialect(dialect), base_url).profile == SHIPPED[dialect, profile]
+    expected = replace(SHIPPED[dialect, profile], family="p")
+    assert Provider("p", Dialect(dialect), base_url).profile == expected
     data = {"providers": {"p": {"dialect": dialect, "base_url": base_url}}}
-    assert parse_config(data, {}).providers["p"].profile == SHIPPED[dialect, profile]
+    assert parse_config(data, {}).providers["p"].profile == expected
+
+
+def test_a_family_is_the_providers_name_unless_it_is_configured() -> None:
+    """So that what one upstream sealed goes back to it only, or to those that share its keys."""
+    data: dict[str, Any] = {"providers": {name: dict(provider()["providers"]["local"]) for name in ("a", "b", "c")}}
+    for name in ("b", "c"):
+        data["providers"][name]["profile_flags"] = {"family": "account"}
+    config = parse_config(data, {})
+    assert {name: p.profile.family for name, p in config.providers.items()} == {
+        "a": "a",
+        "b": "account",
+        "c": "account",
+    }
+    assert Provider("p", Dialect.CHAT, "http://x", profile=Profile(family="own")).profile.family == "own"
+    assert Provider("p", Dialect.CHAT, "http://x", profile=Profile()).profile.family == "p"
 
 
 def test_big_and_small_come_from_the_environment_too() -> None:
@@ -408,12 +424,13 @@ def test_a_configuration_made_in_python_is_judged_alike() -> None:
         providers={"lokal": local, "b": Provider("b", Dialect.CHAT, "nothing", profile=Profile(thinking="hard"))},
         routes=[Route("a", "locl", knobs={"orphans": "x", "y": "z"})],
         knobs=Knobs(prefill="never"),
-        server=Server(port=-1, timeouts=Timeouts(idle=0)),
+        server=Server(port=-1, timeouts=Timeouts(idle=0), receipts=-1),
     )
     with pytest.raises(ConfigError) as caught:
         wrong.check()
     assert [path for path, _ in caught.value.problems] == [
         "server.port",
+        "server.receipts",
         "server.timeouts.idle",
         "knobs.prefill",
         "providers.lokal",
@@ -439,26 +456,41 @@ def test_nothing_configured_means_the_simulator() -> None:
     assert {name: p.endpoint("models") for name, p in filled.providers.items()} == dict.fromkeys(
         filled.providers, "http://127.0.0.1:5000/v1/models"
     )
-    assert filled.providers["simulated-messages"].profile == SHIPPED["messages", "anthropic"]
+    simulated = filled.providers["simulated-messages"]
+    assert simulated.profile == replace(SHIPPED["messages", "anthropic"], family=simulated.name)
 
 
 def test_vendor_keys_make_vendor_providers() -> None:
-    config = config_from_environment({"OPENAI_API_KEY": "o"})
-    assert list(config.providers) == ["openai"]
-    openai = config.providers["openai"]
-    assert (openai.dialect, openai.base_url, openai.api_key) == ("chat", "https://api.openai.com/v1", Secret("o"))
+    config = config_from_environment({"ANTHROPIC_API_KEY": "a"})
+    assert list(config.providers) == ["anthropic"]
     assert config.models.policy == "pass"
 
     both = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "ANTHROPIC_BASE_URL": "http://proxy:1"}
     config = config_from_environment(both)
-    assert list(config.providers) == ["openai", "anthropic"]
+    assert list(config.providers) == ["openai", "openai-responses", "anthropic"]
     assert config.providers["anthropic"].endpoint("messages") == "http://proxy:1/v1/messages"
-    assert config.providers["anthropic"].profile == SHIPPED["messages", "compatible"]
+    assert config.providers["anthropic"].profile == replace(SHIPPED["messages", "compatible"], family="anthropic")
 
     assert config_from_environment(both, dialect="responses").providers["openai"].dialect is Dialect.RESPONSES
+    assert list(config_from_environment(both, dialect="responses").providers) == ["openai"]
     assert list(config_from_environment(both, dialect="messages").providers) == ["anthropic"]
     with pytest.raises(ConfigError, match=r"^dialect: messages needs a base URL, or ANTHROPIC_API_KEY"):
         config_from_environment({"OPENAI_API_KEY": "o"}, dialect="messages")
+
+
+def test_openais_key_makes_both_of_its_surfaces() -> None:
+    config = config_from_environment({"OPENAI_API_KEY": "o"})
+    chat, responses = config.providers["openai"], config.providers["openai-responses"]
+    assert list(config.providers) == ["openai", "openai-responses"]
+    assert (chat.dialect, chat.base_url, chat.api_key) == ("chat", "https://api.openai.com/v1", Secret("o"))
+    assert (responses.dialect, responses.base_url, responses.api_key) == ("responses", chat.base_url, chat.api_key)
+    assert chat.profile == replace(SHIPPED["chat", "openai"], family="openai")
+    assert responses.profile == replace(SHIPPED["responses", "openai"], family="openai")
+    # Of a server that is not OpenAI's, only Chat is known.
+    other = config_from_environment({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    assert list(other.providers) == ["openai"]
+    assert other.models.policy == "pass"
+    assert list(config_from_environment({"OPENAI_API_KEY": "o"}, dialect="chat").providers) == ["openai"]
 
 
 def test_the_command_lines_upstream_stands_alone() -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
-from grammar import Call, GrammarError, responses
+from dragoman.events import Kind
+from grammar import Call, GrammarError, responses, sse
+from support import canonical
+from support.responses_upstreams import responses_streams
+from support.strategies import RESPONSES_ONLY
+from support.upstreams import Upstream
 
 Json = dict[str, Any]
 Events = list[Json]
@@ -27,7 +36,14 @@ USAGE: Json = {
 def snapshot(status: str, output: list[Json], **more: Any) -> Json:
     body: Json = {"id": "resp_1", "object": "response", "created_at": 1, "status": status, "model": "m"}
     body |= dict.fromkeys(NULLS)
-    return body | {"output": output, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **more}
+    return body | {
+        "usage": None,
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        **more,
+    }
 
 
 def wire(events: Events) -> bytes:
@@ -182,6 +198,16 @@ def put(number: int, *path: str | int, value: Any) -> Callable[[Events], None]:
         put(19, "item", "call_id", value="c2"),
         put(19, "item", "id", value="fc_2"),
         put(12, "type", value="response.novelty"),
+        put(0, "response", "usage", value=USAGE),
+        put(20, "response", "instructions", value="else"),
+        put(20, "response", "tool_choice", value=None),
+        put(2, "item", "encrypted_content", value="provisional"),
+        put(5, "text", value="h"),
+        put(11, "item", "call_id", value="c" * 65),
+        put(11, "item", "namespace", value=""),
+        put(19, "item", "namespace", value="other"),
+        put(19, "item", "status", value="incomplete"),
+        put(10, "logprobs", value=None),
     ],
 )
 def test_it_refuses(change: Callable[[Events], None]) -> None:
@@ -205,3 +231,86 @@ def test_it_refuses(change: Callable[[Events], None]) -> None:
 def test_it_refuses_wrong_framing(change: Callable[[bytes], bytes]) -> None:
     with pytest.raises(GrammarError):
         responses.check(change(wire(whole())))
+
+
+SEARCH: Json = {"id": "tsc_1", "type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {}}
+PATCH: Json = {"id": "ctc_1", "type": "custom_tool_call", "call_id": "c2", "name": "exec", "input": ""}
+
+
+def codex_calls() -> Events:
+    """The calls that only an agent's own kinds fit (a search, a free text, one of a namespace)."""
+    search = {**SEARCH, "status": "completed", "arguments": {"query": "q"}}
+    patch = {**PATCH, "namespace": "functions", "status": "completed", "input": "*** Begin"}
+    return [
+        {"type": "response.created", "response": snapshot("in_progress", [])},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**SEARCH, "status": "in_progress"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": search},
+        {"type": "response.output_item.added", "output_index": 1, "item": {**PATCH, "namespace": "functions"}},
+        at("custom_tool_call_input.delta", 1, "ctc_1", delta="*** Begin"),
+        at("custom_tool_call_input.done", 1, "ctc_1", input="*** Begin"),
+        {"type": "response.output_item.done", "output_index": 1, "item": patch},
+        {"type": "response.completed", "response": snapshot("completed", [search, patch], usage=USAGE)},
+    ]
+
+
+def test_it_accepts_the_kinds_of_calls_that_agents_have() -> None:
+    result = responses.check(wire(codex_calls()))
+    assert result.calls == [
+        Call("c1", "tool_search", '{"query":"q"}', kind="search"),
+        Call("c2", "exec", "*** Begin", "functions", "custom"),
+    ]
+    assert responses.check_whole(codex_calls()[-1]["response"]) == replace(result, pings=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(2, "item", "arguments", value='{"query":"q"}'),
+        put(2, "item", "execution", value="server"),
+        put(1, "item", "type", value="function_call"),
+        put(5, "input", value="*** End"),
+        put(6, "item", "type", value="function_call"),
+        put(6, "item", "name", value="functions.exec"),
+    ],
+)
+def test_it_refuses_other_kinds_of_calls(change: Callable[[Events], None]) -> None:
+    events = codex_calls()
+    change(events)
+    with pytest.raises(GrammarError):
+        responses.check(wire(events))
+
+
+def test_a_completed_response_has_no_incomplete_item() -> None:
+    events = codex_calls()[3:]
+    events.insert(0, codex_calls()[0])
+    patch = events[4]["item"] | {"status": "incomplete"}
+    events[4]["item"], events[5]["response"]["output"] = patch, [patch]
+    for event in events[1:5]:
+        event["output_index"] = 0
+    del events[3]
+    with pytest.raises(GrammarError, match="completed response"):
+        responses.check(wire(events))
+
+
+KNOWN = replace(RESPONSES_ONLY, kinds=(Kind.TEXT, Kind.REFUSAL, Kind.REASONING, Kind.TOOL))
+EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+@given(responses_streams(KNOWN, quirks=False))
+def test_raw_responses_streams_mean_what_they_say(upstream: Upstream) -> None:
+    """Three independent pieces agree: the renderer of upstream bytes, the judge, and the official SDK's types."""
+    events = [json.loads(item.data) for item in sse.split(upstream.data) if item.data is not None]
+    for event in events:
+        EVENT.validate_python(event)
+    judged, meant = responses.check(wire(events)), canonical.check(upstream.events)
+    assert sorted(block for block in judged.blocks if block[0] != "tool") == sorted(
+        block for block in meant.blocks if block[0] != "tool"
+    )
+    assert [call[:2] for call in judged.calls if call.kind != "search"] == [
+        call[:2] for call in meant.calls if call.kind != "search"
+    ]
+    assert [call[3:] for call in judged.calls] == [call[3:] for call in meant.calls]
+    assert sorted(judged.signatures) == sorted(meant.signatures)
+    assert sorted(map(str, judged.annotations)) == sorted(map(str, meant.annotations))
+    assert (judged.error is None) == (meant.error is None)
+    assert responses.check_whole(upstream.notes["response"]) == judged

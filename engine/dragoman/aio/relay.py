@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from ..context import ReplyContext
-from ..directions import CODECS
 from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
 from ..events import Error, Event, Ping
 from ..passthrough import Passthrough
 from ..protocols import Dialect
-from ..sse import COMMENT, encode
-from ..stages import pipeline
+from ..sse import COMMENT
+from ..stages import Stage, pipeline
 from ..translate import Translation
 from .upstream import Answer
 from .watch import ClientGone, ToolWatch, Watch
@@ -36,10 +36,21 @@ _GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; p
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
-async def open_stream(translation: Translation, answer: Answer, watch: Watch) -> AsyncGenerator[bytes, None]:
-    """The client's bytes, one batch per upstream read; the first event has been read when this returns.
+class OpenStream(NamedTuple):
+    """A streamed reply whose first event was read. `batches` are the client's bytes, one batch per upstream read.
 
-    Raises DragomanError if the stream fails before its first event. The generator itself never does.
+    `last_words(failure)` are the bytes that end it in an error where it stands now, or none if it has ended: an error
+    of Responses carries on the sequence numbers and the response of the stream. `batches` must not be read after it.
+    """
+
+    batches: AsyncGenerator[bytes, None]
+    last_words: Callable[[Failure], bytes]
+
+
+async def open_stream(translation: Translation, answer: Answer, watch: Watch) -> OpenStream:
+    """The client's stream.
+
+    Raises DragomanError if the stream fails before its first event. The stream's generator itself never does.
     """
     stages = translation.stages()
     first = stages[0]
@@ -48,11 +59,30 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
         most = translation.context.limits.sse_frame
         source = await _first_bytes(pipeline(answer.batches(), first), first, most)
         watch.begun()
-        return _rescue_bytes(source, first, translation.context)
+        return OpenStream(_rescue_bytes(source, first, translation.context), _last_bytes(first, translation.context))
     parser, reader, *rest = stages
+    *_, writer, encoder = rest
     events = await _first_events(pipeline(answer.batches(), parser, reader))
     watch.begun()
-    return pipeline(_rescue_events(events), ToolWatch(watch), *rest)
+    return OpenStream(pipeline(_rescue_events(events), ToolWatch(watch), *rest), _last_events(writer, encoder))
+
+
+def _last_bytes(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
+    def last_words(failure: Failure) -> bytes:
+        if stage.done or stage.fault is not None:
+            return b""
+        context.failure = failure
+        return stage.error(failure)
+
+    return last_words
+
+
+def _last_events(writer: Stage[Any, Any], encoder: Stage[Any, bytes]) -> Callable[[Failure], bytes]:
+    def last_words(failure: Failure) -> bytes:
+        # Past the stages between: what they hold back belongs to a reply that will not be whole.
+        return encoder.feed(writer.feed([Error(failure)]))
+
+    return last_words
 
 
 async def _first_events(source: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
@@ -131,13 +161,13 @@ async def _rescue_bytes(
 async def send_stream(
     request: web.Request,
     response: web.StreamResponse,
-    batches: AsyncGenerator[bytes, None],
+    stream: OpenStream,
     watch: Watch,
     client: Dialect,
 ) -> str:
     """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
 
-    Closes `batches` whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
+    Closes the stream whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
     `abandoned`; only a cancellation is raised.
     """
     how = "completed"
@@ -162,7 +192,7 @@ async def send_stream(
             request.transport.abort()
 
     try:
-        async with aclosing(batches):
+        async with aclosing(stream.batches) as batches:
             await response.prepare(request)
             watch.serve(beat, cut)
             async for data in batches:
@@ -177,7 +207,7 @@ async def send_stream(
         # The client left, or whoever runs this gave up on it. A cut stream would read as whole to some SDKs, so a
         # client that is still there is told.
         if response.prepared and not watch.client_gone():
-            await _end_in_error(response, client, _GIVEN_UP)
+            await _end_in_error(response, stream, _GIVEN_UP)
         raise
     except Exception:
         # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
@@ -185,7 +215,7 @@ async def send_stream(
         how = "failed"
         if not response.prepared:
             raise
-        await _end_in_error(response, client, _DEFECT)
+        await _end_in_error(response, stream, _DEFECT)
     finally:
         watch.stop()
         for task in beats:
@@ -193,11 +223,12 @@ async def send_stream(
     return how
 
 
-async def _end_in_error(response: web.StreamResponse, client: Dialect, failure: Failure) -> None:
+async def _end_in_error(response: web.StreamResponse, stream: OpenStream, failure: Failure) -> None:
     """An in-band error and the end of the body, for a client that reads within half a second."""
     try:
         async with asyncio.timeout(0.5):
-            await response.write(encode(CODECS[client].observer().error_frame(failure)))
+            if words := stream.last_words(replace(failure)):
+                await response.write(words)
             await response.write_eof()
     except (ConnectionError, TimeoutError):
         return

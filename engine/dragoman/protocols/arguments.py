@@ -40,13 +40,17 @@ class Arguments:
         self._room.take(len(text))
         self._pieces.append(text)
 
+    def text(self) -> str:
+        """All that came so far."""
+        return "".join(self._pieces)
+
     def check(self) -> None:
         """Raise UpstreamProtocolError unless they are a JSON object; none at all count as `{}` (mapping §6.3).
 
         A stream that lost a fragment would else end like a whole one, and the client would run a call of another
         meaning or none.
         """
-        text = "".join(self._pieces)
+        text = self.text()
         if not text or text.isspace():
             return
         try:

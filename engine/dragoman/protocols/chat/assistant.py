@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...envelope import own_block
-from ...errors import Unsupported
+from ...errors import Path, Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
@@ -35,6 +35,7 @@ class AssistantWriter:
         calls: list[Json] = []
         annotations: list[Json] = []
         marked: Text | None = None
+        place: Path = ()
         for part in turn.parts:
             if type(part) is Text:
                 if part.cache is not None:
@@ -42,6 +43,9 @@ class AssistantWriter:
                         losses.add(Code.CACHE_HINT, marked.at)
                     marked = part
                 if part.text:
+                    if part.at[:2] != place:  # several items may make one turn (Responses): their texts are paragraphs
+                        place = part.at[:2]
+                        text.gap()
                     if calls:
                         losses.add(Code.BLOCK_ORDER, part.at)
                     start = text.add(part.text)
@@ -101,6 +105,8 @@ class AssistantWriter:
 
     def _call(self, part: ToolCall) -> Json:
         """A call; its arguments stay the very text they were."""
+        if part.search or part.namespace is not None:
+            raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
         if part.cache is not None:  # Chat marks content parts only
             self.losses.add(Code.CACHE_HINT, part.at)
         call_id = fit_call_id(part.id, self.profile.call_id_max)

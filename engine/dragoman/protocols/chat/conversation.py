@@ -86,7 +86,8 @@ class _Conversation:
             self._prefill()
         self.marks.thin()
         if not self.messages:
-            raise ClientRequestError(("messages",), "nothing is left to send: all content is empty")
+            at = ("input",) if self.origin == "responses" else ("messages",)
+            raise ClientRequestError(at, "nothing is left to send: all content is empty")
         return self.messages
 
     def _flush(self, message: Json | None = None) -> None:
@@ -202,6 +203,8 @@ class _Conversation:
 
     def _result(self, result: ToolResult) -> None:
         """A tool message, right behind the calls or the result before it."""
+        if result.search:
+            raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
         for code, at in self.overtaken:
             self.losses.add(code, at, "moved behind the tool results")
         self.overtaken.clear()

@@ -25,6 +25,7 @@ from ...events import (
     Event,
     Finish,
     Kind,
+    Logprobs,
     Opaque,
     Start,
     Usage,
@@ -35,7 +36,7 @@ from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
 from ..stream import StreamReader
 from .failure import is_error_frame, read_error_frame
-from .wire import DIALECT, drop_proofs, read_citation, read_finish, read_usage, reasoning_text, settle
+from .wire import DIALECT, drop_proofs, read_citation, read_finish, read_logprobs, read_usage, reasoning_text, settle
 
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
@@ -71,6 +72,7 @@ class ChatReader(StreamReader):
         "_room",
         "_started",
         "_thoughts",
+        "_tokens",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -89,6 +91,8 @@ class ChatReader(StreamReader):
         """Position in the array → key of the call last seen there, for servers that send no `index`."""
         self._finish: str | None = None
         self._fallback: Usage | None = None
+        self._tokens: list[Json] | None = None
+        """Log probabilities of the chunk being read, until its text is said."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """One chunk."""
@@ -122,11 +126,15 @@ class ChatReader(StreamReader):
             self._start(chunk, out)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._fallback = read_usage(usage) or self._fallback
+        if logprobs := choice.get("logprobs"):
+            if not self.context.logprobs:
+                raise UpstreamProtocolError("upstream sent logprobs that were not asked for")
+            self._tokens = read_logprobs(logprobs, self.context.losses)
         delta = choice.get("delta")
         if delta:
             self._delta(delta, out)
-        if choice.get("logprobs"):
-            raise UpstreamProtocolError("upstream sent logprobs that were not asked for")
+        if self._tokens:
+            self._log(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             self._close(native, out)
 
@@ -179,6 +187,8 @@ class ChatReader(StreamReader):
                 raise UpstreamProtocolError(f"upstream sent {kind}, which no client of another dialect can be given")
         if content:
             self._say(Kind.TEXT, content, out)
+            if self._tokens:
+                self._log(out)
         if refusal := delta.get("refusal"):
             self._refused = True
             self._say(Kind.REFUSAL, refusal, out)
@@ -204,6 +214,15 @@ class ChatReader(StreamReader):
             self._room.take(len(text))
             self._thoughts.append(text)
         out.append(Delta(self._prose_block, text))
+
+    def _log(self, out: list[Event]) -> None:
+        """The tokens of the text just said, or of a part of a character that is still to come."""
+        assert self._tokens is not None
+        tokens, self._tokens = self._tokens, None
+        if self._prose is Kind.TEXT:
+            out.append(Logprobs(self._prose_block, tokens))
+        else:  # of a call, a refusal or reasoning (some servers give those too)
+            self.context.losses.add(Code.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
 
     def _hush(self, out: list[Event], *, complete: bool = True) -> None:
         """Close the open text, refusal or reasoning block, if there is one."""

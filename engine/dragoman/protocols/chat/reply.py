@@ -21,11 +21,13 @@ from .wire import (
     drop_proofs,
     is_model_refusal,
     read_citation,
+    read_logprobs,
     read_usage,
     reasoning_text,
     settle,
     write_citation,
     write_finish,
+    write_logprobs,
     write_usage,
 )
 
@@ -33,6 +35,7 @@ _LONGEST_CALL_ID = 64
 _LONGEST_MINTED_ID = 40
 _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
+_LOGPROBS: Path = ("choices", 0, "logprobs")
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -69,6 +72,8 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
     drop_proofs(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
+    if context.logprobs and (logprobs := choice.get("logprobs")):
+        _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
     _read_annotations(parts, message.get("annotations"), losses)
     refusal = message.get("refusal")
     if refusal and type(refusal) is str:
@@ -120,6 +125,15 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
                 losses.add(Code.UNKNOWN_EVENT, (*at, j), f"content part of type {kind!r} left out")
     elif content is not None:
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
+
+
+def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> None:
+    """Put the tokens on the text, which is one in all but a few servers' replies."""
+    texts = [part for part in parts if type(part) is Text]
+    if texts:
+        texts[0].logprobs = tokens or None
+    elif tokens:
+        losses.add(Code.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "given for what is no text")
 
 
 def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
@@ -184,8 +198,13 @@ def _read_arguments(arguments: Any, name: str) -> str:
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """The reply body for a Chat client."""
+    """The reply body for a Chat client.
+
+    Raises `UpstreamProtocolError` for calls that no Chat client could be given: into a namespace, and tool searches.
+    """
     knobs = context.knobs
+    tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
+    logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
     message = _write_message(reply, knobs, context.losses)
     finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
     written: Json = {
@@ -193,7 +212,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "object": "chat.completion",
         "created": context.created if reply.created is None else reply.created,
         "model": context.model if knobs.echo_model == "requested" else reply.model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+        "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
     if reply.usage is not None:
         written["usage"] = write_usage(reply.usage)
@@ -276,6 +295,8 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
 
 
 def _write_call(part: ToolCall, identity: str, position: int) -> Json:
+    if part.namespace is not None or part.search:
+        raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
     call_id = fit_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}

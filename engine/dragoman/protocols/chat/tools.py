@@ -121,12 +121,14 @@ def write_tooling(request: Request, knobs: Knobs, losses: Losses, names: NameTab
     web_search: Json | None = None
     sent: dict[str, Tool] = {}
     for tool in request.tools:
+        if tool.namespace is not None:
+            raise Unsupported(tool.at, f"the upstream has no namespaces: {tool.namespace.name!r}")
         if tool.cache is not None:  # Chat marks content parts only
             losses.add(Code.CACHE_HINT, tool.at)
         if tool.kind is ToolKind.FUNCTION:
             tools.append(_write_function(tool, request.origin, losses, names))
         elif tool.kind is ToolKind.CUSTOM:
-            tools.append(_write_custom(tool, names))
+            tools.append(_write_custom(tool, losses, names))
         elif tool.kind is ToolKind.HOSTED:
             web_search = _write_hosted(tool, knobs, losses) or web_search
             continue
@@ -147,6 +149,11 @@ def _write_function(tool: Tool, origin: str, losses: Losses, names: NameTable) -
         function["parameters"] = schema
     if tool.strict is not None:
         function["strict"] = tool.strict
+    _drop_options(tool, losses)
+    return {"type": "function", "function": function}
+
+
+def _drop_options(tool: Tool, losses: Losses) -> None:
     for option, value in tool.options.items():
         if value is None or value is False:
             continue
@@ -156,7 +163,6 @@ def _write_function(tool: Tool, origin: str, losses: Losses, names: NameTable) -
             losses.add(Code.TOOL_SEARCH, (*tool.at, option), "loaded at once")
         else:
             losses.add(Code.TOOL_OPTION, (*tool.at, option))
-    return {"type": "function", "function": function}
 
 
 def _whole_schema(schema: Json) -> Json:
@@ -169,7 +175,8 @@ def _whole_schema(schema: Json) -> Json:
     return whole
 
 
-def _write_custom(tool: Tool, names: NameTable) -> Json:
+def _write_custom(tool: Tool, losses: Losses, names: NameTable) -> Json:
+    _drop_options(tool, losses)
     custom: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         custom["description"] = tool.description

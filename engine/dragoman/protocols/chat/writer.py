@@ -20,6 +20,7 @@ from ...events import (
     Event,
     Finish,
     Kind,
+    Logprobs,
     Opaque,
     Start,
     StopReason,
@@ -31,7 +32,7 @@ from ...names import fit_call_id, reply_id
 from ...sse import Frame
 from ..stream import StreamWriter
 from .failure import write_error_frame
-from .wire import DECLINED, write_citation, write_finish, write_usage
+from .wire import DECLINED, write_citation, write_finish, write_logprobs, write_usage
 
 _DONE = b"[DONE]"
 _BLANK_LINE = dump_str("\n\n")
@@ -49,7 +50,19 @@ _REASONING_FIELDS: dict[str, tuple[bytes, ...]] = {
 class ChatWriter(StreamWriter):
     """See the module's docstring."""
 
-    __slots__ = ("_around", "_calls", "_cited", "_fresh", "_gaps", "_head", "_length", "_spans", "_spoken", "_tail")
+    __slots__ = (
+        "_around",
+        "_calls",
+        "_cited",
+        "_fresh",
+        "_gaps",
+        "_head",
+        "_length",
+        "_logged",
+        "_spans",
+        "_spoken",
+        "_tail",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -63,6 +76,8 @@ class ChatWriter(StreamWriter):
         self._length = 0
         self._spans: dict[int, tuple[int, int]] = {}
         self._cited: list[tuple[int, Citation]] = []
+        self._logged: Frame | None = None
+        """The last chunk with log probabilities: it takes no others."""
 
     def write(self, event: Event, out: list[Frame]) -> None:
         """One event other than a delta."""
@@ -74,6 +89,8 @@ class ChatWriter(StreamWriter):
             self._lose(event)
         elif isinstance(event, Annotation):
             self._cited.append((event.index, event.citation))
+        elif isinstance(event, Logprobs):
+            self._log(event, out)
         elif isinstance(event, Start):
             self._start(event, out)
         elif isinstance(event, Finish):
@@ -136,6 +153,8 @@ class ChatWriter(StreamWriter):
         return fields
 
     def _start_call(self, event: BlockStart, out: list[Frame]) -> _Around:
+        if event.namespace is not None or event.search:
+            raise UpstreamProtocolError(f"upstream called {event.name!r} in a way that no Chat client can be given")
         index = self._calls
         self._calls = index + 1
         call = dump_str(fit_call_id(event.call_id, 64))
@@ -175,6 +194,16 @@ class ChatWriter(StreamWriter):
             self._length += len(text)
         literal = dump_str(text)
         out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
+
+    def _log(self, event: Logprobs, out: list[Frame]) -> None:
+        """Log probabilities stand on the chunk of their text, as OpenAI sends them, else on one without any."""
+        before = self._around.get(event.index, _NOTHING)[0]
+        data = out[-1].data if out and before and out[-1] is not self._logged else None
+        if data is None or not data.startswith(before):
+            data = self._head + b"{}" + self._tail
+            out.append(Frame("", data))
+        told = b',"logprobs":' + dumps(write_logprobs(event.tokens))
+        out[-1] = self._logged = Frame("", data[: -len(self._tail)] + told + self._tail)
 
     def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
         index = event.index

@@ -249,11 +249,14 @@ class ContentWriter:
     def _call(self, part: ToolCall) -> Json:
         if part.custom:
             raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be carried to a Messages upstream")
-        name = f"{part.namespace}__{part.name}" if part.namespace else part.name
+        if part.search or part.namespace is not None:
+            raise Unsupported(
+                part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
+            )
         block: Json = {
             "type": "tool_use",
             "id": self._call_id(part.id),
-            "name": self._names.fit(name, part.at),
+            "name": self._names.fit(part.name, part.at),
             "input": self._arguments(part),
         }
         if part.cache is not None:
@@ -278,10 +281,9 @@ class ContentWriter:
         return orjson.Fragment(text)
 
     def _result(self, part: ToolResult, rest: list[Json]) -> Json:
-        if part.custom:
-            raise Unsupported(
-                part.at, "the result of a free-text (custom) tool cannot be carried to a Messages upstream"
-            )
+        if part.custom or part.search:
+            what = "free-text (custom) tool" if part.custom else "tool search"
+            raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         block: Json = {
             "type": "tool_result",
@@ -333,7 +335,8 @@ class ContentWriter:
         if policy == "drop":
             return self._leave_out(part, Code.REASONING_ENCRYPTED if part.redacted else Code.REASONING_FOREIGN)
         if policy == "verify":
-            if part.proof is None:
+            # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
+            if not (native.get("signature") or native.get("data")):
                 return self._leave_out(part, Code.REASONING_UNSIGNED)
             if not self.replay:
                 return self._leave_out(part, Code.THINKING_INVALIDATED)

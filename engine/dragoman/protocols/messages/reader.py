@@ -203,8 +203,7 @@ class MessagesReader(StreamReader):
         elif kind == "thinking":
             self._open_prose(key, Kind.REASONING, block.get("thinking"), out)
             if self.context.seal is not None:
-                text = block.get("thinking")
-                self._thoughts[key] = _Thought(text if type(text) is str else "")
+                self._thoughts[key] = _Thought(block, self._room)
             if signature := block.get("signature"):
                 self._sign(key, signature, out)
         elif kind == "tool_use":
@@ -258,8 +257,7 @@ class MessagesReader(StreamReader):
             if kind is Kind.TOOL:
                 self._arguments[key].add(text)
             elif kind is Kind.REASONING and key in self._thoughts:
-                self._room.take(len(text))
-                self._thoughts[key].text.append(text)
+                self._thoughts[key].think(text)
             if text:
                 out.append(Delta(index, text))
         elif form == "signature_delta" and kind is Kind.REASONING:
@@ -275,7 +273,7 @@ class MessagesReader(StreamReader):
 
     def _sign(self, key: int, signature: Any, out: list[Event]) -> None:
         if key in self._thoughts:
-            self._thoughts[key].signature += signature if type(signature) is str else ""
+            self._thoughts[key].sign(signature)
         else:
             out.append(Opaque(self._blocks.open[key][0], DIALECT, "signature", signature))
 
@@ -288,8 +286,10 @@ class MessagesReader(StreamReader):
             return
         index = self._blocks.end(key)
         thought = self._thoughts.pop(key, None)
-        if thought is not None and thought.signature:
-            out.append(Opaque(index, DIALECT, "signature", thought.signature, thought.block()))
+        if thought is not None:
+            # Unsigned as well: some servers sign nothing and still want their own blocks back (mapping §5.4).
+            block = thought.block()
+            out.append(Opaque(index, DIALECT, "signature", block["signature"], block))
         given = self._given.pop(key, None)
         if given is not None and not self._arguments[key]:
             self._arguments[key].add(given)
@@ -298,16 +298,31 @@ class MessagesReader(StreamReader):
 
 
 class _Thought:
-    """A thinking block as it was streamed."""
+    """A thinking block as it was streamed, to be given back whole."""
 
-    __slots__ = ("signature", "text")
+    __slots__ = ("_room", "_signature", "_start", "_text")
 
-    def __init__(self, text: str) -> None:
-        self.text = [text]
-        self.signature = ""
+    def __init__(self, start: Json, room: Room) -> None:
+        self._room = room
+        self._start = start
+        self._text: list[str] = []
+        self._signature: list[str] = []
+        self.think(start.get("thinking"))
+
+    def think(self, text: Any) -> None:
+        """Take more text. Raises LimitExceeded."""
+        if type(text) is str:
+            self._room.take(len(text))
+            self._text.append(text)
+
+    def sign(self, signature: Any) -> None:
+        """Take more of the signature. Raises LimitExceeded."""
+        if type(signature) is str:
+            self._room.take(len(signature))
+            self._signature.append(signature)
 
     def block(self) -> Json:
-        return {"type": "thinking", "thinking": "".join(self.text), "signature": self.signature}
+        return {**self._start, "thinking": "".join(self._text), "signature": "".join(self._signature)}
 
 
 def _bad(what: str) -> str:

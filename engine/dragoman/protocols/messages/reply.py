@@ -140,8 +140,8 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """The reply for a Messages client.
 
-    Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, and arguments that
-    are not a JSON object (mapping §6.3).
+    Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, searches for tools,
+    calls into a namespace, and arguments that are not a JSON object (mapping §6.3).
     """
     losses = context.losses
     content: list[Any] = []
@@ -219,6 +219,8 @@ def _write_reasoning(part: Reasoning, context: ReplyContext) -> Json | None:
 def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
     if part.custom:
         raise UpstreamProtocolError(f"the model called the free-text tool {part.name!r}; Messages clients take objects")
+    if part.namespace is not None or part.search:
+        raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Messages client can be given")
     if not part.name:
         raise UpstreamProtocolError("the model called a tool without a name")
     # No length limit is known of Messages clients, only the charset.

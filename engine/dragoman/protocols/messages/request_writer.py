@@ -85,7 +85,8 @@ def write_request(
 def _refuse(request: Request, losses: Losses) -> None:
     """The fields that Messages has no place for: refused or dropped (mapping §8.1)."""
     if request.logprobs or request.top_logprobs:
-        at = ("logprobs",) if request.logprobs and request.origin == "chat" else ("top_logprobs",)
+        asked = request.logprobs and request.origin == "chat"
+        at = ("logprobs",) if asked else ("top_logprobs",) if request.top_logprobs else ("include",)
         raise Unsupported(at, "a Messages upstream gives no log probabilities")
     if request.moderation is not None:
         if _blocks(request.moderation):

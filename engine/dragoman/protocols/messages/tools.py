@@ -133,11 +133,14 @@ def write_tools(
 ) -> tuple[list[Json], dict[str, str]]:
     """The tools to send, and client name → sent name of each.
 
-    Raises `Unsupported` for free-text tools, foreign typed tools and schemas whose root is not a plain object.
+    Raises `Unsupported` for free-text tools, foreign typed tools, client-run searches, tools in a namespace, and
+    schemas whose root is not a plain object.
     """
     out: list[Json] = []
     sent: dict[str, str] = {}
     for tool in request.tools:
+        if tool.namespace is not None:
+            raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
         if tool.kind is ToolKind.FUNCTION:
             written = _write_function(tool, losses, names)
             marks.put(written, tool.cache, tool.at)
@@ -175,6 +178,8 @@ def _write_function(tool: Tool, losses: Losses, names: NameTable) -> Json:
             # Sent alone, without a search tool, it would hide the tool for good.
             if value:
                 losses.add(Code.TOOL_SEARCH, (*tool.at, key), "loaded at once")
+        elif key == "async" and value:  # changes the order of turns (mapping §6.1)
+            raise Unsupported((*tool.at, key), "asynchronous tools cannot be carried to a Messages upstream")
         elif value:
             losses.add(Code.TOOL_OPTION, (*tool.at, key))
     return written

@@ -11,10 +11,10 @@ _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def unseal_history(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the thinking that this family made and leave out what others made, in place; was there any?
+    """Restore the thinking that this family made and leave out what others made; was there any?
 
-    A message that held nothing else goes with it: the API refuses empty content. The body may be of any shape; what is
-    wrong with it is for the upstream to say.
+    `body` gets new messages, the old ones stay as they are. A message that held nothing else goes with its thinking:
+    the API refuses empty content. The body may be of any shape; what is wrong with it is for the upstream to say.
     """
     messages = body.get("messages")
     if type(messages) is not list:
@@ -29,7 +29,7 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
                 found = True
                 if not blocks:
                     continue
-                message["content"] = blocks
+                message = {**message, "content": blocks}
         kept.append(message)
     if found:
         body["messages"] = kept

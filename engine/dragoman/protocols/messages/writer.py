@@ -60,7 +60,8 @@ class MessagesWriter(StreamWriter):
         super().__init__(context)
         self._before: dict[int, bytes] = {}
         self._indexes: dict[int, int] = {}
-        self._held: set[int] = set()
+        self._held: dict[int, BlockStart] = {}
+        """Opaque blocks whose payload, and so their dialect, is not known yet."""
         self._count = 0
         self._input: Usage | None = None
         self._refusal: dict[int, list[str]] = {}
@@ -123,11 +124,15 @@ class MessagesWriter(StreamWriter):
         kind = event.kind
         if kind is Kind.OPAQUE:
             self._before[event.index] = b""
-            self._held.add(event.index)
+            self._held[event.index] = event
             return
         if kind is Kind.TOOL:
             if event.custom:
                 raise UpstreamProtocolError(f"upstream called the free-text tool {event.name!r}; Messages has none")
+            if event.namespace is not None or event.search:
+                raise UpstreamProtocolError(
+                    f"upstream called {event.name!r} in a way that no Messages client can be given"
+                )
             call_id = fit_call_id(event.call_id, 256)
             block: Json = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
         else:
@@ -154,21 +159,36 @@ class MessagesWriter(StreamWriter):
         own = self._indexes.pop(event.index, None)
         if own is not None:
             out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
+        elif self._held:
+            self._lose(event.index)
 
     def _opaque(self, event: Opaque, out: list[Frame]) -> None:
-        losses = self.context.losses
-        if event.origin != DIALECT and event.native is not None and self.context.seal is not None:
-            signature = self.context.seal.close(event.origin, event.native)
-            self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
-        elif event.origin != DIALECT:
-            losses.add(Code.REASONING_ENCRYPTED if event.form != "block" else Code.VENDOR_BLOCK, event.form)
+        if event.origin != DIALECT:
+            self._foreign(event, out)
         elif event.form == "block" and event.index in self._held:
-            self._held.discard(event.index)
+            del self._held[event.index]
             self._open(event.index, event.payload, out)
         elif event.form == "signature":
             self._write_delta(event.index, {"type": "signature_delta", "signature": event.payload}, out)
         elif event.form == "delta":
             self._write_delta(event.index, event.payload, out)
+
+    def _foreign(self, event: Opaque, out: list[Frame]) -> None:
+        """Reasoning of another dialect goes into an envelope; any other block of one has no place here."""
+        if event.index in self._held:
+            self._lose(event.index)
+        elif event.index not in self._indexes:
+            return  # more of a block that was left out
+        elif event.native is not None and self.context.seal is not None:
+            signature = self.context.seal.close(event.origin, event.native)
+            self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
+        elif event.payload is not None:
+            self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
+
+    def _lose(self, index: int) -> None:
+        block = self._held.pop(index, None)
+        if block is not None:
+            self.context.losses.add(Code(block.code), block.name)
 
     def _annotate(self, event: Annotation, out: list[Frame]) -> None:
         if event.citation.origin == DIALECT:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .failure import read_failure, write_failure
 from .observer import ResponsesObserver as Observer
 from .reader import ResponsesReader as Reader
-from .reply import read_reply, write_reply
+from .reply_reader import read_reply
+from .reply_writer import write_reply
 from .request_reader import read_request
 from .request_writer import write_request
 from .unseal import unseal_history

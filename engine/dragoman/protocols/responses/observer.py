@@ -1,7 +1,129 @@
+"""Watches a Responses stream that is passed through: terminal, usage, in-band error, grammar."""
+
 from __future__ import annotations
 
+from typing import Final
+
+from ...context import ReplyContext
+from ...errors import DragomanError, Failure
+from ...jsontext import dumps, loads
+from ...limits import DEFAULT
+from ...model import Json
 from ...passthrough import Observer
+from ...sse import Frame
+from .. import Dialect
+from ..failures import read_payload
+from .failure import response_error
+from .reader import TERMINALS
+from .reply_reader import read_status
+from .snapshot import Snapshot
+from .wire import read_usage
+
+_ECHO_MOST: Final = 256 * 1024
+"""Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
+_LONG: Final[Json] = {"instructions": None, "tools": [], "metadata": {}, "text": None, "prompt": None}
 
 
 class ResponsesObserver(Observer):
-    pass
+    """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
+    read only that.
+
+    The first snapshot is kept, without output: an error of our own must repeat it, as the SDK refuses another id.
+    """
+
+    __slots__ = ("_echo", "_last", "_open")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._echo: bytes | None = None
+        self._last = -1
+        self._open: set[int] = set()
+        """Indexes of the items that were added and not yet done."""
+
+    def observe(self, data: bytes, event: str) -> None:
+        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        if data == b"[DONE]":
+            if not self.complete:
+                self.violation("[DONE] before the terminal event")
+            return
+        super().observe(data, event)
+
+    def watch(self, payload: Json, event: str) -> None:
+        """One event."""
+        name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
+        if type(name) is not str:
+            return self.violation("an event without a type")
+        if event and event != name:
+            self.violation(f"event line {event[:60]!r} with type {name[:60]!r}")
+        if type(number) is int:
+            if number != self._last + 1:
+                self.violation(f"sequence_number {number} after {self._last}")
+            self._last = number
+        else:
+            self._last += 1
+        if name == "response.created":
+            if self._echo is not None:
+                self.violation("response.created twice")
+            self._keep(payload.get("response"))
+        elif name == "error":
+            self.failure = read_payload(payload, Dialect.RESPONSES)
+        elif self._echo is None:
+            self.violation(f"{name[:60]} before response.created")
+            self._keep(payload.get("response"))
+        if name in TERMINALS:
+            self._end(payload, TERMINALS[name])
+        elif type(index) is int:
+            self._item(name, index)
+
+    def _item(self, name: str, index: int) -> None:
+        if name == "response.output_item.added":
+            if index in self._open:
+                self.violation("an item added twice")
+            elif len(self._open) < DEFAULT.blocks:
+                self._open.add(index)
+        elif index not in self._open:
+            self.violation(f"{name[:60]} of an item that is not open")
+        elif name == "response.output_item.done":
+            self._open.discard(index)
+
+    def _end(self, payload: Json, told: str | None) -> None:
+        self.closed = True
+        response = payload.get("response")
+        if type(response) is not dict:
+            return self.violation("a terminal event without its response")
+        self.usage = read_usage(response.get("usage"))
+        try:
+            status = read_status(response, told)
+        except DragomanError as error:
+            self.failure = error.failure
+            return
+        self.complete = True
+        self.failure = None
+        if self._open and status == "completed":
+            self.violation("completed with an item that is not done")
+
+    def _keep(self, response: object) -> None:
+        """The snapshot as bytes, a third of the parsed one's size: it lasts as long as the stream."""
+        if type(response) is not dict:
+            self._echo = self._echo or b""
+            return
+        if self._echo:
+            return
+        kept = {**response, "output": []}
+        self._echo = dumps(kept)
+        if len(self._echo) > _ECHO_MOST:
+            self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
+        if len(self._echo) > _ECHO_MOST:
+            self._echo = b""
+
+    def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
+        """`response.failed`, with the next number and the snapshot that the stream began with."""
+        self._last += 1
+        error = response_error(failure)
+        response = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None).ended(
+            "failed", [], error=error
+        )
+        if self._echo:
+            response = {**response, **loads(self._echo), "status": "failed", "error": error, "output": []}
+        payload = {"type": "response.failed", "sequence_number": self._last, "response": response}
+        return Frame("response.failed", dumps(payload))

@@ -1,7 +1,185 @@
+"""A Responses request body → the canonical request (mapping §3, §8.3)."""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+from ...errors import ClientRequestError, LimitExceeded, Unsupported
+from ...knobs import Knobs
+from ...limits import DEFAULT as DEFAULT_LIMITS
+from ...limits import Limits
+from ...losses import Code, Losses
+from ...model import Json, Request, Role, Text, Thinking, Turn
+from ..chat.wire import CACHE_KEYS
+from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
+from .controls_reader import read_reasoning, read_text
+from .items_reader import ItemsReader
+from .tools_reader import ToolList, read_tool_choice
+from .wire import DIALECT
+
+_STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"
+_REJECTED: Final[dict[str, str]] = {
+    "previous_response_id": _STATELESS,
+    "conversation": _STATELESS,
+    "prompt": "prompt templates are stored at OpenAI; send their text as `instructions` and `input`",
+}
+_DROPPED: Final[dict[str, Code]] = {
+    "context_management": Code.CONTEXT_MANAGEMENT,
+    "image": Code.VENDOR_OPTION,
+    "access_programs": Code.VENDOR_OPTION,
+}
+# fmt: off
+_KNOWN: Final = frozenset({
+    "model", "input", "instructions", "stream", "stream_options", "max_output_tokens", "temperature", "top_p",
+    "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning", "include",
+    "store", "background", "truncation", "metadata", "user", "safety_identifier", "service_tier", "moderation",
+    # Codex's own: installation and session ids, the workspace's path. Nobody upstream may see those.
+    "client_metadata",
+    *CACHE_KEYS, *_REJECTED, *_DROPPED,
+})
+# fmt: on
+_STREAM_OPTIONS: Final = frozenset({"include_obfuscation"})
+_LOGPROBS: Final = "message.output_text.logprobs"
+
+# Roles are looked up once: member access on an enum class costs more than a global.
+_INSTRUCTION: Final = Role.INSTRUCTION
+_USER: Final = Role.USER
 
 
-def read_request(*args: Any, **more: Any) -> Any:
-    raise NotImplementedError
+def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+    """Read a request body.
+
+    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry or what needs
+    stored state, `LimitExceeded` for too many items; what is merely of no use elsewhere becomes a loss row.
+    """
+    if type(body) is not dict:
+        raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
+    if not _KNOWN.issuperset(body):
+        drop_unknown(body, _KNOWN, losses)
+    request = Request(DIALECT, required(body, "model", str), [])
+    _refuse(body)
+    request.stream = optional(body, "stream", bool) or False
+    # A Responses stream always ends with its usage.
+    request.include_usage = True
+    tools = ToolList(losses)
+    tools.declare(optional(body, "tools", list) or [], ("tools",))
+    items = _read_input(request, body, tools, losses, limits)
+    request.tools = tools.tools
+    request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
+    request.parallel = optional(body, "parallel_tool_calls", bool)
+    _read_controls(request, body, items, losses)
+    _read_service(request, body, losses)
+    request.echo = _echo(body)
+    return request
+
+
+def _refuse(body: Json) -> None:
+    for key, why in _REJECTED.items():
+        if key in body:
+            reject_if_set(body, key, why)
+    if optional(body, "background", bool):
+        raise Unsupported(("background",), "responses are not run in the background here yet; use `stream` instead")
+
+
+def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, limits: Limits) -> ItemsReader:
+    """`instructions` and `input` as turns. Gives the reader, which knows what the items changed on the way."""
+    reader = ItemsReader(tools, losses)
+    turns = request.turns = reader.turns
+    instructions = optional(body, "instructions", str)
+    if instructions:
+        at = ("instructions",)
+        turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
+    given, where = body.get("input"), ("input",)
+    if type(given) is str:
+        turns.append(Turn(_USER, [Text(given, where)], where, "", True))
+    elif type(given) is not list:
+        what = "is required" if given is None else f"got {kind_of(given)}; expected"
+        raise ClientRequestError(where, f"{what} (a string or an array of items)")
+    elif len(given) > limits.messages:
+        raise LimitExceeded("messages", limits.messages, upstream=False)
+    elif not given:
+        raise ClientRequestError(where, "must not be empty")
+    else:
+        reader.read(given)
+    return reader
+
+
+def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Losses) -> None:
+    cap = optional(body, "max_output_tokens", int)
+    if cap is not None:
+        if cap < 1:
+            raise ClientRequestError(("max_output_tokens",), "must be at least 1")
+        request.max_tokens, request.max_tokens_at = cap, ("max_output_tokens",)
+    request.temperature = optional(body, "temperature", float)
+    request.top_p = optional(body, "top_p", float)
+    included = optional(body, "include", list) or ()
+    for index, word in enumerate(included):
+        typed(word, str, ("include", index))
+    request.top_logprobs = optional(body, "top_logprobs", int) or None
+    # Either asks for them: Chat takes no count without the wish itself.
+    request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
+    request.thinking = read_reasoning(body, losses)
+    if items.effort is not None:
+        summary = request.thinking.summary if request.thinking is not None else None
+        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
+    request.format, request.verbosity = read_text(body, losses)
+    if items.format:
+        (request.format,) = items.format
+    if optional(body, "max_tool_calls", int) is not None:
+        losses.add(Code.MAX_TOOL_CALLS, ("max_tool_calls",))
+    if one_of(body, "truncation", ("auto", "disabled")) == "auto":
+        losses.add(Code.TRUNCATION, ("truncation",))
+    for key, code in _DROPPED.items():
+        if key in body:
+            drop_if_set(body, key, code, losses)
+
+
+def _read_service(request: Request, body: Json, losses: Losses) -> None:
+    user = optional(body, "user", str)
+    request.end_user = optional(body, "safety_identifier", str) or user or None
+    request.service_tier = optional(body, "service_tier", str)
+    if request.service_tier is not None:
+        request.service_tier_at = ("service_tier",)
+    request.metadata = optional(body, "metadata", dict)
+    request.moderation = optional(body, "moderation", dict)
+    for key in CACHE_KEYS:
+        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
+        if value is not None:
+            request.cache[key] = value
+    # Nothing is stored for another dialect's upstream; the reply says so (mapping §7.4).
+    optional(body, "store", bool)
+    stream_options = optional(body, "stream_options", dict)
+    if stream_options:
+        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
+
+
+# --- echo -------------------------------------------------------------------------------------------------------------
+
+_WHEN_GIVEN: Final = ("user", "safety_identifier", *CACHE_KEYS, "top_logprobs")
+_PLAIN_TEXT: Final[Json] = {"type": "text"}
+
+
+def _echo(body: Json) -> Json:
+    """What every Response object repeats of its request, by reference; the SDKs require the keys (mapping §9.1)."""
+    text = body.get("text") or {}
+    tools, parallel = body.get("tools"), body.get("parallel_tool_calls")
+    echo: Json = {
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "max_tool_calls": body.get("max_tool_calls"),
+        "metadata": body.get("metadata") or {},
+        "parallel_tool_calls": True if parallel is None else parallel,
+        "previous_response_id": None,
+        "reasoning": body.get("reasoning"),
+        "store": False,
+        "temperature": body.get("temperature"),
+        "text": text if text.get("format") is not None else {**text, "format": _PLAIN_TEXT},
+        "tool_choice": "auto" if (choice := body.get("tool_choice")) is None else choice,
+        "tools": [] if tools is None else tools,
+        "top_p": body.get("top_p"),
+        "truncation": body.get("truncation") or "disabled",
+    }
+    for key in _WHEN_GIVEN:
+        if body.get(key) is not None:
+            echo[key] = body[key]
+    return echo

@@ -1,0 +1,199 @@
+"""Assistant turns → items of the history (mapping §4.2, §5.3, §6.3).
+
+Each block becomes an item in its place, so reasoning keeps standing directly before what it led to. Items are written
+without ids: the upstream takes back only those that it gave out itself, and they come back within reasoning alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...envelope import own_block
+from ...errors import Unsupported
+from ...jsontext import loads
+from ...knobs import Knobs
+from ...losses import Code, Losses
+from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from ...names import NameTable, fit_call_id
+from ...profile import Profile
+from .wire import DIALECT, write_citation
+
+_OPENAI: Final = frozenset({"chat", "responses"})
+
+
+class AssistantWriter:
+    """Writes one turn at a time to the end of a list of items."""
+
+    __slots__ = ("_knobs", "_losses", "_names", "_own", "_profile", "_sent", "_table")
+
+    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+        self._own = origin == DIALECT
+        self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
+        self._sent: dict[str, Json] = {}
+        """Reasoning items by id: the API refuses one that comes twice."""
+        self._table: dict[type, Callable[[Any], Json | None]] = {
+            ToolCall: self._call,
+            Reasoning: self._reasoning,
+            Native: self._native,
+        }
+
+    def write(self, turn: Turn, items: list[Json]) -> None:
+        """Append the turn's items. Raises `Unsupported` for a part that an assistant's turn cannot hold.
+
+        Texts next to each other are parts of one message, since citations split a text in mid-sentence.
+        """
+        content: list[Json] | None = None
+        messages: list[Json] = []
+        for part in turn.parts:
+            if type(part) is Text:
+                written = self._text(part)
+            elif type(part) is Refusal:
+                written = {"type": "refusal", "refusal": part.text} if part.text else None
+            else:
+                writer = self._table.get(type(part))
+                if writer is None:
+                    raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
+                item = writer(part)
+                if item is not None:
+                    if item.get("type") == "message":  # reasoning that became text
+                        messages.append(item)
+                    items.append(item)
+                    content = None
+                continue
+            if written is None:
+                continue
+            if content is None:
+                content = [written]
+                messages.append({"type": "message", "role": "assistant", "content": content})
+                items.append(messages[-1])
+            else:
+                content.append(written)
+        self._finish(turn, messages)
+
+    def _finish(self, turn: Turn, messages: list[Json]) -> None:
+        if not self._profile.text_parts:
+            for message in messages:
+                message["content"] = "".join(part.get("text") or part["refusal"] for part in message["content"])
+        if self._knobs.derive_phase == "on" and messages:
+            calls = any(type(part) is ToolCall for part in turn.parts)
+            for message in messages:
+                message["phase"] = "commentary" if calls else "final_answer"
+
+    def _text(self, part: Text) -> Json | None:
+        if part.cache is not None:  # only input has marks
+            self._losses.add(Code.CACHE_HINT, part.at)
+        if not part.text:
+            return None
+        written: Json = {"type": "output_text", "text": part.text}
+        if part.citations:
+            annotations = self._annotations(part)
+            if annotations:
+                written["annotations"] = annotations
+        return written
+
+    def _annotations(self, part: Text) -> list[Json]:
+        """The text's citations, but for another provider's: they point at sources that this one has not seen."""
+        kept: list[Json] = []
+        for citation in part.citations:
+            written = write_citation(citation, len(part.text)) if citation.origin in _OPENAI else None
+            if written is not None:
+                kept.append(written)
+        if len(kept) < len(part.citations):
+            self._losses.add(Code.CITATIONS, part.at)
+        return kept
+
+    def _native(self, part: Native) -> Json | None:
+        if part.origin == DIALECT:
+            return part.payload
+        self._losses.add(Code(part.code), part.at)
+        return None
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _call(self, part: ToolCall) -> Json:
+        """A call; its arguments stay the very text they were."""
+        if part.cache is not None:
+            self._losses.add(Code.CACHE_HINT, part.at)
+        call_id = fit_call_id(part.id, self._profile.call_id_max)
+        if part.search:
+            return {
+                "type": "tool_search_call",
+                "call_id": call_id,
+                "execution": "client",
+                "status": "completed",
+                "arguments": _object(part),
+            }
+        item: Json = {
+            "type": "custom_tool_call" if part.custom else "function_call",
+            "call_id": call_id,
+            "name": self._names.fit(part.name, part.at),
+        }
+        if part.namespace:
+            item["namespace"] = part.namespace
+        if part.custom:
+            item["input"] = part.arguments
+        else:
+            arguments = part.arguments
+            # Compatible servers parse what they are given.
+            item["arguments"] = arguments if self._own or arguments.strip() else "{}"
+        return item
+
+    # --- reasoning ----------------------------------------------------------------------------------------------------
+
+    def _reasoning(self, part: Reasoning) -> Json | None:
+        """The original item, where this upstream made it and can still read it (mapping §5.2)."""
+        block = own_block(part, DIALECT, self._profile.family or DIALECT)
+        if block is None or block.get("type") != "reasoning":
+            unsigned = not part.proof and part.family is None
+            return self._leave_out(part, Code.REASONING_UNSIGNED if unsigned else Code.REASONING_FOREIGN)
+        if not block.get("encrypted_content") and self._profile.encrypted_reasoning:
+            # Such an upstream would look its id up in a store that it is told not to keep.
+            return self._leave_out(part, Code.REASONING_UNSIGNED)
+        return self._once(part, self._replayable(block))
+
+    def _replayable(self, block: Json) -> Json:
+        """The item as the API takes it back: with a summary, without an empty id, its text encrypted or plain."""
+        plain = bool(block.get("content")) and self._profile.encrypted_reasoning
+        nameless = "id" in block and not (type(block["id"]) is str and block["id"])
+        if not plain and not nameless and type(block.get("summary")) is list:
+            return block
+        item = dict(block)
+        if plain:
+            del item["content"]
+        if nameless:
+            del item["id"]
+        if type(item.get("summary")) is not list:
+            item["summary"] = []
+        return item
+
+    def _once(self, part: Reasoning, item: Json) -> Json | None:
+        """The item, unless its id was sent before: clients repeat blocks, and the API refuses a request that does."""
+        item_id = item.get("id")
+        if item_id is None:
+            return item
+        if item_id not in self._sent:
+            self._sent[item_id] = item
+            return item
+        if self._sent[item_id] != item:
+            self._losses.add(Code.REASONING_ENCRYPTED, part.at, "another item of its id was sent before it")
+        return None
+
+    def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
+        if self._knobs.demote_reasoning == "on" and part.text:
+            self._losses.add(code, part.at, "became plain text")
+            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+        if part.text or part.proof or part.family is not None or part.origin == DIALECT:
+            self._losses.add(code, part.at)
+        return None
+
+
+def _object(part: ToolCall) -> Json:
+    """A search's arguments, which are JSON and no text of JSON. Raises `Unsupported` if they are not."""
+    try:
+        value = loads(part.arguments) if part.arguments.strip() else {}
+    except ValueError:
+        value = None
+    if type(value) is not dict:
+        raise Unsupported((*part.at, "arguments"), "the arguments of a tool search must be a JSON object")
+    return value

@@ -1,0 +1,231 @@
+"""The output items of a Responses stream while they are told: what has been said of each, and what is still missing.
+
+Servers tell a text up to four times: in deltas, in its own `.done` event, in `response.output_item.done` and in the
+last snapshot; and each leaves out some of them. So everything after the deltas only settles what was not yet said
+(events §9). Of texts only the length and the last fragment are kept for that; the arguments of calls are kept whole,
+as running a call on wrong ones does harm.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...blocks import BlockMap
+from ...context import ReplyContext
+from ...errors import LimitExceeded, Path, UpstreamProtocolError
+from ...events import BlockStart, Delta, Event, Kind
+from ...losses import Code
+from ...model import Json
+from ..arguments import Arguments, Room
+from ..fields import kind_of
+from .output_items import (
+    NATIVE_ITEMS,
+    Sort,
+    call_id_of,
+    call_name,
+    check_role,
+    namespace_of,
+    note_call,
+    sort_of,
+)
+
+
+class Said:
+    """One part of an item. `kind` is None for a part that is left out; `whole` says that its `.done` event came."""
+
+    __slots__ = ("annotations", "announced", "block", "kind", "last", "length", "logprobs", "open", "whole")
+
+    def __init__(self, kind: Kind | None, block: int) -> None:
+        self.kind = kind
+        self.block = block
+        self.open = kind is not None
+        self.announced = self.whole = self.logprobs = False
+        self.length = 0
+        self.last = ""
+        self.annotations = 0
+
+    def say(self, text: str, out: list[Event]) -> None:
+        """A fragment."""
+        if text:
+            self.length += len(text)
+            self.last = text
+            out.append(Delta(self.block, text))
+
+    def missing(self, text: str) -> str | None:
+        """What of the whole `text` has not been said; None if something else has been.
+
+        Half a surrogate pair counts as a character here, so a text may look longer than it is, never shorter.
+        """
+        if not self.length:
+            return text
+        if len(text) <= self.length:
+            return ""
+        return text[self.length :] if text[: self.length].endswith(self.last) else None
+
+
+class OpenItem:
+    """One output item, from its first event on. `block` is its block, if it has one of its own that was started."""
+
+    __slots__ = (
+        "arguments",
+        "block",
+        "call_id",
+        "custom",
+        "cut",
+        "done",
+        "id",
+        "key",
+        "left_out",
+        "number",
+        "parts",
+        "phased",
+        "sort",
+        "surface",
+        "type",
+        "whole",
+    )
+
+    def __init__(self, key: int, sort: Sort, item: Json) -> None:
+        self.key = key
+        self.sort = sort
+        self.type = item.get("type")
+        self.id = item.get("id")
+        self.call_id = item.get("call_id")
+        self.custom = self.type == "custom_tool_call"
+        self.block: int | None = None
+        self.parts: dict[int, Said] = {}
+        self.arguments: Arguments | None = None
+        self.surface: str | None = None
+        """Where the reasoning that is shown stands: `content` or `summary`, whichever spoke first."""
+        self.number = 0
+        """The part of the reasoning that spoke last."""
+        self.done = self.cut = self.whole = self.phased = self.left_out = False
+
+    @property
+    def at(self) -> Path:
+        """Where it stands in the reply."""
+        return ("output", self.key)
+
+
+class OpenItems:
+    """The items of one stream by their `output_index`, and the blocks they became."""
+
+    __slots__ = ("_room", "_size", "blocks", "context", "items", "refused", "response_id")
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.context = context
+        self.blocks = BlockMap(context.limits)
+        self._room = Room(context.limits)
+        self._size = 0
+        self.items: dict[int, OpenItem] = {}
+        self.refused = False
+        """Is there a part with refusal wording."""
+        self.response_id = ""
+
+    def find(self, event: Json) -> OpenItem | None:
+        """The item that an event is about: by `output_index`, for servers that leave it out by `item_id`."""
+        key = event.get("output_index")
+        if type(key) is int:
+            return self.items.get(key)
+        item_id = event.get("item_id")
+        if type(item_id) is not str or not item_id:
+            raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
+        return next((item for item in self.items.values() if item.id == item_id), None)
+
+    def unannounced(self, event: Json, kind: str, out: list[Event]) -> OpenItem:
+        """The item of an event that is the first to speak of it."""
+        return self.add(self.key_of(event), {"type": kind, "id": event.get("item_id")}, out)
+
+    def key_of(self, event: Json) -> int:
+        """The `output_index` of a new item, the next one if the server gives none."""
+        key = event.get("output_index")
+        return key if type(key) is int else max(self.items, default=-1) + 1
+
+    def grow(self, by: int = 1) -> None:
+        """Raises LimitExceeded for more items and parts than a reply of as many blocks as are allowed can have."""
+        self._size += by
+        most = self.context.limits.blocks
+        if self._size > 2 * most:
+            raise LimitExceeded("blocks", most, upstream=True)
+
+    def add(self, key: int, raw: Json, out: list[Event]) -> OpenItem:
+        """A new item; its block starts if it is one block."""
+        sort = sort_of(raw)
+        self.grow()
+        item = self.items[key] = OpenItem(key, sort, raw)
+        if sort is Sort.MESSAGE:
+            check_role(raw)
+            self.note_phase(item, raw)
+        elif sort is Sort.REASONING:
+            item.block = self.blocks.start(key, Kind.REASONING)
+            out.append(BlockStart(item.block, Kind.REASONING))
+        elif sort is Sort.CALL:
+            item.arguments = Arguments(self._room)
+            if call_name(raw):
+                self.open_call(item, raw, out)
+        elif sort is Sort.NATIVE:
+            item.block = self.blocks.start(key, Kind.OPAQUE)
+            out.append(BlockStart(item.block, Kind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
+        else:
+            self.context.losses.add(Code.UNKNOWN_EVENT, item.at, f"an item of type {raw.get('type')!r} was left out")
+        return item
+
+    def open_call(self, item: OpenItem, raw: Json, out: list[Event]) -> None:
+        """Start the block of a call, if its name is known."""
+        name = call_name(raw)
+        if not name or item.arguments is None:
+            return
+        item.arguments.name = name
+        note_call(raw, item.at, self.context.losses)
+        item.block = self.blocks.start(item.key, Kind.TOOL)
+        out.append(
+            BlockStart(
+                item.block,
+                Kind.TOOL,
+                call_id_of(raw, self.response_id, item.key),
+                self.context.names.get(name, name),
+                item.custom,
+                namespace=namespace_of(raw),
+                search=item.type == "tool_search_call",
+            )
+        )
+        if said := item.arguments.text():
+            out.append(Delta(item.block, said))
+
+    def complete(self, part: Said, text: Any, out: list[Event]) -> None:
+        """The whole text of a part was told: say what is missing."""
+        if type(text) is not str:
+            return
+        rest = part.missing(text)
+        if rest is None:
+            self.context.losses.add(Code.UNKNOWN_EVENT, "output", "a text differs from its deltas, which were shown")
+        elif rest:
+            part.say(rest, out)
+
+    def note_phase(self, item: OpenItem, raw: Json) -> None:
+        """A row for the phase of a message, once."""
+        if raw.get("phase") is not None and not item.phased:
+            item.phased = True
+            self.context.losses.add(Code.PHASE, (*item.at, "phase"))
+
+
+def string_of(event: Json, key: str) -> str:
+    """A fragment. Raises UpstreamProtocolError if it is none."""
+    value = event.get(key)
+    if type(value) is not str:
+        raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
+    return value
+
+
+def object_of(event: Json, key: str) -> Json:
+    """An item or a part. Raises UpstreamProtocolError if it is none."""
+    value = event.get(key)
+    if type(value) is not dict:
+        raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
+    return value
+
+
+def number_of(event: Json, key: str) -> int:
+    """The place of a part in its item; the first one if the server gives none."""
+    value = event.get(key)
+    return value if type(value) is int and value >= 0 else 0

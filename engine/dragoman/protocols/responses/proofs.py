@@ -1,0 +1,28 @@
+"""Opaque reasoning in a Responses reply: whatever is proof goes into `encrypted_content` (mapping §5.2, §5.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...envelope import Seal
+from ...losses import Code
+from ...model import Json
+from .wire import DIALECT
+
+
+def write_proof(origin: str, native: Json | None, own: Any, seal: Seal | None) -> str | None:
+    """The `encrypted_content` of some reasoning, or None if there is none that the client could bring back.
+
+    The dialect's own (`own`) goes as it is; of another one's the whole block goes into an envelope, as its bare
+    signature could not be told apart later.
+    """
+    if origin == DIALECT:
+        return own if type(own) is str and own else None
+    if native is not None and seal is not None:
+        return seal.close(origin, native)
+    return None
+
+
+def lost_proof(origin: str) -> Code:
+    """The loss of a proof that is left out. Unlike a signature, encrypted content is the reasoning itself."""
+    return Code.REASONING_SIGNATURE if origin == "messages" else Code.REASONING_ENCRYPTED

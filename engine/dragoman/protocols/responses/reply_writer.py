@@ -1,0 +1,102 @@
+"""A whole reply for a Responses client: exactly what the last event of its stream would hold (mapping §9.1-§9.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...context import ReplyContext
+from ...events import Kind
+from ...losses import Code
+from ...model import Json, Native, Reasoning, Refusal, Reply, Text, ToolCall
+from ...replay import may_be_cut
+from .items import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
+from .proofs import lost_proof, write_proof
+from .snapshot import Snapshot
+from .wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The Response object. One part is one item with one part of its own, as in a stream."""
+    snapshot = Snapshot(context, reply.id, reply.model, reply.created)
+    writer = _Output(context, Items(snapshot.base))
+    for position, part in enumerate(reply.parts):
+        if type(part) is Text:
+            writer.text(part)
+        elif type(part) is ToolCall:
+            writer.call(part, cut=may_be_cut(reply, position))
+        elif type(part) is Reasoning:
+            writer.reasoning(part)
+        elif type(part) is Refusal:
+            writer.refusal(part.text)
+        elif type(part) is Native:
+            context.losses.add(Code(part.code), part.at)
+        else:
+            context.losses.add(Code.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a reply")
+    info = reply.refusal
+    if info is not None and info.category:
+        context.losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
+    shown = writer.shown
+    wording = refusal_wording(reply.stop, info, shown=shown, refused=writer.refused)
+    if wording is not None:
+        writer.refusal(wording)
+    status, reason = write_status(reply.stop, context.knobs, shown=shown)
+    return snapshot.ended(status, writer.output, usage=write_usage(reply.usage, context.losses), reason=reason)
+
+
+class _Output:
+    """The items of one reply. `shown` says that there is text or a call, `refused` a refusal in words."""
+
+    __slots__ = ("_context", "_items", "output", "refused", "shown")
+
+    def __init__(self, context: ReplyContext, items: Items) -> None:
+        self._context = context
+        self._items = items
+        self.output: list[Json] = []
+        self.shown = False
+        self.refused = False
+
+    def text(self, part: Text) -> None:
+        item = self._items.new(TEXT)
+        self.shown |= part.text != ""
+        notes = [write_citation(citation, len(part.text)) for citation in part.citations]
+        item.annotations = [note for note in notes if note is not None]
+        if None in notes:
+            self._context.losses.add(Code.CITATIONS, part.at)
+        if part.logprobs and self._context.logprobs:
+            item.logprobs = write_logprobs(part.logprobs)
+        self.output.append(item.build("completed", part.text))
+
+    def refusal(self, wording: str) -> None:
+        self.refused = True
+        self.output.append(self._items.new(REFUSAL).build("completed", wording))
+
+    def reasoning(self, part: Reasoning) -> None:
+        context = self._context
+        native: Json | None = part.native
+        own: Any = part.proof
+        if part.redacted:
+            native = native or {"data": part.proof}
+            own = own or native.get("encrypted_content")
+        proof = write_proof(part.origin, native, own, context.seal)
+        if proof is None and part.redacted:
+            context.losses.add(Code.REASONING_ENCRYPTED, part.at)
+            return
+        if proof is None and part.proof:
+            context.losses.add(lost_proof(part.origin), part.at)
+        item = self._items.new(form_of(Kind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item.proof = proof
+        self.output.append(item.build("completed", part.text or None))
+
+    def call(self, part: ToolCall, *, cut: bool) -> None:
+        form = form_of(Kind.TOOL, custom=part.custom, search=part.search)
+        item = self._items.new_call(form, part.id, part.name, part.namespace)
+        self.shown = True
+        text, whole = part.arguments, not cut
+        arguments: Any = text
+        if form is not CUSTOM:
+            if whole and not text.strip():
+                text += "{}"
+            parsed = whole_arguments(text)
+            whole = whole and parsed is not None
+            arguments = (parsed if whole else None) if form is SEARCH else text
+        self.output.append(item.build("completed" if whole else "incomplete", arguments))

@@ -1,0 +1,144 @@
+"""What an explanation tells, and when a body's dialect is guessed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import direction, shipped, translate
+from dragoman.errors import ClientRequestError
+from dragoman.jsontext import dumps
+from dragoman.knobs import Knobs
+from dragoman.protocols import Dialect
+from dragoman.translate import Translation
+from dragoman_server.explain import as_text, explanation, guess_client
+from dragoman_server.providers import Provider
+
+CHAT, MESSAGES, RESPONSES = Dialect
+SAID = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect"),
+    [
+        ({"input": "Hi"}, RESPONSES),
+        ({"input": [], "max_output_tokens": 5, "tools": []}, RESPONSES),
+        ({"messages": SAID}, CHAT),
+        ({"messages": SAID, "max_completion_tokens": 9}, CHAT),
+        ({"messages": SAID, "max_tokens": 9, "stream_options": {}}, CHAT),
+        ({"messages": SAID, "max_tokens": 9, "tools": [{"type": "function", "function": {}}]}, CHAT),
+        ({"messages": [{"role": "system", "content": "x"}, *SAID], "max_tokens": 9}, CHAT),
+        ({"messages": [*SAID, {"role": "tool", "tool_call_id": "c", "content": "x"}], "max_tokens": 9}, CHAT),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}], "max_tokens": 9}, CHAT),
+        ({"messages": SAID, "max_tokens": 9, "system": "x"}, MESSAGES),
+        ({"messages": SAID, "max_tokens": 9, "tools": [{"name": "t", "input_schema": {}}]}, MESSAGES),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}], "max_tokens": 9}, MESSAGES),
+    ],
+)
+def test_the_dialect_is_told_by_the_body(body: dict[str, Any], dialect: Dialect) -> None:
+    assert guess_client(body) is dialect
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"prompt": "Hi"},
+        {"messages": SAID, "max_tokens": 9},
+        {"messages": SAID, "max_tokens": 9, "top_k": 3, "thinking": {"type": "enabled"}},
+        {"messages": SAID, "max_tokens": 9, "system": "x", "n": 1},
+        {"messages": SAID, "input": "Hi"},
+        {"messages": [7, {"role": [], "content": [None, {"type": {}}]}], "max_tokens": 9, "tools": "x"},
+    ],
+)
+def test_a_body_that_does_not_tell_is_asked_about(body: dict[str, Any]) -> None:
+    with pytest.raises(ClientRequestError, match="give from=chat or from=messages or from=responses"):
+        guess_client(body)
+
+
+def translated(client: Dialect, upstream: Dialect, body: dict[str, Any], **more: Any) -> Translation:
+    return translate(direction(client, upstream), json.dumps(body).encode(), **more)
+
+
+def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
+    body = {"model": "claude-x", "max_tokens": 9, "top_k": 3, "stream": True, "messages": SAID, "stop_sequences": ["a"]}
+    profile = shipped("chat", "compatible").with_flags({"stop_limit": 0})
+    knobs = Knobs(block_order="sequential")
+    sent = translated(MESSAGES, CHAT, body, upstream_model="qwen3", profile=profile, knobs=knobs)
+    provider = Provider("local", CHAT, "http://127.0.0.1:9000/v1?key=secret&api-version=7", "hidden")  # type: ignore[arg-type]
+    raw = dumps(explanation(sent, provider, "a guess"))
+    assert sent.body in raw
+    assert b"secret" not in raw
+    assert b"hidden" not in raw
+    told = json.loads(raw)
+    assert told.pop("body") == json.loads(sent.body)
+    assert told == {
+        "object": "dragoman.explanation",
+        "direction": "messages→chat",
+        "client": "messages",
+        "upstream": "chat",
+        "passthrough": False,
+        "provider": "local",
+        "path": "chat/completions",
+        "url": "http://127.0.0.1:9000/v1/chat/completions",
+        "model": "claude-x",
+        "upstream_model": "qwen3",
+        "stream": True,
+        "losses": [{"code": "top_k", "path": "top_k", "done": "dropped", "meaning": "top_k was not sent"}],
+        "losses_total": 1,
+        "renames": {},
+        "tools": {},
+        "stages": ["Parser", "ChatReader", "StopCutter", "Sequencer", "MessagesWriter", "Encoder"],
+        "stops": ["a"],
+        "knobs": {"block_order": "sequential"},
+        "warning": "a guess",
+    }
+
+
+def test_an_explanation_is_always_the_same() -> None:
+    body = {"model": "m", "input": "Hi", "tools": [{"type": "custom", "name": "patch", "description": "Patch"}]}
+    texts = {dumps(explanation(translated(RESPONSES, CHAT, body))) for _ in range(3)}
+    assert len(texts) == 1
+
+
+def test_passthrough_explains_the_clients_own_bytes() -> None:
+    raw = b'{ "model" : "m",  "input": "Hi" }'
+    told = explanation(translate(direction(RESPONSES, RESPONSES), raw))
+    assert told["passthrough"] is True
+    assert told["provider"] is None
+    assert told["url"] is None
+    assert raw in dumps(told)
+    assert told["stages"] == ["Passthrough"]
+
+
+def test_the_text_says_the_same_to_a_reader() -> None:
+    inner = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
+    tools = [
+        {"type": "namespace", "name": "notes", "description": "Notes", "tools": inner},
+        {"type": "custom", "name": "patch", "description": "Patch"},
+    ]
+    body = {"model": "gpt-x", "input": "Grüße", "tools": tools, "stream": True}
+    profile = shipped("chat", "compatible")
+    text = as_text(explanation(translated(RESPONSES, CHAT, body, upstream_model="qwen3", profile=profile)))
+    lines = text.splitlines()
+    assert lines[:2] == [
+        "responses → chat: translated",
+        "POST …/chat/completions, model qwen3 (asked for as gpt-x), streamed",
+    ]
+    assert '"content": "Grüße"' in text
+    assert "tool notes.add is sent as notes__add" in lines
+    assert "tool patch comes back to the client as a custom tool" in lines
+    assert any(line.startswith("loss custom_wrapped at tools[1]: ") for line in lines)
+    assert lines[-1].startswith("the reply: Parser → ChatReader → ToolRestorer → ")
+    plain = as_text(explanation(translated(CHAT, CHAT, {"model": "m", "messages": SAID})))
+    assert "bytes pass through" in plain
+    assert "no losses" in plain.splitlines()
+
+
+def test_half_a_surrogate_pair_can_be_explained() -> None:
+    raw = b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}'
+    told = explanation(translate(direction(CHAT, MESSAGES), raw))
+    assert json.loads(dumps(told))["body"]["messages"][0]["content"] == "\ud83d"
+    assert "\ud83d" in as_text(told)

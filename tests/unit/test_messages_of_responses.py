@@ -1,0 +1,156 @@
+"""What a Messages client gets of a Responses upstream's reply: the same in a stream and whole (mapping §5.2, §5.3)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.context import ReplyContext
+from dragoman.envelope import Envelope, Seal, unseal
+from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.jsontext import dumps
+from dragoman.losses import Code
+from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.protocols.messages import Writer, read_request, write_reply
+from dragoman.replay import events_of
+from dragoman.sse import Frame
+
+SEAL = Seal("openai", "gpt")
+ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+URL = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
+
+
+def hidden(item: Json = ITEM) -> Reasoning:
+    return Reasoning("", ("output", 0), "responses", item["encrypted_content"], native=item)
+
+
+def reply(*parts: Part, reason: StopReason = StopReason.END) -> Reply:
+    return Reply("resp_1", "gpt", list(parts), Stop(reason, "completed"), Usage(5, 2, None, 3, 1))
+
+
+def whole(given: Reply, context: ReplyContext) -> Json:
+    body: Json = json.loads(dumps(write_reply(given, context)))
+    return body
+
+
+def accumulated(frames: list[Frame]) -> Json:
+    """A stream as the official SDK accumulates it: deltas added up, the last word on the stop and the counts."""
+    message: Json = {}
+    pieces: dict[int, str] = {}
+    for frame in frames:
+        event = json.loads(frame.data or b"{}")
+        match event["type"]:
+            case "message_start":
+                message = event["message"]
+            case "content_block_start":
+                assert event["index"] == len(message["content"])
+                message["content"].append(event["content_block"])
+            case "content_block_delta":
+                block, delta = message["content"][event["index"]], event["delta"]
+                match delta["type"]:
+                    case "input_json_delta":
+                        pieces[event["index"]] = pieces.get(event["index"], "") + delta["partial_json"]
+                        block["input"] = json.loads(pieces[event["index"]])
+                    case "citations_delta":
+                        block.setdefault("citations", []).append(delta["citation"])
+                    case form:
+                        key = form.removesuffix("_delta")
+                        block[key] += delta[key]
+            case "message_delta":
+                message |= event["delta"]
+                message["usage"] = event["usage"]
+            case "error":
+                raise AssertionError(event)
+    return message
+
+
+def both(given: Reply) -> tuple[Json, ReplyContext]:
+    """The reply as the client has it, which must not depend on how it came."""
+    contexts = [ReplyContext("m", 1, "req_1", seal=SEAL) for _ in range(2)]
+    streamed = accumulated(Writer(contexts[0]).feed(events_of(given)))
+    body = whole(given, contexts[1])
+    streamed.setdefault("stop_details", None)
+    assert streamed == body
+    assert contexts[0].losses.counts == contexts[1].losses.counts
+    return body, contexts[1]
+
+
+def test_reasoning_without_text_is_an_empty_block_with_an_envelope() -> None:
+    body, context = both(reply(hidden(), Text("Yes")))
+    thinking, text = body["content"]
+    assert (thinking["type"], thinking["thinking"]) == ("thinking", "")
+    assert unseal(thinking["signature"]) == Envelope("responses", "openai", "gpt", ITEM)
+    assert text == {"type": "text", "text": "Yes"}
+    assert not context.losses.counts
+
+
+def test_reasoning_with_a_summary_is_shown_and_sealed() -> None:
+    item = {**ITEM, "summary": [{"type": "summary_text", "text": "Hm"}]}
+    body, _ = both(reply(Reasoning("Hm", (), "responses", "gAAA", native=item)))
+    (thinking,) = body["content"]
+    assert thinking == {"type": "thinking", "thinking": "Hm", "signature": SEAL.close("responses", item)}
+
+
+def test_plain_items_of_a_server_without_encryption_are_sealed_as_well() -> None:
+    item: Json = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Hm"}],
+    }
+    body, _ = both(reply(Reasoning("Hm", (), "responses", None, native=item)))
+    envelope = unseal(body["content"][0]["signature"])
+    assert envelope is not None
+    assert envelope.block == item
+
+
+def test_several_items_keep_an_envelope_each_and_their_places() -> None:
+    second = {**ITEM, "id": "rs_2", "encrypted_content": "gBBB"}
+    parts: list[Part] = [hidden(), ToolCall("c1", "f", '{"a":1}'), hidden(second), ToolCall("c2", "f", "{}")]
+    body, _ = both(reply(*parts, reason=StopReason.TOOL_CALLS))
+    assert [block["type"] for block in body["content"]] == ["thinking", "tool_use", "thinking", "tool_use"]
+    envelopes = [unseal(block["signature"]) for block in body["content"][::2]]
+    assert [envelope.block if envelope else None for envelope in envelopes] == [ITEM, second]
+
+
+def test_without_a_seal_encrypted_reasoning_is_left_out_with_a_row() -> None:
+    given = reply(Reasoning("Hm", ("output", 0), "responses", "gAAA"))
+    streamed, one = ReplyContext("m"), ReplyContext("m")
+    assert accumulated(Writer(streamed).feed(events_of(given)))["content"] == whole(given, one)["content"]
+    assert streamed.losses.counts == one.losses.counts == {Code.REASONING_ENCRYPTED: 1}
+
+
+@pytest.mark.parametrize("url", [URL, {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}])
+def test_citations_of_another_dialect_are_left_out_with_a_row(url: Any) -> None:
+    citation = Citation("responses", url, url.get("url"), url.get("title"), 0, 1)
+    body, context = both(reply(Text("Yes", citations=[citation])))
+    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert context.losses.counts == {Code.CITATIONS: 1}
+
+
+def test_items_that_only_responses_has_are_left_out_with_a_row() -> None:
+    item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    body, context = both(reply(Native("responses", "web_search_call", item, Code.HOSTED_HISTORY), Text("Yes")))
+    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert context.losses.counts == {Code.HOSTED_HISTORY: 1}
+
+
+def test_a_refusal_is_text_and_a_reason() -> None:
+    given = reply(Refusal("I can't."), reason=StopReason.REFUSAL)
+    given.refusal = RefusalInfo()
+    body, _ = both(given)
+    assert body["content"] == [{"type": "text", "text": "I can't."}]
+    assert (body["stop_reason"], body["stop_details"]["explanation"]) == ("refusal", "I can't.")
+
+
+def test_the_client_brings_all_of_it_back() -> None:
+    body, context = both(reply(hidden(), ToolCall("c", "f", "{}"), reason=StopReason.TOOL_CALLS))
+    asked = {"role": "user", "content": "x"}
+    history = {"model": "m", "max_tokens": 5, "messages": [asked, {"role": "assistant", "content": body["content"]}]}
+    request = read_request(history, context.losses, context.knobs)
+    reasoning, call = request.turns[1].parts
+    assert isinstance(reasoning, Reasoning)
+    assert (reasoning.origin, reasoning.family, reasoning.native) == ("responses", "openai", ITEM)
+    assert isinstance(call, ToolCall)

@@ -1,0 +1,110 @@
+"""Reading the content of Responses messages: text, media, refusals, citations, cache marks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ClientRequestError
+from dragoman.events import Citation
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.model import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
+from dragoman.protocols.responses.request_reader import read_request
+
+
+def read(item: Json) -> tuple[Request, list[tuple[Code, str]]]:
+    losses = Losses()
+    request = read_request({"model": "m", "input": [item]}, losses, Knobs())
+    return request, [(row.code, row.path) for row in losses.rows]
+
+
+def param(item: Json) -> str | None:
+    with pytest.raises(ClientRequestError) as caught:
+        read(item)
+    return caught.value.failure.param
+
+
+AT = ("input", 0, "content", 0)
+PNG = "data:image/png;base64,AAAA"
+
+
+def content(given: Json, role: str = "user") -> Any:
+    request, rows = read({"role": role, "content": [given]})
+    assert rows == []
+    (turn,) = request.turns
+    (only,) = turn.parts
+    return only
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"type": "input_image", "image_url": PNG}, Image(Inline("image/png", "AAAA"), AT)),
+        (
+            {"type": "input_image", "image_url": "https://x/y.png", "detail": "high", "file_id": None},
+            Image(Url("https://x/y.png"), AT, "high"),
+        ),
+        (
+            {"type": "input_image", "image_url": None, "file_id": "file-1", "detail": "original"},
+            Image(FileRef("file-1", "responses"), AT, "original"),
+        ),
+        (
+            {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "a.pdf"},
+            Document(Inline("application/pdf", "AA=="), AT, "a.pdf"),
+        ),
+        ({"type": "input_file", "file_url": "https://x/y.pdf"}, Document(Url("https://x/y.pdf"), AT)),
+        ({"type": "input_file", "file_id": "file-1"}, Document(FileRef("file-1", "responses"), AT)),
+    ],
+)
+def test_media(given: Json, wanted: Part) -> None:
+    assert content(given) == wanted
+
+
+def test_cache_marks() -> None:
+    mark = {"mode": "explicit", "ttl": "12h"}
+    assert content({"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}).cache == {"ttl": "12h"}
+    for given in ({"type": "input_image", "image_url": PNG}, {"type": "input_file", "file_id": "f"}):
+        assert content({**given, "prompt_cache_breakpoint": {"mode": "explicit"}}).cache == {"ttl": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"type": "input_image"}, ""),
+        ({"type": "input_image", "image_url": "ftp://x"}, ".image_url"),
+        ({"type": "input_image", "image_url": {"url": PNG}}, ".image_url"),
+        ({"type": "input_image", "image_url": "data:image/png,AAAA"}, ".image_url"),
+        ({"type": "input_file"}, ""),
+        ({"type": "input_file", "file_data": "AAAA"}, ".file_data"),
+        ({"type": "input_file", "file_url": PNG}, ".file_url"),
+        ({"type": "input_audio", "input_audio": {}}, ""),
+        ({"type": "output_text", "text": "x"}, ""),
+        ({"type": "text", "text": "x"}, ""),
+        ({"text": "x"}, ".type"),
+        ({"type": "input_text"}, ".text"),
+    ],
+)
+def test_parts_that_are_refused(given: Json, path: str) -> None:
+    assert param({"role": "user", "content": [given]}) == f"input[0].content[0]{path}"
+
+
+def test_instructions_are_text() -> None:
+    assert param({"role": "developer", "content": [{"type": "input_image", "image_url": PNG}]}) == "input[0].content[0]"
+
+
+def test_file_detail_has_a_row() -> None:
+    given = {"type": "input_file", "file_id": "f", "detail": "low"}
+    assert read({"role": "user", "content": [given]})[1] == [(Code.IMAGE_DETAIL, "input[0].content[0].detail")]
+
+
+def test_refusals_and_citations_of_the_assistant() -> None:
+    assert content({"type": "refusal", "refusal": "no"}, "assistant") == Refusal("no", AT)
+    url = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
+    file = {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}
+    text = content({"type": "output_text", "text": "x", "annotations": [url, file]}, "assistant")
+    assert text.citations == [
+        Citation("responses", url, "https://x", "t", 0, 1),
+        Citation("responses", file),
+    ]

@@ -1,0 +1,338 @@
+"""Reading the items of Responses requests: how they group into turns, every kind, every content part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.envelope import Seal
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.model import (
+    Image,
+    Inline,
+    Json,
+    Native,
+    OutputFormat,
+    Reasoning,
+    Request,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from dragoman.protocols.responses.request_reader import read_request
+
+USER: Json = {"role": "user", "content": "hi"}
+SAID: Json = {"role": "assistant", "content": "said"}
+THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "blob"}
+
+
+def call(call_id: str, **more: Any) -> Json:
+    return {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": "f", "arguments": "{}", **more}
+
+
+def output(call_id: str, content: Any = "ok", **more: Any) -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": content, **more}
+
+
+def read(*items: Any, **fields: Any) -> tuple[Request, list[tuple[Code, str]]]:
+    losses = Losses()
+    request = read_request({"model": "m", "input": list(items), **fields}, losses, Knobs())
+    return request, [(row.code, row.path) for row in losses.rows]
+
+
+def part(item: Json) -> Any:
+    request, rows = read(item)
+    assert rows == []
+    (turn,) = request.turns
+    (only,) = turn.parts
+    return only
+
+
+def refused(*items: Any) -> ClientRequestError:
+    with pytest.raises(ClientRequestError) as caught:
+        read(*items)
+    return caught.value
+
+
+def param(*items: Any) -> str | None:
+    return refused(*items).failure.param
+
+
+def shape(request: Request) -> list[tuple[str, list[str]]]:
+    return [(turn.role.value, [type(part).__name__ for part in turn.parts]) for turn in request.turns]
+
+
+# --- grouping ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
+    request, _ = read(USER, THOUGHT, SAID, call("a"), call("b"), output("a"), output("b"), SAID, USER)
+    assert shape(request) == [
+        ("user", ["Text"]),
+        ("assistant", ["Reasoning", "Text", "ToolCall", "ToolCall"]),
+        ("user", ["ToolResult", "ToolResult"]),
+        ("assistant", ["Text"]),
+        ("user", ["Text"]),
+    ]
+    assert [turn.at for turn in request.turns] == [("input", n) for n in (0, 1, 5, 7, 8)]
+
+
+def test_outputs_end_a_turn_and_a_message_behind_them_is_its_own() -> None:
+    request, _ = read(USER, call("a"), output("a"), USER, call("b"), output("b"), THOUGHT, call("c"), output("c"))
+    assert shape(request) == [
+        ("user", ["Text"]),
+        ("assistant", ["ToolCall"]),
+        ("user", ["ToolResult"]),
+        ("user", ["Text"]),
+        ("assistant", ["ToolCall"]),
+        ("user", ["ToolResult"]),
+        ("assistant", ["Reasoning", "ToolCall"]),
+        ("user", ["ToolResult"]),
+    ]
+
+
+def test_instructions_in_between_end_a_turn_too() -> None:
+    developer = {"type": "message", "role": "developer", "content": "d"}
+    request, _ = read(SAID, developer, SAID, output("a"), developer, output("b"))
+    assert [role for role, _ in shape(request)] == [
+        *("assistant", "instruction", "assistant"),
+        *("user", "instruction", "user"),
+    ]
+
+
+def test_a_longer_history_extends_the_shorter_one() -> None:
+    items = [USER, THOUGHT, SAID, call("a"), output("a"), SAID, USER, call("b"), output("b")]
+    whole = read(*items)[0].turns
+    for length in range(1, len(items)):
+        turns = read(*items[:length])[0].turns
+        assert turns[:-1] == whole[: len(turns) - 1]
+        assert turns[-1].parts == whole[len(turns) - 1].parts[: len(turns[-1].parts)]
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}], "status": "completed"},
+        {"type": "message", "id": "msg_1", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "x"}], "id": "msg_1"},
+        {"role": "assistant", "content": [{"type": "input_text", "text": "x"}]},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "x", "annotations": [], "logprobs": []}],
+        },
+    ],
+)
+def test_all_spellings_of_a_message(message: Json) -> None:
+    assert part(message) == Text("x", ("input", 0, "content", 0))
+
+
+def test_a_bare_string_is_remembered_as_one() -> None:
+    assert read(USER)[0].turns[0].plain
+    assert read(SAID)[0].turns[0].plain
+    assert not read({"role": "user", "content": [{"type": "input_text", "text": "x"}]})[0].turns[0].plain
+
+
+def test_phase_has_a_row() -> None:
+    request, rows = read(USER, {**SAID, "phase": "commentary"}, {**SAID, "phase": None})
+    assert rows == [(Code.PHASE, "input[1].phase")]
+    assert shape(request)[1] == ("assistant", ["Text", "Text"])
+
+
+def test_roles_and_contents_that_there_are_not() -> None:
+    assert param({"role": "robot", "content": "x"}) == "input[0].role"
+    assert "function_call_output" in refused({"role": "tool", "content": "x"}).failure.message
+    assert param({"role": "user"}) == param({"role": "user", "content": 5}) == "input[0].content"
+    assert param({"role": "user", "content": ["x"]}) == "input[0].content[0]"
+    assert param({"content": "x"}) == "input[0].type"
+
+
+# --- reasoning --------------------------------------------------------------------------------------------------------
+
+
+def test_T16_the_blob_of_a_reasoning_item_counts_and_not_its_id() -> None:
+    assert part(THOUGHT) == Reasoning("", ("input", 0), "responses", "blob", native=THOUGHT)
+    nameless = {"type": "reasoning", "summary": [], "encrypted_content": "blob"}
+    assert part(nameless) == Reasoning("", ("input", 0), "responses", "blob", native=nameless)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"summary": [{"type": "summary_text", "text": t} for t in ("a", "", "b")]}, "a\n\nb"),
+        ({"summary": [{"type": "summary_text", "text": "a"}], "content": None}, "a"),
+        (
+            {
+                "summary": [{"type": "summary_text", "text": "a"}],
+                "content": [{"type": "reasoning_text", "text": "whole"}],
+            },
+            "whole",
+        ),
+        ({}, ""),
+    ],
+)
+def test_text_of_reasoning(fields: Json, text: str) -> None:
+    reasoning = part({"type": "reasoning", "id": "rs_1", "encrypted_content": None, **fields})
+    assert (reasoning.text, reasoning.proof, reasoning.family) == (text, None, None)
+
+
+def test_reasoning_in_an_envelope_belongs_to_who_made_it() -> None:
+    block = {"type": "thinking", "thinking": "whole", "signature": "sig"}
+    proof = Seal("anthropic", "claude").close("messages", block)
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "who"}], "encrypted_content": proof}
+    assert part(item) == Reasoning("who", ("input", 0), "messages", proof, native=block, family="anthropic")
+    damaged = part({**item, "encrypted_content": proof[:-5]})
+    assert (damaged.origin, damaged.native, damaged.family) == ("", None, "")
+
+
+# --- calls and outputs ------------------------------------------------------------------------------------------------
+
+
+def test_calls() -> None:
+    assert part(call("c", status="completed")) == ToolCall("c", "f", "{}", ("input", 0))
+    assert part(call("c", namespace="ns")).namespace == "ns"
+    assert part(call("c", namespace="", caller={"type": "direct"}, arguments=' {"a":1.0}')).arguments == ' {"a":1.0}'
+    custom = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "p", "input": "*** Begin"}
+    assert part(custom) == ToolCall("c", "p", "*** Begin", ("input", 0), custom=True)
+    assert part({**custom, "namespace": "functions"}).namespace == "functions"
+
+
+def test_what_a_call_says_of_itself_has_a_row() -> None:
+    program = {"type": "program", "caller_id": "p"}
+    item = call("c", caller=program, **{"async": True})
+    assert read(USER, item)[1] == [(Code.CALL_META, "input[1].caller"), (Code.CALL_META, "input[1].async")]
+    assert read(output("c", caller=program))[1] == [(Code.CALL_META, "input[0].caller")]
+
+
+def test_calls_need_id_and_name() -> None:
+    assert param(call("")) == "input[0].call_id"
+    assert param({**call("c"), "name": ""}) == "input[0].name"
+    assert param({**call("c"), "arguments": {}}) == "input[0].arguments"
+    assert param({"type": "function_call_output", "call_id": None, "output": "x"}) == "input[0].call_id"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        ([], ""),
+        ({"b": 1, "a": "é"}, '{"b":1,"a":"é"}'),
+        ([{"type": "text", "text": "x"}], '[{"type":"text","text":"x"}]'),
+        ([1, "x"], '[1,"x"]'),
+        (5, "5"),
+    ],
+)
+def test_outputs_as_text(given: Any, wanted: str) -> None:
+    assert part(output("c", given)) == ToolResult("c", wanted, ("input", 0))
+
+
+PNG = "data:image/png;base64,AAAA"
+
+
+def test_outputs_as_parts() -> None:
+    given = [{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": PNG, "detail": "high"}]
+    result = part({"type": "custom_tool_call_output", "id": "ctco_1", "call_id": "c", "output": given})
+    at = ("input", 0, "output")
+    assert result == ToolResult(
+        "c", [Text("x", (*at, 0)), Image(Inline("image/png", "AAAA"), (*at, 1), "high")], ("input", 0), custom=True
+    )
+    assert param(output("c", [{"type": "input_video"}])) == "input[0].output[0]"
+
+
+# --- the rarer kinds --------------------------------------------------------------------------------------------------
+
+
+def test_search_calls() -> None:
+    item = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {"query": "é", "n": 3}}
+    wanted = ToolCall("c", "tool_search", '{"query":"é","n":3}', ("input", 0), search=True)
+    assert part(item) == wanted
+    assert part({**item, "arguments": '{"query":"é","n":3}'}) == wanted
+    unsaid = {key: value for key, value in item.items() if key != "execution"}
+    assert part(unsaid) == wanted
+
+
+def test_searches_by_the_server_are_left_to_the_writers() -> None:
+    asked: Json = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {}}
+    found = {"type": "tool_search_output", "execution": "server", "tools": [{"type": "function", "name": "g"}]}
+    request, rows = read(USER, asked, found, call("c"), output("c"))
+    assert request.turns[1].parts[:2] == [
+        Native("responses", "tool_search_call", asked, Code.TOOL_SEARCH, ("input", 1)),
+        Native("responses", "tool_search_output", found, Code.TOOL_SEARCH, ("input", 2)),
+    ]
+    assert [tool.name for tool in request.tools] == ["g"]
+    assert rows == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_list_tools",
+    ],
+)
+def test_hosted_history(kind: str) -> None:
+    item = {"type": kind, "id": "x_1", "status": "completed"}
+    request, _ = read(USER, item, SAID)
+    assert request.turns[1].parts == [
+        Native("responses", kind, item, Code.HOSTED_HISTORY, ("input", 1)),
+        Text("said", ("input", 2, "content")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        *(
+            (f"{tool}_call{end}", "leave its calls")
+            for tool in ("computer", "shell", "local_shell", "apply_patch")
+            for end in ("", "_output")
+        ),
+        *((f"mcp_approval_{end}", "leave the item out") for end in ("request", "response")),
+        ("program", "leave the item out"),
+        ("program_output", "leave the item out"),
+        ("compaction", "send the items it stands for"),
+        ("compaction_trigger", "ask for a summary"),
+        ("item_reference", "send the item itself"),
+        ("agent_message", "leave it out"),
+    ],
+)
+def test_items_that_are_refused(kind: str, advice: str) -> None:
+    error = refused(USER, {"type": kind, "id": "x_1", "call_id": "c"})
+    assert isinstance(error, Unsupported)
+    assert error.failure.param == "input[1].type"
+    assert advice in error.failure.message
+
+
+def test_a_reference_without_a_type() -> None:
+    assert "send the item itself" in refused({"id": "msg_1"}).failure.message
+
+
+def test_configuration_updates() -> None:
+    update = {"type": "configuration_update", "reasoning": {"effort": "high"}}
+    form = {"type": "json_schema", "name": "n", "schema": {}}
+    items = (update, USER, {**update, "reasoning": {"effort": "low"}, "text": {"format": form}})
+    request, rows = read(*items, reasoning={"effort": "max", "summary": "auto"}, text={"format": {"type": "text"}})
+    assert request.thinking == Thinking("low", ("input", 2, "reasoning", "effort"), summary="auto")
+    assert request.format == OutputFormat("json_schema", ("input", 2, "text", "format"), "n", {})
+    paths = ["input[0].reasoning.effort", "input[2].reasoning.effort", "input[2].text.format"]
+    assert rows == [(Code.PER_TURN_EFFORT, path) for path in paths]
+    assert len(request.turns) == 1
+    plain = {"type": "configuration_update", "text": {"format": {"type": "text"}}}
+    assert read(USER, plain, text={"format": form})[0].format is None
+    assert read(USER, {"type": "configuration_update"})[1] == []

@@ -1,0 +1,353 @@
+"""Instructions, user turns and tool results, written as the input of a Responses request."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ClientRequestError
+from dragoman.losses import Code
+from dragoman.model import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Native,
+    OutputFormat,
+    Part,
+    Role,
+    SearchResult,
+    Text,
+    ToolReference,
+    Turn,
+    Url,
+)
+from support.responses_written import (
+    COMPATIBLE,
+    HI,
+    KEPT,
+    MARK,
+    SAID_HI,
+    answer,
+    ask,
+    assistant,
+    call,
+    flags,
+    refused,
+    result,
+    say,
+    system,
+    texts,
+    user,
+)
+
+PNG = Inline("image/png", "QUJD")
+IMAGE: Json = {"type": "input_image", "image_url": "data:image/png;base64,QUJD"}
+CALLED: Json = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+
+
+def message(role: str, content: Any) -> Json:
+    return {"type": "message", "role": role, "content": content}
+
+
+def output(content: Any, kind: str = "function_call_output") -> Json:
+    return {"type": kind, "call_id": "c1", "output": content}
+
+
+# --- instructions -----------------------------------------------------------------------------------------------------
+
+
+def test_the_system_prompt_becomes_instructions() -> None:
+    assert ask(system("one", plain=True), HI)[0]["instructions"] == "one"
+    body, losses = ask(system("one", "", "two"), HI)
+    assert body["instructions"] == "one\n\ntwo"
+    assert body["input"] == [SAID_HI]
+    assert losses == []
+    assert "instructions" not in ask(system("", ""), HI)[0]
+
+
+def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages() -> None:
+    one = system("a", plain=True, spelling="developer")
+    assert ask(one, HI, origin="chat")[0]["instructions"] == "a"
+    two = system("b", "c", spelling="system")
+    body, losses = ask(one, two, HI, origin="chat")
+    assert "instructions" not in body
+    assert body["input"] == [message("developer", "a"), message("system", texts("b", "c")), SAID_HI]
+    assert losses == []
+
+
+def test_an_empty_leading_message_does_not_count() -> None:
+    body, _ = ask(system("", spelling="system"), system("a", spelling="developer"), HI, origin="chat")
+    assert body["instructions"] == "a"
+    assert body["input"] == [SAID_HI]
+
+
+def test_role_words_that_compatible_servers_may_not_know() -> None:
+    turns = (system("a", plain=True, spelling="developer"), system("b", plain=True, spelling="system"), HI)
+    assert [item["role"] for item in say(*turns, origin="chat", profile=COMPATIBLE)[0]] == ["system", "system", "user"]
+
+
+def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
+    note = system("note", plain=True, spelling="system")
+    assert say(HI, note, assistant(Text("a")), HI)[0] == [SAID_HI, message("developer", "note"), answer("a"), SAID_HI]
+    items, losses = say(HI, assistant(call()), user(result()), note)
+    assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
+    assert losses == []
+
+
+def test_an_input_of_instructions_only_is_an_input() -> None:
+    body, losses = ask(system("a", plain=True, spelling="system"), origin="chat")
+    assert "instructions" not in body
+    assert body["input"] == [message("system", "a")]
+    assert losses == []
+
+
+def test_free_json_mode_finds_its_word_in_the_input() -> None:
+    form = OutputFormat("json_object", ("response_format",))
+    body, _ = ask(system("Answer in JSON.", plain=True, spelling="system"), HI, origin="chat", format=form)
+    assert body["input"][0] == message("system", "Answer in JSON.")
+
+
+def test_responses_items_stay_items() -> None:
+    top = system("top", plain=True)
+    body, _ = ask(top, system("a", plain=True, spelling="developer"), HI, origin="responses")
+    assert body["instructions"] == "top"
+    assert body["input"] == [message("developer", "a"), SAID_HI]
+
+
+def test_instructions_hold_text_only() -> None:
+    picture = Turn(Role.INSTRUCTION, [Text("a"), Image(PNG, ("system", 1))], ("system",), "top")
+    assert refused(picture, HI) == "system[1]"
+    assert refused(HI, picture) == "system[1]"
+
+
+# --- user content -----------------------------------------------------------------------------------------------------
+
+
+def test_a_string_stays_a_string_and_an_array_an_array() -> None:
+    assert say(HI)[0] == [SAID_HI]
+    assert say(user(Text("hi")))[0] == [message("user", texts("hi"))]
+    assert say(user(Text("a"), Text("b")))[0] == [message("user", texts("a", "b"))]
+    assert say(user(Text("a"), Text("b")), profile=flags(text_parts=False))[0] == [message("user", "a\n\nb")]
+
+
+@pytest.mark.parametrize("origin", ["chat", "messages"])
+def test_T40_empty_texts_and_what_they_leave_empty_are_removed(origin: str) -> None:
+    empty = user(Text(""), plain=True)
+    items, losses = say(HI, assistant(Text("")), empty, user(Text(""), Text("a")), origin=origin)
+    assert items == [SAID_HI, message("user", texts("a"))]
+    assert losses == []
+    with pytest.raises(ClientRequestError) as caught:
+        ask(empty, origin=origin)
+    assert caught.value.failure.param == "messages"
+
+
+def test_participants_names_are_dropped() -> None:
+    named = [user(Text("a"), plain=True), system("b", plain=True, spelling="system")]
+    for turn in named:
+        turn.name = "bob"
+    paths = [path for code, path in ask(*named, origin="chat")[1] if code is Code.PARTICIPANT_NAME]
+    assert paths == ["messages[0].name", "system.name"]
+    assert ask(named[1], named[0], origin="chat")[0]["instructions"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("image", "written"),
+    [
+        (Image(PNG), IMAGE),
+        (Image(Url("https://a.test/i"), detail="low"), {"image_url": "https://a.test/i", "detail": "low"}),
+        (Image(FileRef("file-1", "chat")), {"file_id": "file-1"}),
+    ],
+)
+def test_images(image: Image, written: Json) -> None:
+    items, losses = say(user(Text("a"), image))
+    assert items[0]["content"] == [*texts("a"), {"type": "input_image", **written}]
+    assert losses == []
+
+
+PDF = Inline("application/pdf", "QUJD")
+
+
+@pytest.mark.parametrize(
+    ("document", "parts", "codes"),
+    [
+        (Document(PDF), [{"filename": "document.pdf", "file_data": "data:application/pdf;base64,QUJD"}], []),
+        (Document(Url("https://a.test/f"), name="f"), [{"file_url": "https://a.test/f", "filename": "f"}], []),
+        (
+            Document(Url("https://a.test/f"), context="About", cite=True),
+            ["About", {"file_url": "https://a.test/f"}],
+            [Code.CITATIONS_REQUEST],
+        ),
+        (Document(FileRef("file-1", "chat")), [{"file_id": "file-1"}], []),
+        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [Code.DOCUMENT_SHAPE]),
+        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [Code.DOCUMENT_SHAPE]),
+        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [Code.SEARCH_RESULT_SHAPE]),
+    ],
+)
+def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[Code]) -> None:
+    items, losses = say(user(document))
+    expected: list[Json] = []
+    for part in parts:
+        if isinstance(part, str):
+            expected += texts(part)
+        else:
+            expected.append(part if part is IMAGE else {"type": "input_file", **part})
+    assert items[0]["content"] == expected
+    assert losses == codes
+
+
+def test_text_files_are_text_where_files_are_not_taken() -> None:
+    data = b64encode(b"a: 1").decode()
+    document = Document(Inline("application/yaml", data), name="f.yaml")
+    items, losses = say(user(document), profile=flags(pdf=False))
+    assert items[0]["content"] == texts("f.yaml\na: 1")
+    assert losses == [Code.DOCUMENT_SHAPE]
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        (Image(PNG, ("p",)), {"images": False}),
+        (Image(Url("https://a.test"), ("p",)), {"url_sources": False}),
+        (Image(FileRef("file-1", "messages"), ("p",)), {}),
+        (Document(PDF, ("p",)), {"pdf": False}),
+        (Document(Url("https://a.test"), ("p",)), {"url_sources": False}),
+        (Document(Url("https://a.test"), ("p",)), {"pdf": False}),
+        (Document(FileRef("file-1", "messages"), ("p",)), {}),
+        (call(), {}),
+    ],
+)
+def test_what_cannot_be_given_to_the_upstream_is_refused(part: Part, changed: Json) -> None:
+    assert refused(user(part), profile=flags(**changed)) == ("call" if part.at == ("call",) else "p")
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ("out", "out"),
+        ("", ""),
+        ([], ""),
+        ([Text("")], ""),
+        ([Text("a")], texts("a")),
+        ([Text("a"), Text("b")], texts("a", "b")),
+        ([Image(PNG)], [IMAGE]),
+    ],
+)
+def test_results(content: str | list[Part], written: Any) -> None:
+    items, losses = say(HI, assistant(call()), user(result(content)))
+    assert items[1:] == [CALLED, output(written)]
+    assert losses == []
+
+
+def test_a_free_text_calls_result_has_its_own_kind() -> None:
+    items, _ = say(HI, assistant(call(custom=True)), user(result(custom=True)))
+    assert items[2] == output("out", "custom_tool_call_output")
+
+
+def test_servers_without_parts_get_strings() -> None:
+    items, _ = say(HI, assistant(call()), user(result([Text("a"), Text("b")])), profile=flags(text_parts=False))
+    assert items[2] == output("a\nb")
+
+
+def test_a_failed_call_is_told_by_its_content() -> None:
+    items, losses = ask(HI, assistant(call()), user(result("boom", is_error=True)))
+    assert items["input"][2] == output("boom")
+    assert losses == [(Code.IS_ERROR, "result.is_error")]
+    empty: tuple[str | list[Part], ...] = ("", [])
+    for nothing in empty:
+        failed, _ = say(HI, assistant(call()), user(result(nothing, is_error=True)))
+        assert "failed" in failed[2]["output"]
+
+
+def test_references_to_tools_become_text() -> None:
+    found: list[Part] = [ToolReference("Web", ("r",)), ToolReference("Cron", ("r",))]
+    items, losses = say(HI, assistant(call()), user(result(found)))
+    assert items[2] == output(texts("Tool loaded: Web", "Tool loaded: Cron"))
+    assert losses == [Code.RESULT_SHAPE] * 2
+
+
+def test_results_and_text_of_one_turn_keep_their_order() -> None:
+    turn = user(Text("a"), result("1"), Text("b"), Text("c"), result("2", "c2"), Text("d"))
+    items, losses = say(HI, assistant(call(), call(call_id="c2")), turn)
+    assert items[3:] == [
+        message("user", texts("a")),
+        output("1"),
+        message("user", texts("b", "c")),
+        {**output("2"), "call_id": "c2"},
+        message("user", texts("d")),
+    ]
+    assert losses == []
+
+
+def test_foreign_blocks_are_dropped_by_their_code_and_own_ones_sent_back() -> None:
+    block = Native("messages", "server_tool_use", {}, Code.HOSTED_HISTORY, ("n",))
+    own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, Code.HOSTED_HISTORY)
+    assert say(user(Text("a"), block, Text("b")))[0] == [message("user", texts("a", "b"))]
+    assert ask(HI, assistant(block, Text("a")), HI)[1] == [(Code.HOSTED_HISTORY, "n")]
+    items, losses = say(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
+    assert items[1:] == [own.payload, answer("a"), own.payload, message("user", texts("b"))]
+    assert losses == []
+
+
+# --- cache marks ------------------------------------------------------------------------------------------------------
+
+
+def marked(text: str) -> Text:
+    return Text(text, ("marked",), MARK)
+
+
+def test_the_last_four_marks_are_kept() -> None:
+    parts: list[Part] = [marked(letter) for letter in "abcdef"]
+    parts[2].cache = {"ttl": "1h"}  # type: ignore[union-attr]
+    items, losses = say(user(*parts))
+    ttl = {"mode": "explicit", "ttl": "30m"}
+    assert [part.get("prompt_cache_breakpoint") for part in items[0]["content"]] == [None, None, ttl, KEPT, KEPT, KEPT]
+    assert losses == [Code.CACHE_HINT] * 2
+
+
+def test_marked_instructions_are_a_message() -> None:
+    top = Turn(Role.INSTRUCTION, [Text("a"), marked("b")], ("system",), "top")
+    body, losses = ask(top, HI)
+    assert "instructions" not in body
+    parts = texts("a", "b")
+    parts[1]["prompt_cache_breakpoint"] = KEPT
+    assert body["input"] == [message("developer", parts), message("user", texts("hi"))]
+    assert losses == []
+    body, losses = ask(top, HI, profile=COMPATIBLE)
+    assert body["instructions"] == "a\n\nb"
+    assert body["input"] == [SAID_HI]
+    assert losses == [(Code.CACHE_HINT, "marked")]
+
+
+def test_marks_on_results_and_where_no_mark_can_stand() -> None:
+    turns = (HI, assistant(marked("t"), call(cache=MARK)), user(result("out", cache=MARK)))
+    items, losses = say(*turns)
+    assert items[3] == output([{**texts("out")[0], "prompt_cache_breakpoint": KEPT}])
+    assert losses == [Code.CACHE_HINT] * 2
+    items, losses = say(*turns, profile=COMPATIBLE)
+    assert items[3] == output("out")
+    assert losses == [Code.CACHE_HINT] * 3
+
+
+@pytest.mark.parametrize("profile", [flags(), COMPATIBLE, flags(text_parts=False)])
+def test_T81_rolling_marks_do_not_change_the_shape_of_what_they_stood_on(profile: Any) -> None:
+    def note(mark: Json | None) -> Turn:
+        # Claude Code: an array for the sake of its mark, and a string in the next request.
+        return Turn(Role.INSTRUCTION, [Text("note", ("n",), mark)], ("n",), "system", plain=mark is None)
+
+    def history(*rest: Turn, mark: Json | None, last: Json | None) -> str:
+        turns = (HI, note(mark), assistant(call()), user(result("1", cache=last)), *rest)
+        items, _ = say(*turns, profile=profile)
+        bare = json.dumps(items[:4]).replace(f', "prompt_cache_breakpoint": {json.dumps(KEPT)}', "")
+        assert "breakpoint" not in bare
+        return bare
+
+    more = (assistant(call(call_id="c2")), user(result("2", "c2", cache=MARK)))
+    assert history(mark=MARK, last=None) == history(mark=None, last=MARK) == history(*more, mark=None, last=None)
