@@ -8,11 +8,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from dragoman.errors import Failure, FailureKind
-from dragoman.protocols import Dialect
 
 from .gateway import Gateway, new_request_id
-from .rescue import error_response
+from .inspection import Inspection
+from .rescue import asked_in, error_response
 from .settings import Config
+from .unserved import no_websocket, not_served
 
 
 def setup(
@@ -28,6 +29,11 @@ def setup(
     prefix = prefix.rstrip("/")
     app.router.add_post(f"{prefix}/v1/chat/completions", gateway.chat)
     app.router.add_post(f"{prefix}/v1/messages", gateway.messages)
+    app.router.add_post(f"{prefix}/v1/responses", gateway.responses)
+    _add_unserved(app, prefix, gateway)
+    inspection = Inspection(gateway)
+    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain)
+    app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     app.router.add_get(f"{prefix}/v1/models", gateway.models)
     app.router.add_get(f"{prefix}/health", gateway.health)
 
@@ -43,6 +49,18 @@ def setup(
     # Before the server stops by itself: it would cut what is still open without a word.
     app.on_shutdown.append(stop)
     return gateway
+
+
+def _add_unserved(app: web.Application, prefix: str, gateway: Gateway) -> None:
+    async def stored(request: web.Request) -> web.Response:
+        return not_served(gateway.new_id(), request)
+
+    async def websocket(request: web.Request) -> web.Response:
+        return no_websocket(gateway.new_id(), request)
+
+    for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
+        app.router.add_route("*", f"{prefix}/v1/{path}", stored)
+    app.router.add_get(f"{prefix}/v1/responses", websocket, allow_head=False)
 
 
 def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
@@ -65,9 +83,7 @@ async def _told_in_the_clients_words(request: web.Request, handler: Handler) -> 
     except web.HTTPMethodNotAllowed as refused:
         kind, status, allow = FailureKind.INVALID_REQUEST, 405, refused.headers["allow"]
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
-    asks_messages = "anthropic-version" in request.headers or "/v1/messages" in request.path
-    client = Dialect.MESSAGES if asks_messages else Dialect.CHAT
-    response = error_response(client, Failure(kind, message, status), new_request_id())
+    response = error_response(asked_in(request), Failure(kind, message, status), new_request_id())
     response.set_status(status)
     if allow is not None:
         response.headers["allow"] = allow

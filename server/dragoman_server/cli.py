@@ -1,4 +1,4 @@
-"""The command line: `dragoman serve | demo | check | translate`."""
+"""The command line: `dragoman serve | demo | check | translate | explain`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from dragoman.directions import CODECS
+from dragoman.directions import direction
 from dragoman.errors import DragomanError
+from dragoman.jsontext import dumps
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.profile import SHIPPED, shipped
+from dragoman.profile import SHIPPED, Profile, shipped
 from dragoman.protocols import Dialect
+from dragoman.translate import parse_body, translate
 
 from .config import config_from_environment, load_config
+from .explain import as_text, explanation, guess_client
 from .offline import KINDS, convert, kind_of
 from .settings import Config
 from .tables import ConfigError
 
 _DIALECTS = [dialect.value for dialect in Dialect]
-_SPOKEN = [dialect.value for dialect in CODECS]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,17 +79,30 @@ def _parser() -> argparse.ArgumentParser:
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
     )
-    translate.add_argument("--from", dest="source", required=True, choices=_SPOKEN, help="dialect of the input")
-    translate.add_argument("--to", dest="target", required=True, choices=_SPOKEN, help="dialect to translate into")
+    translate.add_argument("--from", dest="source", required=True, choices=_DIALECTS, help="dialect of the input")
+    translate.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect to translate into")
     translate.add_argument("--kind", choices=KINDS, help="what the input is (default: told by it)")
-    translate.add_argument("--model", help="model name to write")
-    translate.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
-    translate.add_argument(
+    _add_translation(translate)
+    translate.set_defaults(run=_translate)
+
+    explain = commands.add_parser("explain", help="what a request body would become, its losses and renames")
+    explain.add_argument(
+        "--from", dest="source", choices=_DIALECTS, help="dialect of the request (default: told by it, if it can be)"
+    )
+    explain.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect of the upstream")
+    explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
+    _add_translation(explain)
+    explain.set_defaults(run=_explain)
+    return parser
+
+
+def _add_translation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", help="model name to write")
+    parser.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
+    parser.add_argument(
         "--knob", action="append", default=[], metavar="NAME=VALUE", help="set a knob, e.g. on_loss=reject"
     )
-    translate.add_argument("file", metavar="FILE", help="input, - for standard input")
-    translate.set_defaults(run=_translate)
-    return parser
+    parser.add_argument("file", metavar="FILE", help="input, - for standard input")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -144,28 +159,57 @@ def _check(args: argparse.Namespace) -> int:
 
 def _translate(args: argparse.Namespace) -> int:
     source, target = Dialect(args.source), Dialect(args.target)
-    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    data = _input(args)
     kind = args.kind or kind_of(data)
-    upstream = target if kind == "request" else source
-    names = [name for dialect, name in SHIPPED if dialect == upstream]
-    if args.profile is not None and args.profile not in names:
-        raise ConfigError("--profile", f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}")
     out, losses = convert(
         data,
         source,
         target,
         kind=kind,
         model=args.model,
-        profile=shipped(upstream, args.profile),
+        profile=_profile(args, target if kind == "request" else source),
         knobs=_knobs(args.knob),
     )
-    sys.stdout.buffer.write(out if out.endswith(b"\n") else out + b"\n")
-    sys.stdout.buffer.flush()
+    _print(out)
     for row in losses.rows:
         print(f"loss {row.code} at {row.path}: {row.done}", file=sys.stderr)
     if not losses:
         print("no losses", file=sys.stderr)
     return 0
+
+
+def _explain(args: argparse.Namespace) -> int:
+    data = _input(args)
+    payload = parse_body(data)
+    source = Dialect(args.source) if args.source else guess_client(payload)
+    target = Dialect(args.target)
+    translation = translate(
+        direction(source, target),
+        data,
+        payload=payload,
+        upstream_model=args.model,
+        profile=_profile(args, target),
+        knobs=_knobs(args.knob),
+    )
+    told = explanation(translation)
+    _print(dumps(told) if args.json else as_text(told).encode("utf-8", "backslashreplace"))
+    return 0
+
+
+def _input(args: argparse.Namespace) -> bytes:
+    return sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+
+
+def _print(out: bytes) -> None:
+    sys.stdout.buffer.write(out if out.endswith(b"\n") else out + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
+    names = [name for dialect, name in SHIPPED if dialect == upstream]
+    if args.profile is not None and args.profile not in names:
+        raise ConfigError("--profile", f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}")
+    return shipped(upstream, args.profile)
 
 
 def _knobs(settings: Sequence[str]) -> Knobs:
@@ -193,8 +237,8 @@ def _describe(config: Config) -> None:
         )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
-        spoken = provider.dialect if provider.dialect in CODECS else f"{provider.dialect} (not yet supported)"
-        print(f"  provider {provider.name}: {spoken} at {provider.base_url or '(simulated)'}, {key}", file=sys.stderr)
+        where = provider.base_url or "(simulated)"
+        print(f"  provider {provider.name}: {provider.dialect} at {where}, {key}", file=sys.stderr)
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""

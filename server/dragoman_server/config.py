@@ -77,6 +77,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
 def _server(table: Table) -> Server:
     default = Server()
     host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    receipts = table.integer("receipts")
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
     server = Server(
@@ -85,6 +86,7 @@ def _server(table: Table) -> Server:
         keys=tuple(Secret(key.strip()) for key in keys or ()),
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
+        receipts=default.receipts if receipts is None else receipts,
     )
     table.finish()
     return server
@@ -143,10 +145,14 @@ def _models(table: Table, env: Mapping[str, str]) -> Models:
     return models
 
 
+_RESPONSES_SURFACE = "openai-responses"
+"""The second provider that OPENAI_API_KEY makes."""
 _OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
 _BLAME = {
     "providers.openai.base_url": "OPENAI_BASE_URL",
     "providers.openai.api_key": "OPENAI_API_KEY",
+    "providers.openai-responses.base_url": "OPENAI_BASE_URL",
+    "providers.openai-responses.api_key": "OPENAI_API_KEY",
     "providers.anthropic.base_url": "ANTHROPIC_BASE_URL",
     "providers.anthropic.api_key": "ANTHROPIC_API_KEY",
     "providers.upstream.base_url": "base_url",
@@ -182,30 +188,48 @@ def config_from_environment(
             name = "ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY"
             raise ConfigError("dialect", f"{spoken} needs a base URL, or {name} in the environment")
         return _simulated()
-    both = len(providers) > 1
+    both = "anthropic" in providers and "openai" in providers
+    surfaces = _RESPONSES_SURFACE in providers
     sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
-    big, small = (_addressed(name) if name and both else name for name in sizes)
+    big, small = (_addressed(name, providers) if name and len(providers) > 1 else name for name in sizes)
     routes: list[Route] = []
+    if surfaces:
+        # `openai/NAME` is the vendor, whichever of its surfaces the client gets. Both come before any `*`.
+        routes += [*_to_openai("openai/*", surfaces, "*"), Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*")]
     if both:
         # Given big or small names, Claude's names are meant to lead there; a pattern would come first.
         if not (big or small):
             routes.append(Route("claude*", "anthropic"))
-        routes += [Route(pattern, "openai") for pattern in _OPENAI_NAMES]
+        for pattern in _OPENAI_NAMES:
+            routes += _to_openai(pattern, surfaces)
+    elif surfaces and not (big or small):
+        routes += _to_openai("*", surfaces)
     # One upstream and nothing to choose from: it knows its models better than the gateway does.
     unknown = None if both or big or small else "pass"
     config = Config(providers, tuple(routes), Models(big, small, unknown))
     told = {path for path, _ in problems}
-    found = ((_BLAME.get(path, path), message) for path, message in config.problems())
+    # Both of OpenAI's surfaces have the same problem.
+    found = dict.fromkeys((_BLAME.get(path, path), message) for path, message in config.problems())
     problems += [problem for problem in found if problem[0] not in told]
     if problems:
         raise ConfigError.of(problems)
     return config
 
 
-def _addressed(name: str) -> str:
-    if name.partition("/")[0] in ("anthropic", "openai"):
+def _to_openai(pattern: str, surfaces: bool, upstream_model: str | None = None) -> list[Route]:
+    """Both OpenAI dialects pass through; Messages goes to Responses, which has reasoning beside tools (mapping §12)."""
+    if not surfaces:
+        return [Route(pattern, "openai", upstream_model)]
+    return [
+        Route(pattern, "openai", upstream_model, client=Dialect.CHAT),
+        Route(pattern, _RESPONSES_SURFACE, upstream_model),
+    ]
+
+
+def _addressed(name: str, providers: Mapping[str, Provider]) -> str:
+    if name.partition("/")[0] in providers:
         return name
-    return f"anthropic/{name}" if name.startswith("claude") else f"openai/{name}"
+    return f"anthropic/{name}" if name.startswith("claude") and "anthropic" in providers else f"openai/{name}"
 
 
 def _command_line(table: Table, env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provider]:
@@ -229,6 +253,10 @@ def _vendors(env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provid
             continue
         url = env.get(f"{variable}_BASE_URL") or VENDOR_URL[own]
         providers[name] = Provider(name, spoken or own, url, key)
+        if name == "openai" and not spoken and default_profile(own, url) == "openai":
+            # A compatible server may well have no Responses; OpenAI itself has both, with one key.
+            second = Provider(_RESPONSES_SURFACE, Dialect.RESPONSES, url, key)
+            providers[second.name] = replace(second, profile=second.profile.with_flags({"family": name}))
     return providers
 
 

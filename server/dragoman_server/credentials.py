@@ -44,11 +44,14 @@ def inbound_key(headers: Mapping[str, str]) -> str | None:
     return keys[0] if keys else _bearer(headers)
 
 
-def check_inbound(config: Config, headers: Mapping[str, str]) -> None:
-    """Raises `DragomanError` (401) unless the client presents one of `server.keys`, or none are configured."""
+def check_inbound(config: Config, headers: Mapping[str, str]) -> bytes:
+    """The digest of the client's key, by which it is known again; empty where no keys are configured.
+
+    Raises `DragomanError` (401) unless the client presents one of `server.keys`, or none are configured.
+    """
     keys = config.server.keys
     if not keys:
-        return
+        return b""
     presented = inbound_key(headers)
     if presented is None:
         raise _refused("no API key: send it as x-api-key or as Authorization: Bearer")
@@ -60,6 +63,7 @@ def check_inbound(config: Config, headers: Mapping[str, str]) -> None:
         found |= compare_digest(key.digest, digest)
     if not found:
         raise _refused("invalid API key")
+    return digest
 
 
 def _refused(message: str) -> DragomanError:

@@ -16,38 +16,30 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from dragoman.aio.relay import STOPPING, open_stream, send_stream
-from dragoman.aio.upstream import AiohttpUpstream, Answer, Call, Upstream
+from dragoman.aio.relay import STOPPING
+from dragoman.aio.upstream import AiohttpUpstream, Call, Upstream
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.directions import CODECS, direction
-from dragoman.errors import (
-    ClientRequestError,
-    DragomanError,
-    Failure,
-    FailureKind,
-    LimitExceeded,
-    UpstreamError,
-    UpstreamProtocolError,
-    UpstreamStatusError,
-    UpstreamUnreachable,
-)
+from dragoman.directions import direction
+from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
-from dragoman.protocols.failures import named
-from dragoman.protocols.headers import reply_headers
 from dragoman.translate import Translation, parse_body, translate
 
 from .catalogue import anthropic_models, openai_models
 from .credentials import check_inbound, outbound_headers
-from .rescue import REQUEST_ID, error_response
-from .routing import Router, Target
+from .exchange import Exchange, tell_losses
+from .inbound import read_body, read_model, wished
+from .providers import Provider
+from .receipts import Receipt, Receipts
+from .rescue import OWN_ID, asked_in, error_response
+from .routing import Router
 from .settings import Config
 
 log = logging.getLogger("dragoman")
-LOSS_HEADER = "x-dragoman-loss"
 _SENDER = "x-dragoman-sender"
 """Sent upstream with a random value of this process, so that a gateway recognises itself."""
 
+DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
 
 _LAST_WORDS = 1.0
 _CLIENT_GONE = 499
@@ -62,7 +54,8 @@ def new_request_id() -> str:
 class Gateway:
     """One configured gateway. `open` and `close` bracket its life inside a running loop.
 
-    `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact.
+    `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
+    became of the last requests.
     """
 
     def __init__(
@@ -75,9 +68,10 @@ class Gateway:
     ) -> None:
         self.config = config
         self.router = Router(config)
+        self.receipts = Receipts(config.server.receipts)
         self._upstream = upstream
         self._now = now
-        self._new_id = new_id
+        self.new_id = new_id
         self._sender = new_id()
         self._open: set[Watch] = set()
         self._idle = asyncio.Event()
@@ -130,16 +124,21 @@ class Gateway:
         """`POST /v1/messages`, with or without `?beta=true`."""
         return await self._answer(request, Dialect.MESSAGES)
 
+    async def responses(self, request: web.Request) -> web.StreamResponse:
+        """`POST /v1/responses`."""
+        return await self._answer(request, Dialect.RESPONSES)
+
     async def models(self, request: web.Request) -> web.Response:
         """`GET /v1/models`."""
-        client = Dialect.MESSAGES if "anthropic-version" in request.headers else Dialect.CHAT
+        client = asked_in(request)
         try:
             check_inbound(self.config, request.headers)
         except DragomanError as error:
-            return error_response(client, error.failure, self._new_id())
+            return error_response(client, error.failure, self.new_id())
         known = self.router.known_models()
         body = anthropic_models(known) if client is Dialect.MESSAGES else openai_models(known)
-        return web.Response(body=dumps(body), content_type="application/json")
+        headers = {OWN_ID: self.new_id()}
+        return web.Response(body=dumps(body), content_type="application/json", headers=headers)
 
     async def health(self, request: web.Request) -> web.Response:
         """`GET /health` and `HEAD /`: alive, without a key and without a word about the configuration."""
@@ -148,203 +147,77 @@ class Gateway:
     # --- one request ---------------------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
-        request_id = self._new_id()
+        receipt = Receipt(self.new_id(), client, int(self._now()))
         try:
-            return await self._relay(request, client, request_id)
+            return await self._relay(request, client, receipt)
         except DragomanError as error:
             failure = error.failure
-            log.info("%s %s failed: %s %s", request_id, client, failure.status, failure.kind)
-            return error_response(client, failure, request_id)
+            log.info("%s %s failed: %s %s", receipt.request_id, client, failure.status, failure.kind)
+            # Whatever failed before there was anything to send is the gateway's own refusal.
+            return self._failed(receipt, failure, "rejected" if receipt.translation is None else "failed")
         except (ClientGone, ConnectionError):
             # The client's connection: the transport makes errors of its own of the upstream's.
-            log.info("%s %s abandoned before the reply", request_id, client)
+            log.info("%s %s abandoned before the reply", receipt.request_id, client)
             return web.Response(status=_CLIENT_GONE)
         except Exception:
             # A defect of ours: the client still gets an error of its dialect, the details go to the log only.
-            log.exception("%s %s failed by a defect", request_id, client)
-            return error_response(client, Failure(FailureKind.API, "internal error of the gateway", 500), request_id)
+            log.exception("%s %s failed by a defect", receipt.request_id, client)
+            return self._failed(receipt, replace(DEFECT), "failed")
+        finally:
+            receipt.end("abandoned", _CLIENT_GONE)
 
-    async def _relay(self, request: web.Request, client: Dialect, request_id: str) -> web.StreamResponse:
+    def _failed(self, receipt: Receipt, failure: Failure, ended: str) -> web.Response:
+        response = error_response(receipt.client, failure, receipt.request_id)
+        tell_losses(response.headers, receipt.losses)
+        receipt.end(ended, response.status, failure)
+        return response
+
+    async def _relay(self, request: web.Request, client: Dialect, receipt: Receipt) -> web.StreamResponse:
         if self._stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         if request.headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        check_inbound(self.config, request.headers)
+        receipt.owner = check_inbound(self.config, request.headers)
+        self.receipts.file(receipt)
         limits = self.config.server.limits
-        body = await _read_body(request, limits.request_body)
+        body = await read_body(request, limits.request_body)
         payload = parse_body(body, limits)
-        model = payload.get("model")
-        if type(model) is not str or not model:
-            raise ClientRequestError(("model",), "is required (a string)")
+        receipt.model = model = read_model(payload)
         target = self.router.resolve(model, client)
         if target.warning:
-            log.warning("%s %s", request_id, target.warning)
-        if target.provider.dialect not in CODECS:
-            raise UpstreamProtocolError(f"provider {target.provider.name} speaks a dialect that is not yet supported")
-        translation = translate(
+            log.warning("%s %s", receipt.request_id, target.warning)
+        receipt.provider = target.provider.name
+        receipt.translation = translation = translate(
             direction(client, target.provider.dialect),
             body,
             payload=payload,
             upstream_model=target.upstream_model,
             profile=target.provider.profile,
-            knobs=target.knobs,
+            knobs=wished(target.knobs, request.headers),
             limits=limits,
-            created=int(self._now()),
-            request_id=request_id,
+            created=receipt.created,
+            request_id=receipt.request_id,
         )
-        return await self._exchange(request, client, translation, target)
-
-    async def _exchange(
-        self, request: web.Request, client: Dialect, translation: Translation, target: Target
-    ) -> web.StreamResponse:
+        call = self._call(request, translation, target.provider)
+        exchange = Exchange(request, client, translation, target.provider.name, receipt, self._now)
         assert self._upstream is not None, "the gateway is not open"
-        provider, timeouts = target.provider, self.config.server.timeouts
-        same = translation.direction.passthrough
-        call = Call(
-            provider.endpoint(translation.direction.upstream.path, _query(request, same)),
-            {
-                "content-type": "application/json",
-                _SENDER: self._sender,
-                **outbound_headers(provider, request.headers, same_dialect=same),
-            },
-            translation.body,
-            translation.stream,
-            timeouts,
-        )
         async with AsyncExitStack() as stack:
-            watch = Watch(timeouts, lambda: request.transport is None or request.transport.is_closing())
+            watch = Watch(call.timeouts, lambda: request.transport is None or request.transport.is_closing())
             self._open.add(watch)
             stack.callback(self._leave, watch)
             answer = await self._upstream.open(call, watch)
             stack.push_async_callback(answer.close)
-            if not 200 <= answer.status < 300:
-                return await self._refused(client, translation, answer, provider.name)
-            headers = self._headers(client, translation, answer)
-            if translation.stream:
-                return await self._stream(request, client, translation, answer, watch, target, headers)
-            body = await answer.read(translation.context.limits.reply_body)
-            try:
-                written = translation.reply(body, answer.headers)
-            except UpstreamStatusError as error:
-                raise UpstreamStatusError(named(error.failure, provider.name)) from None
-            self._account(translation, client, "completed")
-            _tell_losses(headers, translation)
-            return web.Response(status=answer.status, body=written, content_type="application/json", headers=headers)
+            return await exchange.answer(answer, watch)
 
-    async def _refused(
-        self, client: Dialect, translation: Translation, answer: Answer, provider: str
-    ) -> web.StreamResponse:
-        """An error status: passed through in the same dialect, else in the client's envelope."""
-        try:
-            body = await answer.read(translation.context.limits.reply_body)
-        except UpstreamError:
-            body = b""  # the status says enough, and a retry hangs on it
-        headers = self._headers(client, translation, answer)
-        self._account(translation, client, f"refused with {answer.status}")
-        if translation.direction.passthrough and body:
-            kind = answer.headers.get("content-type", "application/json")
-            headers["content-type"] = kind
-            return web.Response(status=answer.status, body=body, headers=headers)
-        failure = named(translation.direction.upstream.read_failure(answer.status, body, answer.headers), provider)
-        failure.headers = headers
-        return error_response(client, failure, translation.context.request_id)
-
-    async def _stream(
-        self,
-        request: web.Request,
-        client: Dialect,
-        translation: Translation,
-        answer: Answer,
-        watch: Watch,
-        target: Target,
-        headers: dict[str, str],
-    ) -> web.StreamResponse:
-        if "json" in answer.headers.get("content-type", ""):
-            return await self._not_streamed(request, client, translation, answer, target, headers)
-        batches = await open_stream(translation, answer, watch)
-        _tell_losses(headers, translation)
-        response = _event_stream(headers)
-        how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
-        try:
-            how = await send_stream(request, response, batches, watch, client)
-        finally:
-            self._account(translation, client, how)
-        return response
-
-    async def _not_streamed(
-        self,
-        request: web.Request,
-        client: Dialect,
-        translation: Translation,
-        answer: Answer,
-        target: Target,
-        headers: dict[str, str],
-    ) -> web.StreamResponse:
-        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
-        body = await answer.read(translation.context.limits.reply_body)
-        self._account(translation, client, "answered without a stream")
-        if translation.direction.passthrough:
-            return web.Response(
-                status=answer.status, body=translation.reply(body), content_type="application/json", headers=headers
-            )
-        try:
-            written = translation.replay(body, answer.headers)
-        except UpstreamStatusError as error:
-            raise UpstreamStatusError(named(error.failure, target.provider.name)) from None
-        _tell_losses(headers, translation)
-        response = _event_stream(headers)
-        await response.prepare(request)
-        await response.write(written)
-        await response.write_eof()
-        return response
-
-    def _headers(self, client: Dialect, translation: Translation, answer: Answer) -> dict[str, str]:
-        source = translation.direction.upstream.dialect
-        headers = reply_headers(source, client, answer.headers, now=self._now())
-        headers.setdefault(REQUEST_ID[client], translation.context.request_id)
-        return headers
-
-    def _account(self, translation: Translation, client: Dialect, how: str) -> None:
-        context = translation.context
-        if context.failure is not None:
-            how = f"failed in the stream ({context.failure.kind})"
-        losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-        log.info("%s %s %s → %s %s%s", context.request_id, translation.direction, context.model,
-                 translation.upstream_model, how, losses)  # fmt: skip
-
-
-def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
-    # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
-    response = web.StreamResponse(headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"})
-    response.content_type = "text/event-stream"
-    response.charset = "utf-8"
-    return response
-
-
-async def _read_body(request: web.Request, limit: int) -> bytes:
-    """The request's body. Raises LimitExceeded as soon as it is known to be too long."""
-    length = request.content_length
-    if length is not None and length > limit:
-        raise LimitExceeded("request_body", limit, upstream=False)
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        while piece := await request.content.readany():
-            size += len(piece)
-            if size > limit:
-                raise LimitExceeded("request_body", limit, upstream=False)
-            pieces.append(piece)
-    except web.RequestPayloadError as error:
-        raise ClientRequestError("", f"the body cannot be read: {error}") from None
-    return b"".join(pieces)
-
-
-def _query(request: web.Request, same_dialect: bool) -> str:
-    """`?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else."""
-    return "beta=true" if same_dialect and request.query.get("beta") == "true" else ""
-
-
-def _tell_losses(headers: dict[str, str], translation: Translation) -> None:
-    if summary := translation.losses.summary():
-        headers[LOSS_HEADER] = summary
+    def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
+        same = translation.direction.passthrough
+        # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
+        query = "beta=true" if same and request.query.get("beta") == "true" else ""
+        headers = {
+            "content-type": "application/json",
+            _SENDER: self._sender,
+            **outbound_headers(provider, request.headers, same_dialect=same),
+        }
+        url = provider.endpoint(translation.direction.upstream.path, query)
+        return Call(url, headers, translation.body, translation.stream, self.config.server.timeouts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dragoman.context import ReplyContext
 from dragoman.directions import Direction, direction
+from dragoman.envelope import Seal
 from dragoman.errors import ClientRequestError
 from dragoman.jsontext import loads
 from dragoman.knobs import Knobs
@@ -59,5 +60,11 @@ def convert(
 
 
 def _reply_translation(way: Direction, model: str, profile: Profile, knobs: Knobs) -> Translation:
-    context = ReplyContext(model, include_usage=True, profile=profile, knobs=knobs, input_estimate=1)
+    """As for a client that asks for everything there is."""
+    seal = None
+    if way.client.unseal_history is not None:
+        seal = Seal(profile.family or way.upstream.dialect, model)
+    context = ReplyContext(
+        model, include_usage=True, input_estimate=1, logprobs=True, seal=seal, profile=profile, knobs=knobs
+    )
     return Translation(way, b"", True, context, model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
@@ -81,7 +81,10 @@ def default_profile(dialect: Dialect, base_url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An upstream. `base_url` is as the vendor's own SDK takes it; without a `profile` the host decides."""
+    """An upstream. `base_url` is as the vendor's own SDK takes it; without a `profile` the host decides.
+
+    A profile that names no `family` gets the provider's name: what this upstream sealed returns to it only.
+    """
 
     name: str
     dialect: Dialect
@@ -101,6 +104,8 @@ class Provider:
             fill(self, "api_key", Secret(key))
         if self.profile is None:
             fill(self, "profile", shipped(self.dialect, default_profile(self.dialect, self.base_url)))
+        if not self.profile.family:
+            fill(self, "profile", replace(self.profile, family=self.name))
 
     def endpoint(self, path: str, query: str = "") -> str:
         """The full URL of `chat/completions`, `messages`, `responses`, `models` and what is below them.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.bridge import Declared
 from dragoman.context import ReplyContext
 from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.knobs import Knobs
@@ -35,8 +36,9 @@ back; where they are the same, bytes pass through and are only watched.
 
 ## Stages of a streamed reply
 
-From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `StopCutter` for
-stop sequences that the upstream was not given, `Sequencer` for `block_order = sequential`.
+From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `ToolRestorer` for
+tools that were sent as another kind or out of their namespace, `StopCutter` for stop sequences that the upstream was
+not given, `Sequencer` for `block_order = sequential`. `dragoman explain` names the stages of one request.
 
 {stages}
 
@@ -52,8 +54,9 @@ _LOSSES = """\
 
 Whatever the other side's dialect cannot carry is a row: a code, the field's path, and what was done. The codes are
 counted in the reply's `x-dragoman-loss` header (`cache_hint=3, top_k=1`); what a streamed reply loses comes after its
-headers and is in the log only. `dragoman translate` and `translation.losses.rows` have the rows themselves. With the
-knob `on_loss = reject` a loss in a request is a 400 that names the field.
+headers, and is in its [receipt](../howto/what-happened.md) and the log. The rows themselves are in the receipt, in
+`dragoman explain`, `dragoman translate` and `translation.losses.rows`. With the knob `on_loss = reject`, or a request's
+header `x-dragoman-on-loss: reject`, a loss in a request is a 400 that names the field.
 
 {codes}
 """
@@ -104,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
     knobs = Knobs(block_order="sequential" if optional else "interleave")
-    context = ReplyContext("model", stops=("stop",) if optional else (), knobs=knobs)
+    tools = {"tool": Declared("tool")} if optional else {}
+    context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools, knobs=knobs)
     return Translation(way, b"", True, context, "model").stages()
 
 

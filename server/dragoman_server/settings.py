@@ -135,13 +135,14 @@ UNKNOWN_MODEL = ("small", "reject", "pass")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The listening side. With `keys`, a client must present one of them."""
+    """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     keys: tuple[Secret, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
+    receipts: int = 1000
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys
@@ -157,6 +158,8 @@ class Server:
         for index, key in enumerate(self.keys):
             if not key.reveal():
                 yield f"server.keys[{index}]", "is empty"
+        if self.receipts < 0:
+            yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
         for timer in fields(Timeouts):
             seconds = getattr(self.timeouts, timer.name)
             if not (seconds > 0 and isfinite(seconds)):

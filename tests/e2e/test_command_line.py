@@ -279,7 +279,8 @@ def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
         (),
         ("frobnicate",),
         ("translate", "-"),
-        ("translate", "--from", "responses", "--to", "chat", "-"),
+        ("translate", "--from", "klingon", "--to", "chat", "-"),
+        ("explain", "--from", "chat", "-"),
         ("serve", "--port", "x"),
     ],
 )

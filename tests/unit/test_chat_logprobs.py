@@ -67,6 +67,14 @@ def test_tokens_follow_their_text() -> None:
     assert events[1:] == [BlockStart(0, Kind.TEXT), Delta(0, "He"), Logprobs(0, [token("He")])]
 
 
+def test_tokens_follow_their_text_even_if_the_chunk_says_more() -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    context = asked()
+    events = read(piece({"content": "He", "refusal": "No.", "tool_calls": [call]}, token("He")), context=context)
+    assert events[2:4] == [Delta(0, "He"), Logprobs(0, [token("He")])]
+    assert not context.losses.counts
+
+
 def test_tokens_of_a_part_of_a_character_come_with_no_text() -> None:
     """Some servers hold a text back until its last character is whole, but not its tokens."""
     half = token("\\xf0\\x9f", bytes=[240, 159])
@@ -289,6 +297,15 @@ def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[s
     assert shown == len(part.text.encode())
     if part.text == text:
         assert told == shown
+
+
+def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left() -> None:
+    tokens = [token("a"), token("b"), token("END"), token(" c")]
+    out = StopCutter(asked(), ["END"]).feed([BlockStart(0, Kind.TEXT), Delta(0, "abEND c"), Logprobs(0, tokens)])
+    assert out[1:4] == [Delta(0, "ab"), Logprobs(0, tokens[:2]), BlockEnd(0)]
+    reply = Reply("1", "m", [Text("abEND c", logprobs=tokens)], Stop(StopReason.END))
+    cut_reply(reply, ["END"], Losses())
+    assert reply.parts == [Text("ab", logprobs=tokens[:2])]
 
 
 def test_tokens_that_never_fit_their_text_are_not_hoarded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from dragoman.protocols import Dialect
 from dragoman.translate import Translation
 from dragoman_server.explain import as_text, explanation, guess_client
 from dragoman_server.providers import Provider
+from dragoman_server.receipts import Receipt
 
 CHAT, MESSAGES, RESPONSES = Dialect
 SAID = [{"role": "user", "content": "Hi"}]
@@ -142,3 +144,12 @@ def test_half_a_surrogate_pair_can_be_explained() -> None:
     told = explanation(translate(direction(CHAT, MESSAGES), raw))
     assert json.loads(dumps(told))["body"]["messages"][0]["content"] == "\ud83d"
     assert "\ud83d" in as_text(told)
+
+
+def test_the_reference_page_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/http-api.md").read_text("utf-8")
+    receipts, explains = page.partition("## Explain")[::2]
+    told = explanation(translated(CHAT, MESSAGES, {"model": "m", "messages": SAID}))
+    assert [name for name in told if f"`{name}`" not in explains] == []
+    facts = json.loads(Receipt("req_1", CHAT, 0).json())
+    assert [name for name in facts if f"`{name}`" not in receipts] == []

@@ -149,11 +149,12 @@ def test_a_signature_is_written_where_it_came_from_here_only() -> None:
 def test_opaque_blocks_of_this_dialect_are_restored_and_foreign_ones_take_no_index() -> None:
     into = context()
     own = {"type": "redacted_thinking", "data": "RED"}
-    events: list[Event] = [START, BlockStart(0, Kind.OPAQUE), Opaque(0, "responses", "block", {"x": 1}), BlockEnd(0)]
+    foreign = BlockStart(0, Kind.OPAQUE, name="web_search_call", code="hosted_history")
+    events: list[Event] = [START, foreign, Opaque(0, "responses", "block", {"x": 1}), BlockEnd(0)]
     events += [BlockStart(1, Kind.OPAQUE), Opaque(1, "messages", "block", own), BlockEnd(1)]
     events += [BlockStart(2, Kind.TEXT), Delta(2, "a"), BlockEnd(2), END, End()]
     assert told(*events, into=into).blocks == [("redacted", "RED"), ("text", "a")]
-    assert into.losses.counts == {Code.VENDOR_BLOCK: 1}
+    assert into.losses.counts == {Code.HOSTED_HISTORY: 1}
 
 
 def test_citations_of_this_dialect_only() -> None:

@@ -269,6 +269,32 @@ def test_vendors_from_the_environment() -> None:
     assert went(sized, "anthropic/claude-opus-5") == ("anthropic", "claude-opus-5")
 
 
+def test_openais_two_surfaces_are_chosen_by_the_client() -> None:
+    """Each OpenAI dialect passes through; Messages gets Responses, which has reasoning beside tools (mapping §12)."""
+    both = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
+    surface = {CHAT: "openai", RESPONSES: "openai-responses", MESSAGES: "openai-responses"}
+    for env in (both, {"OPENAI_API_KEY": "o"}):
+        router = Router(config_from_environment(env))
+        for client, provider in surface.items():
+            assert went(router, "gpt-6", client) == (provider, "gpt-6")
+            assert went(router, "openai/anything", client) == (provider, "anything")
+            assert went(router, "openai-responses/gpt-6", client) == ("openai-responses", "gpt-6")
+    assert (
+        went(Router(config_from_environment({"OPENAI_API_KEY": "o"})), "claude-opus-5", MESSAGES)[0]
+        == surface[MESSAGES]
+    )
+    assert went(Router(config_from_environment(both)), "claude-opus-5", RESPONSES)[0] == "anthropic"
+    sized = {"BIG_MODEL_NAME": "gpt-6", "SMALL_MODEL_NAME": "claude-like"}
+    for env in (
+        {**both, "SMALL_MODEL_NAME": "openai/claude-like", "BIG_MODEL_NAME": "gpt-6"},
+        {"OPENAI_API_KEY": "o", **sized},
+    ):
+        router = Router(config_from_environment(env))
+        for client, provider in surface.items():
+            assert went(router, "claude-opus-5", client) == (provider, "gpt-6")
+            assert went(router, "claude-haiku-5", client) == (provider, "claude-like")
+
+
 def test_one_upstream_takes_every_name() -> None:
     router = Router(config_from_environment({}, base_url="http://h/v1"))
     assert went(router, "claude-opus-5") == ("upstream", "claude-opus-5")

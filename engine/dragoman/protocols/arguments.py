@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from ..errors import LimitExceeded, UpstreamProtocolError
 from ..jsontext import loads
 from ..limits import Limits
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Room:
@@ -41,8 +45,11 @@ class Arguments:
         self._pieces.append(text)
 
     def text(self) -> str:
-        """All that came so far."""
-        return "".join(self._pieces)
+        """All that came so far. Halves of a surrogate pair that came in two fragments are one character again."""
+        text = "".join(self._pieces)
+        if not text.isascii() and _SURROGATE.search(text):
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return text
 
     def check(self) -> None:
         """Raise UpstreamProtocolError unless they are a JSON object; none at all count as `{}` (mapping §6.3).

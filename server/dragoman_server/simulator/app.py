@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,6 +27,9 @@ from .turns import Json, Turn, read_chat, read_messages, read_responses
 _MIB = 1024 * 1024
 _RECORDED = 64
 _KNOWN_RESPONSES = 1024
+_MOMENT = 0.001
+"""Seconds between two writes that must not arrive as one."""
+_LEAD = re.compile(rb"[\xc2-\xf4]")
 
 
 @dataclass(slots=True)
@@ -204,7 +208,10 @@ async def _stream(
         headers={**headers, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     )
     received.status = 200
-    if scenario.split:
+    pace = settings.pace
+    if scenario.split_characters:
+        frames, pace = _halved(b"".join(frames)), max(pace, _MOMENT)
+    elif scenario.split:
         joined = b"".join(frames)
         frames = [joined[at : at + scenario.split] for at in range(0, len(joined), scenario.split)]
     streams.open += 1
@@ -213,8 +220,8 @@ async def _stream(
     try:
         await response.prepare(request)
         for number, frame in enumerate(frames):
-            if number and settings.pace > 0:
-                await asyncio.sleep(settings.pace)
+            if number and pace > 0:
+                await asyncio.sleep(pace)
             elif number % 16 == 15:
                 await asyncio.sleep(0)  # Small writes never wait, and the loop has other streams.
             await response.write(frame)
@@ -242,15 +249,26 @@ async def _whole(
     """The same fates for a reply in one piece: half of it arrives, or none."""
     if scenario.ending is Ending.STALL:
         await _still_there(request, request.app[_SETTINGS].stall)
-    if scenario.ending is Ending.WHOLE:
+    if scenario.ending is Ending.WHOLE and not scenario.split_characters:
         return web.Response(status=status, body=body, headers=headers, content_type="application/json")
-    response = web.StreamResponse(headers={**headers, "Content-Type": "application/json"})
+    response = web.StreamResponse(status=status, headers={**headers, "Content-Type": "application/json"})
     response.content_length = len(body)
     await response.prepare(request)
+    if scenario.ending is Ending.WHOLE:
+        for piece in _halved(body):
+            await response.write(piece)
+            await asyncio.sleep(_MOMENT)
+        return response
     if scenario.ending is not Ending.STALL:
         await response.write(body[: len(body) // 2])
     _cut(request, scenario.ending)
     return response
+
+
+def _halved(data: bytes) -> list[bytes]:
+    """The data in pieces that end behind the first byte of each character of several bytes."""
+    ends = [found.end() for found in _LEAD.finditer(data)]
+    return [data[start:end] for start, end in itertools.pairwise([0, *ends, len(data)])]
 
 
 def _cut(request: web.Request, ending: Ending) -> None:

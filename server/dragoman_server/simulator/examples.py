@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+PATCH = '*** Begin Patch\n*** Add File: notes.txt\n+print("Grüße \\n 👋🏽")\n*** End Patch\n'
+"""A free-text tool's input, with all that has to be escaped in JSON."""
+
 _TEXT_BY_NAME: dict[str, str] = {
     "city": "Oslo",
     "cmd": "echo hello",
@@ -13,6 +16,7 @@ _TEXT_BY_NAME: dict[str, str] = {
     "date": "2026-11-21",
     "email": "ada@example.com",
     "file_path": "/tmp/notes.txt",
+    "input": PATCH,
     "location": "Oslo",
     "name": "Ada",
     "path": "notes.txt",

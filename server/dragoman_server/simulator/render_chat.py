@@ -112,7 +112,11 @@ def usage_of(scenario: Scenario) -> Json:
         "prompt_tokens": PROMPT_TOKENS,
         "completion_tokens": out.output,
         "total_tokens": PROMPT_TOKENS + out.output,
-        "prompt_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": CACHED_TOKENS,
+            "cache_write_tokens": scenario.cache_write,
+            "audio_tokens": 0,
+        },
         "completion_tokens_details": {
             "reasoning_tokens": out.reasoning,
             "audio_tokens": 0,

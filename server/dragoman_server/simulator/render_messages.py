@@ -43,7 +43,8 @@ class _Stream:
     def start(self) -> None:
         usage = {**self.usage, "output_tokens": 1, "service_tier": "standard"}
         del usage["output_tokens_details"]
-        usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+        written = usage["cache_creation_input_tokens"]
+        usage["cache_creation"] = {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}
         self.put(type="message_start", message=message_of(self.reply, [], None, usage))
 
     def open(self, block: Json) -> int:
@@ -185,8 +186,8 @@ def usage_of(scenario: Scenario) -> Json:
     out = spent(scenario)
     output = out.output - sum(type(step) is Refusal for step in scenario.steps)
     return {
-        "input_tokens": PROMPT_TOKENS - CACHED_TOKENS,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": PROMPT_TOKENS - CACHED_TOKENS - scenario.cache_write,
+        "cache_creation_input_tokens": scenario.cache_write,
         "cache_read_input_tokens": CACHED_TOKENS,
         "output_tokens": output,
         "output_tokens_details": {"thinking_tokens": out.reasoning},

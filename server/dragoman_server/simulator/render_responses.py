@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
 from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolEnd, ToolStart
 from .turns import Json, Offer
@@ -27,6 +29,8 @@ class _Builder:
         """Which of Text, Refusal and Reasoning the open message or reasoning item is fed with."""
         self.calls: dict[int, int] = {}
         """Open calls: call → output index."""
+        self.searched: dict[int, str] = {}
+        """Arguments of tool searches, which are an object in this dialect."""
 
     def put(self, kind: str, **fields: Any) -> None:
         self.out.append(named_frame({"type": kind, "sequence_number": self.sequence, **fields}))
@@ -120,8 +124,14 @@ class _Builder:
 
     def call(self, number: int, tool: Offer) -> None:
         self.close()
+        if tool.search:
+            item: Json = {"id": self.reply.mint("tsc_", 50), "type": "tool_search_call", "status": "in_progress"}
+            item |= {"execution": "client", "call_id": self.reply.mint("call_"), "arguments": {}}
+            self.searched[number] = ""
+            self.calls[number] = self.add(item)
+            return
         kind, prefix = ("custom_tool_call", "ctc_") if tool.custom else ("function_call", "fc_")
-        item: Json = {"id": self.reply.mint(prefix, 50), "type": kind, "status": "in_progress"}
+        item = {"id": self.reply.mint(prefix, 50), "type": kind, "status": "in_progress"}
         item |= {"input" if tool.custom else "arguments": "", "call_id": self.reply.mint("call_"), "name": tool.name}
         if tool.namespace is not None:
             item["namespace"] = tool.namespace
@@ -131,7 +141,9 @@ class _Builder:
         index = self.calls[number]
         item = self.items[index]
         where = {"item_id": item["id"], "output_index": index}
-        if item["type"] == "custom_tool_call":
+        if number in self.searched:
+            self.searched[number] += text  # No event tells of it before the item is done.
+        elif item["type"] == "custom_tool_call":
             item["input"] += text
             self.delta("response.custom_tool_call_input.delta", text, **where)
         else:
@@ -142,7 +154,9 @@ class _Builder:
         index = self.calls.pop(number)
         item = self.items[index]
         where = {"item_id": item["id"], "output_index": index}
-        if item["type"] == "custom_tool_call":
+        if number in self.searched:
+            item["arguments"] = orjson.loads(self.searched[number])
+        elif item["type"] == "custom_tool_call":
             self.put("response.custom_tool_call_input.done", **where, input=item["input"])
         else:
             where["name"] = item["name"]
@@ -165,12 +179,12 @@ class _Builder:
     def fail(self, failure: Failure) -> None:
         error = {"code": "server_is_overloaded", "message": failure.message}
         self._abandon()
+        self.response |= {"status": "failed", "error": error}
         if failure.as_event:
             # Nested, as the wire has it; the published schema says flat.
             self.put("error", error={"type": "service_unavailable_error", **error, "param": None})
-            return
-        self.response |= {"status": "failed", "error": error}
-        self.put("response.failed", response=self.response)
+        else:
+            self.put("response.failed", response=self.response)
 
     def _abandon(self) -> None:
         for item in self.items:
@@ -219,7 +233,7 @@ def usage_of(scenario: Scenario) -> Json:
     out = spent(scenario)
     return {
         "input_tokens": PROMPT_TOKENS,
-        "input_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": scenario.cache_write},
         "output_tokens": out.output,
         "output_tokens_details": {"reasoning_tokens": out.reasoning},
         "total_tokens": PROMPT_TOKENS + out.output,

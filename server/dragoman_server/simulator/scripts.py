@@ -13,7 +13,7 @@ from enum import Enum
 
 import orjson
 
-from .examples import example
+from .examples import PATCH, example
 from .turns import Offer, Turn
 
 
@@ -99,6 +99,10 @@ class Scenario:
     """The first byte waits."""
     split: int = 0
     """Cut the stream into writes of so many bytes, whatever the frames (0: one write per frame)."""
+    split_characters: bool = False
+    """Every character of several bytes comes in two writes, a moment apart, so that no reader gets both at once."""
+    cache_write: int = 0
+    """Prompt tokens that were written to a cache."""
     status: int = 200
     variant: str = ""
     """Of an error status: `quota`, `context` or empty."""
@@ -118,6 +122,8 @@ def scenario_for(turn: Turn) -> Scenario:
     if found := _LONG.search(model):
         count = int(found[1])
         return Scenario((*(Text(f"token{n} ") for n in range(count)), Finish("stop")))
+    if found := _CALL.search(model):
+        return _named_call(turn, found[1])
     name = next((name for name in _LONGEST_FIRST if name in model), "sim-text")
     scenario = SCRIPTS[name](turn)
     if not turn.thinks:
@@ -179,8 +185,9 @@ def _length_text(turn: Turn) -> Scenario:
 
 
 def _stop(turn: Turn) -> Scenario:
-    wanted = turn.stops[0] if turn.stops else "."
-    return Scenario((*_texts("one, ", "two, ", f"three{wanted}", " never shown" if turn.stops else ""), Finish("stop")))
+    # A model that was not told of a stop goes on behind it, and the stop comes in two fragments.
+    wanted = turn.stops[0] if turn.stops else "###"
+    return Scenario((*_texts("one, ", "two, ", f"three{wanted[:1]}", f"{wanted[1:]} never", " shown"), Finish("stop")))
 
 
 def _empty(turn: Turn) -> Scenario:
@@ -202,6 +209,21 @@ def _slow(turn: Turn) -> Scenario:
 
 def _split(turn: Turn) -> Scenario:
     return replace(_text(turn), split=7)
+
+
+def _split_characters(turn: Turn) -> Scenario:
+    return replace(_text(turn), split_characters=True)
+
+
+def _usage(turn: Turn) -> Scenario:
+    thoughts = (Reasoning("Counting"), Reasoning(" tokens"))
+    return Scenario((*thoughts, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
+
+
+def _named_call(turn: Turn, name: str) -> Scenario:
+    """One call of the tool of that name and nothing else, whatever came before."""
+    tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
+    return Scenario((*_call(0, tool), Finish("tool_calls")))
 
 
 def _broken(ending: Ending, *last: Step, in_tool: bool = False) -> Callable[[Turn], Scenario]:
@@ -227,6 +249,8 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-echo": _echo,
     "sim-slow": _slow,
     "sim-split": _split,
+    "sim-split-characters": _split_characters,
+    "sim-usage": _usage,
     "sim-error-mid": _broken(Ending.WHOLE, Failure()),
     "sim-error-mid-event": _broken(Ending.WHOLE, Failure(as_event=True)),
     "sim-error-mid-tools": _broken(Ending.WHOLE, Failure(), in_tool=True),
@@ -238,11 +262,13 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-stall": _broken(Ending.STALL),
     "sim-stall-tools": _broken(Ending.STALL, in_tool=True),
 }
-"""Scripts by name. `sim-error-STATUS[-quota|-context]` and `sim-long-N` are read from the model name itself."""
+"""Scripts by name. Read from the model name itself: `sim-error-STATUS[-quota|-context]`, `sim-long-N`,
+`sim-call-TOOL`."""
 
 _LONGEST_FIRST = sorted(SCRIPTS, key=len, reverse=True)
 _ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
 _LONG = re.compile(r"sim-long-(\d+)")
+_CALL = re.compile(r"sim-call-([a-zA-Z0-9_-]+)")
 
 
 def _texts(*texts: str) -> tuple[Text, ...]:
@@ -277,7 +303,7 @@ def _cut_call(turn: Turn) -> tuple[Step, ...]:
 
 def _arguments(tool: Offer) -> str:
     if tool.custom:
-        return "*** Begin Patch\n*** Add File: notes.txt\n+hello\n*** End Patch\n"
+        return PATCH
     value = example(tool.schema) if isinstance(tool.schema, dict) else {}
     return orjson.dumps(value if isinstance(value, dict) else {}).decode()
 

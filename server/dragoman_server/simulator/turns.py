@@ -18,6 +18,8 @@ class Offer:
     """A free-text tool: its input is a string, not JSON."""
     namespace: str | None = None
     """Responses only: the namespace whose member the tool is."""
+    search: bool = False
+    """Responses only: the search for deferred tools, which the client runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Turn:
     results: tuple[str, ...] = ()
     """Texts of the tool results that came after the last thing the assistant said."""
     offers: tuple[Offer, ...] = ()
+    searches: tuple[Offer, ...] = ()
+    """Client-run tool searches: only called by name."""
     forced: str | None = None
     """Name of the one tool that must be called."""
     may_call: bool = True
@@ -131,6 +135,7 @@ def read_messages(body: Json) -> Turn:
 
 _SPOKEN = frozenset({"function_call", "custom_tool_call", "reasoning", "tool_search_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_FOUND = frozenset({"additional_tools", "tool_search_output"})
 
 
 def read_responses(body: Json) -> Turn:
@@ -148,8 +153,10 @@ def read_responses(body: Json) -> Turn:
             history.last_user = _text(item["content"])
         elif kind in _RESULTS:
             history.results.append(_text(item["output"]))
-        elif kind in ("additional_tools", "tool_search_output"):
+        elif kind in _FOUND:
             offers += _flat_offers(item["tools"])
+            if kind == "tool_search_output":
+                history.results.append(" ".join(tool["name"] for tool in item["tools"]))
     choice = body.get("tool_choice")
     form = (body.get("text") or {}).get("format") or {}
     return Turn(
@@ -157,7 +164,8 @@ def read_responses(body: Json) -> Turn:
         body=body,
         last_user=history.last_user,
         results=tuple(history.results),
-        offers=tuple(offers),
+        offers=tuple(offer for offer in offers if not offer.search),
+        searches=tuple(offer for offer in offers if offer.search),
         forced=choice.get("name") if isinstance(choice, dict) else None,
         may_call=choice != "none",
         parallel=body.get("parallel_tool_calls") is not False,
@@ -174,6 +182,8 @@ def _flat_offers(tools: list[Json], namespace: str | None = None) -> list[Offer]
                 offers.append(Offer(tool["name"], tool.get("parameters"), namespace=namespace))
             case "custom":
                 offers.append(Offer(tool["name"], custom=True, namespace=namespace))
+            case "tool_search" if tool.get("execution") == "client":
+                offers.append(Offer("tool_search", tool.get("parameters"), search=True))
             case "namespace":
                 offers += _flat_offers(tool["tools"], tool["name"])
     return offers

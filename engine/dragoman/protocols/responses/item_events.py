@@ -75,8 +75,13 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
         for raw, place in zip(output, places, strict=True):
             if type(raw) is not dict:
                 raise UpstreamProtocolError("upstream ended the reply with an item that is not an object")
-            # By position where the ids differ: some servers mint them anew each time.
-            known = (_named(told, raw.get("id")), _named(called, raw.get("call_id")), self.items.get(place))
+            name, here = raw.get("id"), self.items.get(place)
+            known = (
+                here if here is not None and here.id == name else None,
+                _named(told, name),
+                _named(called, raw.get("call_id")),
+                here,  # some servers mint the ids anew each time
+            )
             item = next((item for item in known if item is not None and item.type == raw.get("type")), None)
             if item is None or item.key in taken:
                 key = place if place not in self.items else max(self.items) + 1

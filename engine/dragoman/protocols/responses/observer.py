@@ -14,6 +14,7 @@ from ...sse import Frame
 from .. import Dialect
 from ..failures import read_payload
 from .failure import response_error
+from .item_events import HANDLERS
 from .reader import TERMINALS
 from .reply_reader import read_status
 from .snapshot import Snapshot
@@ -52,6 +53,8 @@ class ResponsesObserver(Observer):
         """One event."""
         name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
         if type(name) is not str:
+            if payload.get("error"):
+                self.failure = read_payload(payload, Dialect.RESPONSES)
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line {event[:60]!r} with type {name[:60]!r}")
@@ -72,7 +75,7 @@ class ResponsesObserver(Observer):
             self._keep(payload.get("response"))
         if name in TERMINALS:
             self._end(payload, TERMINALS[name])
-        elif type(index) is int:
+        elif type(index) is int and name in HANDLERS:
             self._item(name, index)
 
     def _item(self, name: str, index: int) -> None:

@@ -96,7 +96,8 @@ def read_status(response: Json, told: str | None = None) -> str | None:
         raise UpstreamStatusError(
             Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")
         )
-    if status is None and response.get("incomplete_details"):
+    details = response.get("incomplete_details")
+    if type(details) is dict and details.get("reason"):  # also where a server calls that completed
         return "incomplete"
     return status
 

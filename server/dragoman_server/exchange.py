@@ -1,0 +1,141 @@
+"""One translated request and its reply: what the upstream answers becomes what the client gets (design §3, §7)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from dragoman.aio.relay import open_stream, send_stream
+from dragoman.aio.upstream import Answer
+from dragoman.aio.watch import Watch
+from dragoman.errors import UpstreamError, UpstreamStatusError
+from dragoman.losses import Losses
+from dragoman.protocols import Dialect
+from dragoman.protocols.failures import named
+from dragoman.protocols.headers import reply_headers
+from dragoman.translate import Translation
+
+from .receipts import Receipt
+from .rescue import OWN_ID, REQUEST_ID, error_response
+
+log = logging.getLogger("dragoman")
+LOSS_HEADER = "x-dragoman-loss"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """`answer` turns an upstream's answer into the client's response and completes the receipt."""
+
+    request: web.Request
+    client: Dialect
+    translation: Translation
+    provider: str
+    receipt: Receipt
+    now: Callable[[], float]
+
+    async def answer(self, answer: Answer, watch: Watch) -> web.StreamResponse:
+        """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
+        if not 200 <= answer.status < 300:
+            return await self._refused(answer)
+        headers = self._headers(answer)
+        if self.translation.stream:
+            if "json" in answer.headers.get("content-type", ""):
+                return await self._not_streamed(answer, headers)
+            return await self._stream(answer, watch, headers)
+        body = await answer.read(self.translation.context.limits.reply_body)
+        try:
+            written = self.translation.reply(body, answer.headers)
+        except UpstreamStatusError as error:
+            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        self._account("completed", "completed", answer.status)
+        return self._whole(answer, written, headers)
+
+    def _whole(self, answer: Answer, body: bytes, headers: dict[str, str]) -> web.Response:
+        tell_losses(headers, self.translation.losses)
+        return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
+
+    async def _refused(self, answer: Answer) -> web.StreamResponse:
+        """An error status: passed through in the same dialect, else in the client's envelope."""
+        translation = self.translation
+        try:
+            body = await answer.read(translation.context.limits.reply_body)
+        except UpstreamError:
+            body = b""  # the status says enough, and a retry hangs on it
+        headers = self._headers(answer)
+        tell_losses(headers, translation.losses)
+        failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
+        if translation.direction.passthrough and body:
+            headers["content-type"] = answer.headers.get("content-type", "application/json")
+            response = web.Response(status=answer.status, body=body, headers=headers)
+        else:
+            failure = named(failure, self.provider)
+            failure.headers = headers
+            response = error_response(self.client, failure, translation.context.request_id)
+        translation.context.failure = failure
+        self._account(f"refused with {answer.status}", "refused", response.status)
+        return response
+
+    async def _stream(self, answer: Answer, watch: Watch, headers: dict[str, str]) -> web.StreamResponse:
+        stream = await open_stream(self.translation, answer, watch)
+        tell_losses(headers, self.translation.losses)
+        response = _event_stream(headers)
+        how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
+        try:
+            how = await send_stream(self.request, response, stream, watch, self.client)
+        finally:
+            self._account(how, how, response.status)
+        return response
+
+    async def _not_streamed(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
+        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
+        translation = self.translation
+        body = await answer.read(translation.context.limits.reply_body)
+        if translation.direction.passthrough:
+            written = translation.reply(body)
+            self._account("answered without a stream", "completed", answer.status)
+            return self._whole(answer, written, headers)
+        try:
+            written = translation.replay(body, answer.headers)
+        except UpstreamStatusError as error:
+            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        tell_losses(headers, translation.losses)
+        response = _event_stream(headers)
+        self._account("answered without a stream", "completed", response.status)
+        await response.prepare(self.request)
+        await response.write(written)
+        await response.write_eof()
+        return response
+
+    def _headers(self, answer: Answer) -> dict[str, str]:
+        source, context = self.translation.direction.upstream.dialect, self.translation.context
+        headers = reply_headers(source, self.client, answer.headers, now=self.now())
+        headers.setdefault(REQUEST_ID[self.client], context.request_id)
+        headers[OWN_ID] = context.request_id
+        return headers
+
+    def _account(self, how: str, ended: str, status: int) -> None:
+        """The line of the log, and the end of the receipt."""
+        context, failure = self.translation.context, self.translation.context.failure
+        if failure is not None and ended != "refused":
+            how, ended = f"failed in the stream ({failure.kind})", "failed"
+        losses = f"; losses: {context.losses.summary()}" if context.losses else ""
+        log.info("%s %s %s → %s %s%s", context.request_id, self.translation.direction, context.model,
+                 self.translation.upstream_model, how, losses)  # fmt: skip
+        self.receipt.end(ended, status)
+
+
+def tell_losses(headers: MutableMapping[str, str], losses: Losses | None) -> None:
+    """Put what was lost so far into the reply's header."""
+    if losses:
+        headers[LOSS_HEADER] = losses.summary()
+
+
+def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
+    # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
+    response = web.StreamResponse(headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"})
+    response.content_type = "text/event-stream"
+    response.charset = "utf-8"
+    return response

@@ -1,0 +1,53 @@
+"""What is read off a client's HTTP request beside its body's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from aiohttp import web
+
+from dragoman.errors import ClientRequestError, LimitExceeded
+from dragoman.knobs import KNOBS, Knobs
+from dragoman.model import Json
+
+ON_LOSS = "x-dragoman-on-loss"
+"""A request's own `on_loss`."""
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """The request's body. Raises LimitExceeded as soon as it is known to be too long."""
+    length = request.content_length
+    if length is not None and length > limit:
+        raise LimitExceeded("request_body", limit, upstream=False)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while piece := await request.content.readany():
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("request_body", limit, upstream=False)
+            pieces.append(piece)
+    except web.RequestPayloadError as error:
+        raise ClientRequestError("", f"the body cannot be read: {error}") from None
+    return b"".join(pieces)
+
+
+def read_model(payload: Json) -> str:
+    """The name that decides the route. Raises ClientRequestError."""
+    model = payload.get("model")
+    if type(model) is not str or not model:
+        raise ClientRequestError(("model",), "is required (a string)")
+    return model
+
+
+def wished(knobs: Knobs, headers: Mapping[str, str]) -> Knobs:
+    """The route's knobs with what the client asks for in a header. Raises ClientRequestError naming the header."""
+    wish = headers.get(ON_LOSS)
+    if wish is None:
+        return knobs
+    values = KNOBS["on_loss"].metadata["values"]
+    word = wish.strip().lower()
+    if word not in values:
+        raise ClientRequestError(ON_LOSS, f"expected one of {', '.join(values)}; got {wish[:40]!a}")
+    return knobs if word == knobs.on_loss else replace(knobs, on_loss=word)

@@ -1,0 +1,130 @@
+"""The gateway's own endpoints: what became of a request, and what one would become."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from aiohttp import web
+
+from dragoman.directions import direction
+from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
+from dragoman.jsontext import dumps
+from dragoman.model import Json
+from dragoman.profile import shipped
+from dragoman.protocols import Dialect
+from dragoman.translate import parse_body, translate
+
+from .credentials import check_inbound
+from .explain import explanation, guess_client
+from .gateway import DEFECT, Gateway
+from .inbound import read_body, read_model, wished
+from .providers import Provider
+from .rescue import OWN_ID, asked_in, error_response
+from .routing import Target
+
+log = logging.getLogger("dragoman")
+
+
+class Inspection:
+    """Endpoints beside those of the dialects. They ask for the same key and call nothing."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def receipt(self, request: web.Request) -> web.Response:
+        """`GET /v1/dragoman/receipts/{request_id}`."""
+        return await self._answer(request, asked_in(request), self._receipt)
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """`POST /v1/dragoman/explain?to=…&from=…`: a request that the gateway would reject is rejected here alike."""
+        return await self._answer(request, asked_in(request), self._explain)
+
+    async def _answer(
+        self, request: web.Request, asked: Dialect, make: Callable[[web.Request, bytes], Awaitable[bytes]]
+    ) -> web.Response:
+        request_id = self._gateway.new_id()
+        try:
+            body = await make(request, check_inbound(self._gateway.config, request.headers))
+        except _Asked as refused:
+            return error_response(refused.client, refused.failure, request_id)
+        except DragomanError as error:
+            return error_response(asked, error.failure, request_id)
+        except Exception:
+            log.exception("%s %s failed by a defect", request_id, request.path)
+            return error_response(asked, replace(DEFECT), request_id)
+        return web.Response(body=body, content_type="application/json", headers={OWN_ID: request_id})
+
+    async def _receipt(self, request: web.Request, owner: bytes) -> bytes:
+        request_id = request.match_info["request_id"]
+        receipt = self._gateway.receipts.find(request_id, owner)
+        if receipt is None:
+            keep = self._gateway.config.server.receipts
+            kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
+            message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
+            raise DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
+        return receipt.json()
+
+    async def _explain(self, request: web.Request, _: bytes) -> bytes:
+        limits = self._gateway.config.server.limits
+        source = _dialect("from", request.query["from"]) if "from" in request.query else None
+        body = await read_body(request, limits.request_body)
+        payload = parse_body(body, limits)
+        client = source or guess_client(payload)
+        try:
+            return dumps(self._explained(request, client, body, payload))
+        except DragomanError as error:
+            raise _Asked(client, error.failure) from None
+
+    def _explained(self, request: web.Request, client: Dialect, body: bytes, payload: Json) -> Json:
+        model = read_model(payload)
+        to = request.query.get("to")
+        target = self._target(to, model, client)
+        upstream = target.provider.dialect if target is not None else Dialect(str(to))
+        translation = translate(
+            direction(client, upstream),
+            body,
+            payload=payload,
+            upstream_model=target.upstream_model if target is not None else None,
+            profile=target.provider.profile if target is not None else shipped(upstream),
+            knobs=wished(target.knobs if target is not None else self._gateway.config.knobs, request.headers),
+            limits=self._gateway.config.server.limits,
+        )
+        if target is None:
+            return explanation(translation)
+        return explanation(translation, target.provider, target.warning)
+
+    def _target(self, to: str | None, model: str, client: Dialect) -> Target | None:
+        """Where the request would go; None for a dialect in general. A provider of a dialect's name is the provider."""
+        gateway = self._gateway
+        if to is None:
+            return gateway.router.resolve(model, client)
+        provider: Provider | None = gateway.config.providers.get(to)
+        if provider is None:
+            _dialect("to", to, *gateway.config.providers)
+            return None
+        try:
+            # The model's own route has a say in names and knobs if it leads there.
+            target = gateway.router.resolve(model, client)
+        except DragomanError:
+            target = None
+        if target is None or target.provider is not provider:
+            target = Target(provider, model, False, None, gateway.config.knobs)
+        return target
+
+
+class _Asked(DragomanError):
+    """An error to be told in the dialect of the explained request."""
+
+    def __init__(self, client: Dialect, failure: Failure) -> None:
+        super().__init__(failure)
+        self.client = client
+
+
+def _dialect(name: str, word: str, *more: str) -> Dialect:
+    try:
+        return Dialect(word)
+    except ValueError:
+        words = ", ".join([*Dialect, *more])
+        raise ClientRequestError(name, f"expected one of {words}; got {word[:100]!a}") from None

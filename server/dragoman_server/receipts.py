@@ -1,0 +1,148 @@
+"""What became of the last requests, by our own request id: how each ended, and all that it lost on the way.
+
+A receipt holds field names, codes and counts, never a word of a prompt or a completion: its texts are the gateway's own
+and cut short, as paths may end in a name that the client chose. Only the key that made a request may read its receipt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from hmac import compare_digest
+from typing import Any
+
+from dragoman.errors import Failure
+from dragoman.jsontext import dumps
+from dragoman.losses import MEANING, Losses
+from dragoman.model import Json
+from dragoman.protocols import Dialect
+from dragoman.translate import Translation
+
+from .renames import renamed
+
+TEXT_MAX = 300
+"""Longest text of a receipt, in characters."""
+RENAMES_MAX = 256
+"""Most renamed tools of a receipt."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """One request. `ended` is `open` until the reply has ended, and everything is then kept as JSON only.
+
+    `ended` becomes `completed`, `failed` (before the reply or within it), `refused` (the upstream answered an error
+    status), `rejected` (the gateway did: nothing was sent upstream) or `abandoned` (the client left); `status` is the
+    HTTP status that the client got.
+    """
+
+    request_id: str
+    client: Dialect
+    created: int
+    owner: bytes = field(default=b"", repr=False)
+    """The digest of the client's key."""
+    model: str | None = None
+    provider: str | None = None
+    translation: Translation | None = None
+    ended: str = "open"
+    status: int | None = None
+    error: Json | None = None
+    _kept: bytes = field(default=b"", repr=False)
+
+    @property
+    def losses(self) -> Losses | None:
+        """The ledger, once the request was translated and until the reply has ended."""
+        return self.translation.losses if self.translation is not None else None
+
+    def end(self, ended: str, status: int, failure: Failure | None = None) -> None:
+        """Complete the receipt. Only the first end counts."""
+        if self.ended != "open":
+            return
+        self.ended, self.status = ended, status
+        if failure is not None:
+            self.error = _told(failure, ended == "rejected")
+        # A copy: the serializer's own buffer is some 8 KB whatever it holds.
+        self._kept = bytes(memoryview(self.json()))
+        # With it go the ledger, the tools and what a reply repeats of its request.
+        self.translation = None
+
+    def json(self) -> bytes:
+        """The receipt as `GET /v1/dragoman/receipts/{request_id}` tells it."""
+        return self._kept or dumps(self._facts())
+
+    def _facts(self) -> Json:
+        translation = self.translation
+        facts: dict[str, Any] = {
+            "object": "dragoman.receipt",
+            "request_id": self.request_id,
+            "created": self.created,
+            "client": self.client.value,
+            "upstream": None,
+            "provider": self.provider,
+            "model": self.model[:TEXT_MAX] if self.model else None,
+            "upstream_model": None,
+            "stream": None,
+            "ended": self.ended,
+            "status": self.status,
+            "error": self.error,
+            "usage": None,
+            "losses": [],
+            "losses_total": 0,
+            "renames": {},
+        }
+        if translation is None:
+            return facts
+        context = translation.context
+        names = list(renamed(context).items())[:RENAMES_MAX]
+        facts.update(
+            upstream=translation.direction.upstream.dialect.value,
+            upstream_model=translation.upstream_model[:TEXT_MAX],
+            stream=translation.stream,
+            usage=asdict(context.usage) if context.usage is not None else None,
+            losses=loss_rows(context.losses, TEXT_MAX),
+            losses_total=len(context.losses),
+            renames={sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names},
+        )
+        if facts["error"] is None and context.failure is not None:
+            facts["error"] = _told(context.failure, ours=False)
+        return facts
+
+
+def loss_rows(losses: Losses, longest: int | None = None) -> list[Json]:
+    """The ledger's rows with their meaning."""
+    return [
+        {"code": code.value, "path": path[:longest], "done": done[:longest], "meaning": MEANING[code]}
+        for code, path, done in losses.rows
+    ]
+
+
+def _told(failure: Failure, ours: bool) -> Json:
+    """An error without the upstream's words for it, which may quote the request."""
+    told: Json = {"kind": failure.kind.value, "status": failure.status, "code": failure.code, "param": failure.param}
+    if ours:
+        told["message"] = failure.message[:TEXT_MAX]
+    return {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in told.items()}
+
+
+class Receipts:
+    """The receipts of the last `keep` requests, in memory; the oldest goes first."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._filed: dict[str, Receipt] = {}
+
+    def __len__(self) -> int:
+        return len(self._filed)
+
+    def file(self, receipt: Receipt) -> None:
+        """Keep a receipt, from now on and while it is being completed."""
+        if not self._keep:
+            return
+        if len(self._filed) >= self._keep:
+            del self._filed[next(iter(self._filed))]
+        self._filed[receipt.request_id] = receipt
+
+    def find(self, request_id: str, owner: bytes) -> Receipt | None:
+        """The receipt of a request that the key with the digest `owner` made; another's is as none."""
+        receipt = self._filed.get(request_id)
+        # Compared in any case, so that the time taken tells nothing about the ids of others.
+        mine = compare_digest(receipt.owner if receipt is not None else b"", owner)
+        return receipt if mine else None

@@ -1,0 +1,58 @@
+"""`dragoman translate` where one side speaks Responses: requests, whole replies and streams, told by their content."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dragoman.knobs import Knobs
+from dragoman.losses import Code
+from dragoman.profile import shipped
+from dragoman.protocols import Dialect
+from dragoman_server.offline import convert, kind_of
+from support.samples import TEXT, dump, judge, reply, request, text_stream
+
+CHAT, MESSAGES, RESPONSES = Dialect
+CROSS = pytest.mark.parametrize(
+    ("source", "target"), [(RESPONSES, CHAT), (RESPONSES, MESSAGES), (CHAT, RESPONSES), (MESSAGES, RESPONSES)]
+)
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_the_kind_is_told_by_the_content(dialect: Dialect) -> None:
+    assert kind_of(dump(request(dialect))) == "request"
+    assert kind_of(dump(reply(dialect))) == "reply"
+    assert kind_of(b"".join(text_stream(dialect))) == "stream"
+
+
+@CROSS
+def test_a_request(source: Dialect, target: Dialect) -> None:
+    data = dump(request(source, stream=True))
+    out, losses = convert(data, source, target, kind="request", model="other", profile=shipped(target), knobs=Knobs())
+    body = json.loads(out)
+    assert (body["model"], body["stream"]) == ("other", True)
+    assert not losses
+
+
+@CROSS
+def test_a_whole_reply(source: Dialect, target: Dialect) -> None:
+    data = dump(reply(source))
+    out, _ = convert(data, source, target, kind="reply", profile=shipped(source), knobs=Knobs())
+    assert kind_of(out) == "reply"
+    assert TEXT in out.decode()
+
+
+@CROSS
+def test_a_stream(source: Dialect, target: Dialect) -> None:
+    data = b"".join(text_stream(source))
+    out, _ = convert(data, source, target, kind="stream", profile=shipped(source), knobs=Knobs())
+    assert judge(target, out, include_usage=True).text == TEXT
+
+
+def test_sealed_reasoning_is_wrapped_as_a_gateway_would() -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    data = dump({**reply(RESPONSES), "output": [item, *reply(RESPONSES)["output"]]})
+    out, losses = convert(data, RESPONSES, MESSAGES, kind="reply", profile=shipped(RESPONSES), knobs=Knobs())
+    assert b"dgm1." in out
+    assert Code.REASONING_SIGNATURE not in losses.counts
