@@ -20,11 +20,13 @@ def require(condition: object, message: str) -> None:
 
 
 class Call(NamedTuple):
-    """A tool call, its arguments as one string exactly as they were spelled."""
+    """A tool call, its arguments as one string exactly as they were spelled (free text if `kind` is custom)."""
 
     id: str
     name: str
     arguments: str
+    namespace: str | None = None
+    kind: str = "function"
 
 
 @dataclass(slots=True)
@@ -57,7 +59,10 @@ class Accumulated:
 
     def parsed_calls(self) -> list[tuple[str, str, Any]]:
         """The calls with their arguments parsed; none at all count as `{}` (mapping §6.1)."""
-        return [(call.id, call.name, json.loads(call.arguments or "{}")) for call in self.calls]
+        return [
+            (call.id, call.name, call.arguments if call.kind == "custom" else json.loads(call.arguments or "{}"))
+            for call in self.calls
+        ]
 
 
 def _no_constant(name: str) -> NoReturn:

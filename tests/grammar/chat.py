@@ -53,8 +53,9 @@ def check_error(raw: Any) -> Json:
 
 
 class _Checker:
-    def __init__(self, include_usage: bool, refused: bool) -> None:
+    def __init__(self, include_usage: bool, refused: bool, logprobs: bool) -> None:
         self.include_usage = include_usage
+        self.logprobs = logprobs
         self.refused = refused
         self.result = Accumulated()
         self.head: tuple[Any, ...] | None = None
@@ -115,7 +116,7 @@ class _Checker:
     def choice(self, choice: Json) -> None:
         keys(choice, {"index", "delta", "finish_reason"}, {"logprobs"}, "choice")
         require(choice["index"] == 0 and type(choice["index"]) is int, f"choice index {choice['index']!r}")
-        require(choice.get("logprobs") is None, "logprobs that nobody asked for")
+        require(self.logprobs or choice.get("logprobs") is None, "logprobs that nobody asked for")
         require(self.result.finish is None, "a choice after the finish chunk (T-27)")
         delta = keys(choice["delta"], set(), _DELTA, "delta")
         self.delta(delta)
@@ -226,20 +227,27 @@ class _Checker:
         spellings = set(self.reasoning_fields.values())
         require(len(spellings) <= 1, "the two reasoning fields disagree")
         for call in self.calls:
-            self.result.calls.append(Call(call.id, call.name, call.arguments))
+            kind = "custom" if call.custom else "function"
+            self.result.calls.append(Call(call.id, call.name, call.arguments, kind=kind))
             self.result.blocks[call.position] = "tool", call.arguments
         return self.result
 
 
 def check(
-    data: bytes, *, include_usage: bool = False, usage_known: bool | None = None, refused: bool = False
+    data: bytes,
+    *,
+    include_usage: bool = False,
+    usage_known: bool | None = None,
+    refused: bool = False,
+    logprobs: bool = False,
 ) -> Accumulated:
     """Judge a whole stream that we wrote.
 
     `usage_known` says whether there must be a usage chunk (None: either way) when the client asked for one; `refused`
-    allows `stop` beside calls, which only an upstream's refusal after a call makes.
+    allows `stop` beside calls, which only an upstream's refusal after a call makes; `logprobs` says that they were
+    asked for.
     """
-    checker = _Checker(include_usage, refused)
+    checker = _Checker(include_usage, refused, logprobs)
     for item in sse.written(data):
         checker.item(item)
     result = checker.close()

@@ -24,6 +24,9 @@ _ECHO_MOST: Final = 256 * 1024
 """Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
 _LONG: Final[Json] = {"instructions": None, "tools": [], "metadata": {}, "text": None, "prompt": None}
 
+_NOT_OURS: Final = ("previous_response_id", "store")
+"""Of these only the server knows, and the schema does not ask for them."""
+
 
 class ResponsesObserver(Observer):
     """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
@@ -123,9 +126,10 @@ class ResponsesObserver(Observer):
         """`response.failed`, with the next number and the snapshot that the stream began with."""
         self._last += 1
         error = response_error(failure)
-        response = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None).ended(
-            "failed", [], error=error
-        )
+        snapshot = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None)
+        response = snapshot.ended("failed", [], error=error)
+        for key in _NOT_OURS:
+            del response[key]
         if self._echo:
             response = {**response, **loads(self._echo), "status": "failed", "error": error, "output": []}
         payload = {"type": "response.failed", "sequence_number": self._last, "response": response}

@@ -327,6 +327,10 @@ class ResponsesWriter(StreamWriter):
             self._emit(
                 form.events + ".done", b'%b%b,"%b":%b' % (block.at, name, form.key.encode(), dump_str(text)), out
             )
+        elif form is CUSTOM:
+            # Codex runs free text as soon as its item is told as done, whatever the status. The end has the item.
+            self._output[item.index] = Fragment(dumps(item.build("incomplete", text)))
+            return
         self._done(block, complete, arguments, out)
 
     def _done(self, block: Telling, complete: bool, text: Any, out: list[Frame]) -> None:
