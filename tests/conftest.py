@@ -1,14 +1,29 @@
-"""Hypothesis profiles: `fast` for every run, `deep` for the nightly one (`DRAGOMAN_HYPOTHESIS=deep`)."""
+"""Hypothesis profiles, chosen by `DRAGOMAN_HYPOTHESIS`: `fast` for every run, `deep` for the nightly one.
+
+`deep-run` tries as many examples as `deep`, but neither shrinks a failing one nor keeps any, so that its time is known:
+
+    DRAGOMAN_HYPOTHESIS=deep-run pytest tests/properties/test_law_grammar.py -n auto
+"""
 
 from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile(
     "fast", deadline=None, max_examples=50, derandomize=True, database=None, suppress_health_check=_SLOW
 )
 settings.register_profile("deep", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=_SLOW)
+settings.register_profile(
+    "deep-run",
+    deadline=None,
+    max_examples=20_000,
+    database=None,
+    derandomize=False,
+    phases=(Phase.explicit, Phase.generate),
+    print_blob=True,
+    suppress_health_check=_SLOW,
+)
 settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))

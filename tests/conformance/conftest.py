@@ -8,7 +8,8 @@ import anthropic
 import openai
 import pytest
 
-pytest.register_assert_rewrite("conformance.judges")
+_JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
+pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
 
 from conformance.served import UPSTREAMS, Served, Upstream, anthropic_sdk, openai_sdk, serving  # noqa: E402
 

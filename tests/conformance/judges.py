@@ -42,7 +42,7 @@ async def messages_events(stream: AsyncMessageStream[Any], into: list[Any]) -> N
     async for event in stream:
         into.append(event)
         if event.type not in _DERIVED:
-            raw = event.to_dict()
+            raw = event.to_dict(warnings=False)
             raw.pop("message", None) if event.type == "message_stop" else None
             raw.pop("content_block", None) if event.type == "content_block_stop" else None
             _RAW.validate_python(raw, strict=True)
@@ -62,11 +62,12 @@ async def ask_claude(
     async with client.messages.stream(**asked) as stream:
         await messages_events(stream, events)
         final: Message = await stream.get_final_message()
-    _judge_messages(events, final)
+    judge_messages(events, final)
     return final
 
 
-def _judge_messages(events: list[Any], final: Message) -> None:
+def judge_messages(events: list[Any], final: Message) -> None:
+    """The deltas of each block add up to the final snapshot's."""
     assert events[0].type == "message_start"
     assert events[-1].type == "message_stop"
     assert [event.type for event in events].count("message_delta") == 1
@@ -97,7 +98,7 @@ async def chat_events(stream: AsyncChatCompletionStream[Any], into: list[Any]) -
     async for event in stream:
         into.append(event)
         if event.type == "chunk":
-            ChatCompletionChunk.model_validate(event.chunk.to_dict(), strict=True)
+            ChatCompletionChunk.model_validate(event.chunk.to_dict(warnings=False), strict=True)
 
 
 async def ask_gpt(
@@ -115,15 +116,19 @@ async def ask_gpt(
         await chat_events(stream, events)
         # get_final_completion() raises on a reply that was cut, by design: the snapshot is what was accumulated.
         final: ChatCompletion = stream.current_completion_snapshot
-    _judge_chat([event.chunk for event in events if event.type == "chunk"], final)
+    judge_chat([event.chunk for event in events if event.type == "chunk"], final)
     return final
 
 
-def _judge_chat(chunks: list[ChatCompletionChunk], final: ChatCompletion) -> None:
+def judge_chat(chunks: list[ChatCompletionChunk], final: ChatCompletion, *, counted: bool = True) -> None:
+    """The deltas add up to the final snapshot; each field that clients concatenate comes once.
+
+    `counted`: the upstream's counts are known, so the usage chunk that was asked for comes, last.
+    """
     assert {(chunk.id, chunk.model, chunk.created) for chunk in chunks} == {(final.id, final.model, final.created)}
     choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage is not None
+    assert [chunk.usage is not None for chunk in chunks] == [False] * len(choices) + [True] * counted
+    assert [bool(chunk.choices) for chunk in chunks] == [True] * len(choices) + [False] * counted
     assert [choice.finish_reason for choice in choices[:-1]] == [None] * (len(choices) - 1)
     message = final.choices[0].message
     assert choices[-1].finish_reason == final.choices[0].finish_reason is not None

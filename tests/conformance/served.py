@@ -13,6 +13,10 @@ from typing import Any, Literal
 import anthropic
 import openai
 
+from conformance.hearing import Speaker
+from conformance.speaker_chat import ChatSpeaker
+from conformance.speaker_messages import MessagesSpeaker
+from conformance.speaker_responses import ResponsesSpeaker
 from dragoman.profile import shipped
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
@@ -22,7 +26,7 @@ from dragoman_server.simulator import REQUESTS, Received, make_simulator
 
 Upstream = Literal["chat", "messages"]
 UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")
-PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 RETRY_AFTER = 7
 """Seconds that the simulator's errors name: not a number that anybody would come to by themselves."""
 
@@ -54,9 +58,12 @@ def everything_to(upstream: str, script: str) -> Config:
 
 
 @asynccontextmanager
-async def serving(config: Config | None = None) -> AsyncIterator[Served]:
-    """Serve both. Without `config` it is the simulated one, whose model names choose the upstream's dialect."""
-    simulator = make_simulator(retry_after=RETRY_AFTER)
+async def serving(config: Config | None = None, *, verify: bool = False) -> AsyncIterator[Served]:
+    """Serve both. Without `config` it is the simulated one, whose model names choose the upstream's dialect.
+
+    `verify` makes the upstream refuse reasoning that it did not sign.
+    """
+    simulator = make_simulator(retry_after=RETRY_AFTER, verify=verify)
     async with listening(simulator, "127.0.0.1", 0, drain=0.5) as simulator_url:
         if config is None:
             config = config_from_environment({}).with_simulator(simulator_url)
@@ -74,6 +81,13 @@ async def serving(config: Config | None = None) -> AsyncIterator[Served]:
 def _trust() -> ssl.SSLContext:
     # No TLS is spoken here, but each SDK client would load the machine's certificates anew: 0.1 s apiece.
     return ssl.create_default_context()
+
+
+@asynccontextmanager
+async def speaking(url: str) -> AsyncIterator[dict[str, Speaker]]:
+    """A client of each dialect for a gateway."""
+    async with anthropic_sdk(url) as claude, openai_sdk(url) as gpt:
+        yield {"chat": ChatSpeaker(gpt), "messages": MessagesSpeaker(claude), "responses": ResponsesSpeaker(gpt)}
 
 
 def anthropic_sdk(url: str) -> anthropic.AsyncAnthropic:

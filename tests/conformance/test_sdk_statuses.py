@@ -2,113 +2,134 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import anthropic
 import openai
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
+import pytest_asyncio
 
-from conformance.judges import ask_claude, ask_gpt
-from conformance.served import RETRY_AFTER, Served, Upstream, model_at
+from conformance.hearing import Ask, Speaker
+from conformance.rounds import DIALECTS
+from conformance.served import RETRY_AFTER, Served, model_at, serving, speaking
 
-CLAUDE: dict[int, tuple[int, type[anthropic.APIStatusError], str]] = {
-    400: (400, anthropic.BadRequestError, "invalid_request_error"),
-    401: (401, anthropic.AuthenticationError, "authentication_error"),
-    402: (402, anthropic.PaymentRequiredError, "billing_error"),
-    403: (403, anthropic.PermissionDeniedError, "permission_error"),
-    404: (404, anthropic.NotFoundError, "not_found_error"),
-    413: (413, anthropic.ContentTooLargeError, "request_too_large"),
-    429: (429, anthropic.RateLimitError, "rate_limit_error"),
-    500: (500, anthropic.InternalServerError, "api_error"),
-    503: (529, anthropic.OverloadedError, "overloaded_error"),
-    529: (529, anthropic.OverloadedError, "overloaded_error"),
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Told = tuple[int, str, str, str | None]
+"""Status, exception, `type` and `code`."""
+
+CLAUDE: dict[int, Told] = {
+    400: (400, "BadRequestError", "invalid_request_error", None),
+    401: (401, "AuthenticationError", "authentication_error", None),
+    402: (402, "PaymentRequiredError", "billing_error", None),
+    403: (403, "PermissionDeniedError", "permission_error", None),
+    404: (404, "NotFoundError", "not_found_error", None),
+    413: (413, "ContentTooLargeError", "request_too_large", None),
+    429: (429, "RateLimitError", "rate_limit_error", None),
+    500: (500, "InternalServerError", "api_error", None),
+    503: (529, "OverloadedError", "overloaded_error", None),
+    529: (529, "OverloadedError", "overloaded_error", None),
 }
-"""Upstream status → status, exception and `error.type` for a Messages client (mapping §10.2)."""
+"""Upstream status → what a Messages client is told (mapping §10.2)."""
 
-GPT: dict[int, tuple[int, type[openai.APIStatusError], str, str | None]] = {
-    400: (400, openai.BadRequestError, "invalid_request_error", None),
-    401: (401, openai.AuthenticationError, "invalid_request_error", "invalid_api_key"),
-    402: (402, openai.APIStatusError, "insufficient_quota", "insufficient_quota"),
-    403: (403, openai.PermissionDeniedError, "permission_error", None),
-    404: (404, openai.NotFoundError, "invalid_request_error", "model_not_found"),
-    413: (413, openai.APIStatusError, "invalid_request_error", None),
-    429: (429, openai.RateLimitError, "rate_limit_error", "rate_limit_exceeded"),
-    500: (500, openai.InternalServerError, "server_error", None),
-    529: (503, openai.InternalServerError, "service_unavailable_error", "server_is_overloaded"),
+GPT: dict[int, Told] = {
+    400: (400, "BadRequestError", "invalid_request_error", None),
+    401: (401, "AuthenticationError", "invalid_request_error", "invalid_api_key"),
+    402: (402, "APIStatusError", "insufficient_quota", "insufficient_quota"),
+    403: (403, "PermissionDeniedError", "permission_error", None),
+    404: (404, "NotFoundError", "invalid_request_error", "model_not_found"),
+    413: (413, "APIStatusError", "invalid_request_error", None),
+    429: (429, "RateLimitError", "rate_limit_error", "rate_limit_exceeded"),
+    500: (500, "InternalServerError", "server_error", None),
+    503: (503, "InternalServerError", "service_unavailable_error", "server_is_overloaded"),
+    529: (503, "InternalServerError", "service_unavailable_error", "server_is_overloaded"),
 }
-"""Upstream status → status, exception, `type` and `code` for a Chat client (mapping §10.1). Anthropic sends no 503."""
+"""Upstream status → what a client of OpenAI's is told (mapping §10.1)."""
+
+OPENAIS: dict[int, Told] = {413: (413, "APIStatusError", "invalid_request_error", "request_too_large")}
+"""Where an OpenAI upstream has a code that an Anthropic one has not: it is kept between OpenAI's two dialects."""
+
+SPENT = (402, "APIStatusError", "billing_error", "billing_not_active")
+"""The simulated OpenAI's own words, passed through; across, they are in the words that its SDKs know best."""
 
 WAITS = (429, 503, 529)
 
 
+def expected(client: str, upstream: str, status: int) -> Told:
+    """What a client is told of an upstream's status."""
+    if client == "messages":
+        if (upstream, status) == ("messages", 503):
+            # Anthropic sends no 503: what the simulator says then is passed through.
+            return 503, "ServiceUnavailableError", "api_error", None
+        return CLAUDE[status]
+    told = GPT[status] if upstream == "messages" else OPENAIS.get(status, GPT[status])
+    if client == upstream:
+        return SPENT if status == 402 else (status, *told[1:])
+    return told
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def live() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def speakers(live: Served) -> AsyncIterator[dict[str, Speaker]]:
+    async with speaking(live.url) as speakers:
+        yield speakers
+
+
 @pytest.mark.parametrize("status", CLAUDE)
-async def test_claude_sees_its_own_exceptions(
-    claude: AsyncAnthropic, served: Served, upstream: Upstream, streamed: bool, status: int
+@pytest.mark.parametrize("upstream", DIALECTS, ids=lambda upstream: f"over-{upstream}")
+@pytest.mark.parametrize("client", DIALECTS)
+async def test_each_sdk_sees_its_own_exceptions(
+    live: Served, speakers: dict[str, Speaker], client: str, upstream: str, streamed: bool, status: int
 ) -> None:
-    want, exception, kind = CLAUDE[status]
-    if upstream == "messages" and status == 503:  # passed through; the simulator's own word for it
-        want, exception, kind = 503, anthropic.ServiceUnavailableError, "api_error"
-    with pytest.raises(exception) as caught:
-        await ask_claude(claude, streamed=streamed, model=model_at(upstream, f"sim-error-{status}"))
-    error = caught.value
-    assert type(error) is exception
-    assert (error.status_code, error.type) == (want, kind)
-    assert error.request_id is not None
-    assert error.request_id.startswith("req_sim")
-    assert error.api_message
-    assert error.api_message.startswith("simulated-chat: ") is (upstream == "chat")
+    live.requests.clear()
+    speaker, model = speakers[client], model_at(upstream, f"sim-error-{status}")
+    heard = await (speaker.stream(model, Ask()) if streamed else speaker.whole(model, Ask()))
+    trouble = heard.trouble
+    assert trouble is not None
+    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == expected(client, upstream, status)
+    assert (trouble.request_id or "").startswith("req_sim")
+    assert (f"simulated-{upstream}: " in trouble.message) is (client != upstream)
     # T-78: without it Claude Code retries for ever.
-    assert error.response.headers.get("retry-after") == (str(RETRY_AFTER) if status in WAITS else None)
-    assert len(served.requests) == 1
+    assert trouble.retry_after == (str(RETRY_AFTER) if status in WAITS else None)
+    assert len(live.requests) == 1
 
 
-@pytest.mark.parametrize("status", [*GPT, 503])
-async def test_gpt_sees_its_own_exceptions(
-    gpt: AsyncOpenAI, served: Served, upstream: Upstream, streamed: bool, status: int
-) -> None:
-    want, exception, kind, code = GPT.get(status) or GPT[529]
-    if upstream == "chat":  # passed through: OpenAI's own words
-        want = status
-        kind, code = {402: ("billing_error", "billing_not_active"), 413: (kind, "request_too_large")}.get(
-            status, (kind, code)
-        )
-    with pytest.raises(exception) as caught:
-        await ask_gpt(gpt, streamed=streamed, model=model_at(upstream, f"sim-error-{status}"))
-    error = caught.value
-    assert type(error) is exception
-    assert (error.status_code, error.type, error.code, error.param) == (want, kind, code, None)
-    assert error.request_id is not None
-    assert error.request_id.startswith("req_sim")
-    assert ("simulated-messages: " in error.message) is (upstream == "messages")
-    assert error.response.headers.get("retry-after") == (str(RETRY_AFTER) if status in WAITS else None)
-    assert len(served.requests) == 1
-
-
-async def test_a_prompt_that_is_too_long(claude: AsyncAnthropic, gpt: AsyncOpenAI, upstream: Upstream) -> None:
-    """Claude Code compacts on the words `prompt is too long`, OpenAI's clients on the code (mapping §10)."""
-    with pytest.raises(anthropic.BadRequestError) as by_claude:
-        await ask_claude(claude, streamed=True, model=model_at(upstream, "sim-error-400-context"))
-    assert (by_claude.value.api_message or "").startswith("prompt is too long")
-    with pytest.raises(openai.BadRequestError) as by_gpt:
-        await ask_gpt(gpt, streamed=True, model=model_at(upstream, "sim-error-400-context"))
-    assert by_gpt.value.code == "context_length_exceeded"
-
-
-async def test_a_spent_quota_is_no_rate_limit(claude: AsyncAnthropic, gpt: AsyncOpenAI) -> None:
+@pytest.mark.parametrize("upstream", ["chat", "responses"])
+async def test_a_spent_quota_is_no_rate_limit(speakers: dict[str, Speaker], upstream: str) -> None:
     """Retrying would never help: 402 for Claude's clients; OpenAI's have a code for it."""
-    with pytest.raises(anthropic.PaymentRequiredError) as by_claude:
-        await ask_claude(claude, streamed=True, model="chat/sim-error-429-quota")
-    assert by_claude.value.type == "billing_error"
-    assert by_claude.value.response.headers["x-should-retry"] == "false"
-    with pytest.raises(openai.RateLimitError) as by_gpt:
-        await ask_gpt(gpt, streamed=True, model="chat/sim-error-429-quota")
-    assert by_gpt.value.code == "insufficient_quota"
+    model = model_at(upstream, "sim-error-429-quota")
+    by_claude = (await speakers["messages"].stream(model, Ask())).trouble
+    assert by_claude is not None
+    assert (by_claude.raised, by_claude.type) == ("PaymentRequiredError", "billing_error")
+    for client in ("chat", "responses"):
+        by_gpt = (await speakers[client].stream(model, Ask())).trouble
+        assert by_gpt is not None
+        assert (by_gpt.raised, by_gpt.code) == ("RateLimitError", "insufficient_quota")
 
 
-async def test_a_model_nobody_has(claude: AsyncAnthropic, gpt: AsyncOpenAI) -> None:
+async def test_a_spent_quota_is_not_to_be_retried(live: Served, speakers: dict[str, Speaker]) -> None:
+    async with anthropic.AsyncAnthropic(base_url=live.url, api_key="key", max_retries=0) as claude:
+        with pytest.raises(anthropic.PaymentRequiredError) as caught:
+            await claude.messages.create(
+                model="chat/sim-error-429-quota", max_tokens=9, messages=[{"role": "user", "content": "Hi"}]
+            )
+    assert caught.value.response.headers["x-should-retry"] == "false"
+
+
+async def test_a_model_nobody_has(live: Served, speakers: dict[str, Speaker]) -> None:
     """The gateway's own errors are in the client's form too."""
-    with pytest.raises(anthropic.BadRequestError, match="model"):
-        await ask_claude(claude, streamed=False, model="")
-    with pytest.raises(openai.NotFoundError) as caught:
-        await ask_gpt(gpt, streamed=False, model="x" * 600)
-    assert caught.value.code == "model_not_found"
+    by_claude = (await speakers["messages"].whole("x" * 600, Ask())).trouble
+    assert by_claude is not None
+    assert (by_claude.raised, by_claude.type) == ("NotFoundError", "not_found_error")
+    for client in ("chat", "responses"):
+        by_gpt = (await speakers[client].whole("x" * 600, Ask())).trouble
+        assert by_gpt is not None
+        assert (by_gpt.raised, by_gpt.code) == ("NotFoundError", "model_not_found")
+    async with openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key="key", max_retries=0) as gpt:
+        with pytest.raises(openai.BadRequestError, match="model"):
+            await gpt.responses.create(model="", input="Hi")

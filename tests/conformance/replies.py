@@ -1,0 +1,254 @@
+"""The judges of replies that come to their end: each one for all nine directions, streamed and whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from conformance import arrived
+from conformance.hearing import Spent
+from conformance.judges import CHAT_TOOLS, REFUSED, SAID, THOUGHT
+from conformance.rounds import RESULTS, City, Round
+from conformance.samples import PNG
+
+LATE = "The answer was stopped by a safety classifier."
+OSLO = ("get_weather", {"city": "Oslo"})
+CET = ("get_time", {"tz": "CET"})
+TAG = "dgm1."
+"""Begins reasoning that the gateway sealed for a client of another dialect."""
+FINISH: dict[str, dict[str, str]] = {
+    "end": {"chat": "stop", "messages": "end_turn", "responses": "completed"},
+    "stop_sequence": {"chat": "stop", "messages": "stop_sequence"},
+    "tool_calls": {"chat": "tool_calls", "messages": "tool_use", "responses": "completed"},
+    "length": {"chat": "length", "messages": "max_tokens", "responses": "incomplete/max_output_tokens"},
+    "refusal": {"chat": "stop", "messages": "refusal", "responses": "completed"},
+    "filtered": {"chat": "content_filter", "messages": "refusal", "responses": "incomplete/content_filter"},
+}
+"""How each client is told why a reply ended (mapping §9.2)."""
+_PREFIX = {"chat": "chatcmpl-", "messages": "msg_", "responses": "resp_"}
+
+
+def _check(r: Round, finish: str, *, text: str = "", reasoning: str = "", calls: tuple[Any, ...] = ()) -> None:
+    """What every reply has: the name asked for, an id of the client's dialect, the words, the calls and the end."""
+    heard = r.heard
+    assert heard.trouble is None
+    assert heard.model == r.model
+    prefix = _PREFIX[r.client]
+    assert heard.id.startswith(prefix)
+    assert not heard.id.removeprefix(prefix).startswith(tuple(_PREFIX.values())), "one prefix in place of the other"
+    assert len(heard.id) > 20
+    assert (heard.text, heard.reasoning) == (text, reasoning)
+    assert [(call.name, json.loads(call.arguments)) for call in heard.calls] == list(calls)
+    assert len({call.id for call in heard.calls}) == len(calls)
+    assert heard.finish == FINISH[finish][r.client]
+    for body in r.bodies:
+        assert body["model"] == r.script
+        assert bool(body.get("stream")) is r.streamed
+        if not r.same:
+            _check_cross(r, body)
+
+
+def _check_cross(r: Round, body: Any) -> None:
+    """What the gateway owes an upstream of another dialect, whatever was asked."""
+    match r.upstream:
+        case "chat":
+            assert (body.get("stream_options") or {}).get("include_usage") is (True if r.streamed else None)
+        case "messages":
+            assert body["max_tokens"] > 0, "Messages demands a cap"
+        case _:
+            assert body["store"] is False, "Responses keeps what nobody asked it to keep"
+
+
+def _tokens(r: Round, output: int, *, reasoning: int = 0, written: int = 0) -> None:
+    """The prompt has 12 tokens, 4 of them from a cache (mapping §9.4; T-31)."""
+    assert r.heard.spent == Spent(12, 4, written, output, reasoning)
+
+
+def _order(r: Round, *kinds: str) -> None:
+    """Of a whole Chat reply nothing tells it."""
+    if r.client != "chat" or r.streamed:
+        assert r.heard.order == list(kinds)
+
+
+def text(r: Round) -> None:
+    """Words, and the cap that was asked for."""
+    _check(r, "end", text=SAID)
+    _tokens(r, 7)
+    _order(r, "text")
+    assert arrived.cap(r.upstream, r.sent) == r.ask.cap
+
+
+def one_call(r: Round) -> None:
+    """The tools arrive as they were declared; the call keeps the upstream's id."""
+    _check(r, "tool_calls", text="I will look it up.", calls=(OSLO,))
+    _tokens(r, 6)
+    _order(r, "text", "call")
+    _declared(r)
+    [call] = r.heard.calls
+    assert call.id.startswith("toolu_" if r.upstream == "messages" else "call_")
+
+
+def _declared(r: Round) -> None:
+    plain = [tool["function"] for tool in CHAT_TOOLS]
+    wanted = [(tool["name"], tool["description"], tool["parameters"]) for tool in plain]
+    assert arrived.tools(r.upstream, r.sent) == wanted
+
+
+def two_calls(r: Round) -> None:
+    """T-01, T-02, T-03: each fragment lands in its own call, and none is closed by the other's start."""
+    _check(r, "tool_calls", text="Looking up both.", calls=(OSLO, CET))
+    _tokens(r, 9)
+    _order(r, "text", "call", "call")
+    if r.streamed:
+        order = r.heard.fragments
+        assert set(order) == {0, 1}
+        assert min(order.count(0), order.count(1)) >= 3
+        assert order != sorted(order), "they come as the upstream interleaved them"
+    assert "parallel_tool_calls" not in r.sent or r.sent["parallel_tool_calls"] is True
+
+
+def no_parallel(r: Round) -> None:
+    """One call at most was asked for, in the upstream's own words."""
+    _check(r, "tool_calls", text="Looking up both.", calls=(OSLO,))
+    if r.upstream == "messages":
+        assert r.sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    else:
+        assert r.sent["parallel_tool_calls"] is False
+
+
+def thinking(r: Round) -> None:
+    """T-12, T-14: reasoning is neither lost nor shown as the answer; only the upstream's own proof is passed on."""
+    _check(r, "tool_calls", text="I will look it up.", reasoning=THOUGHT, calls=(OSLO,))
+    _tokens(r, 9, reasoning=3)
+    _order(r, "reasoning", "text", "call")
+    assert arrived.effort(r.upstream, r.sent) == "high"
+    # T-10: an invented proof would be refused on replay, a foreign one must be known as such.
+    if r.client == "chat" or r.upstream == "chat":
+        assert r.heard.proof == ""
+    else:
+        assert r.heard.proof.startswith(TAG) is not r.same
+        assert r.heard.proof
+
+
+def not_thinking(r: Round) -> None:
+    """Switched off explicitly, in the upstream's own words."""
+    _check(r, "tool_calls", text="I will look it up.", calls=(OSLO,))
+    assert arrived.effort(r.upstream, r.sent) == "none"
+    assert r.heard.proof == ""
+
+
+def replayed(r: Round) -> None:
+    """The upstream refuses every proof that it did not make, and checks its own: it got it back untouched, or not."""
+    _check(r, "end", text=f"The tool says: {RESULTS[0]}.", reasoning=THOUGHT)
+    assert r.first is not None
+    assert arrived.results(r.upstream, r.sent) == [(r.first.calls[0].id, RESULTS[0])]
+    replay = arrived.reasoning(r.upstream, r.sent)
+    if "chat" in (r.client, r.upstream):
+        assert replay == ([THOUGHT] if r.same else [])
+        return
+    [block] = replay
+    if r.upstream == "messages":
+        assert (block["type"], block["thinking"]) == ("thinking", THOUGHT)
+        assert block["signature"]
+    else:
+        assert block["summary"] == [{"type": "summary_text", "text": THOUGHT}]
+        assert block["encrypted_content"]
+        assert not block.get("content"), "the API takes no plain reasoning"
+
+
+def results(r: Round) -> None:
+    """Both results, each for its call, behind what the client saw."""
+    _check(r, "end", text=f"The tool says: {RESULTS[0]} and {RESULTS[1]}.")
+    assert r.first is not None
+    ids = [call.id for call in r.first.calls]
+    assert arrived.results(r.upstream, r.sent) == list(zip(ids, RESULTS, strict=True))
+    _declared(r)
+
+
+def refusal(r: Round) -> None:
+    """A refusal is a result, not an error (mapping §9.3; knob `refusal_terminal`)."""
+    wording = REFUSED if r.client == "messages" != r.upstream else ""
+    _check(r, "refusal", text=wording)
+    _tokens(r, 0 if r.upstream == "messages" else 2)
+    assert r.heard.refusal == REFUSED
+
+
+def late_refusal(r: Round) -> None:
+    """A filter that stopped an answer is never a clean end."""
+    _check(r, "filtered", text="Step one is to")
+    _tokens(r, 2)
+    told = LATE if r.upstream == "messages" else ""
+    if r.client == "chat" and r.streamed:
+        told = ""
+    assert r.heard.refusal == told
+
+
+def truncated(r: Round) -> None:
+    """The cap ended it, and says so."""
+    _check(r, "length", text="This answer is too long and ends in the mid")
+    _tokens(r, 2)
+    assert arrived.cap(r.upstream, r.sent) == r.ask.cap
+
+
+def truncated_call(r: Round) -> None:
+    """T-05: what the model had said of the call, and no bracket more."""
+    heard = r.heard
+    if not r.streamed and not r.same and (r.client == "messages" or r.upstream == "chat"):
+        assert heard.trouble is not None
+        assert heard.trouble.status == 502
+        return
+    assert heard.trouble is None
+    assert heard.finish == FINISH["length"][r.client]
+    assert heard.text == "Writing. "
+    [call] = heard.calls
+    assert call.name == "get_weather"
+    # A whole Messages reply has an object, so the simulated model loses what it had said.
+    assert call.arguments == ("{}" if not r.streamed and r.upstream == "messages" else '{"path":"notes')
+    _tokens(r, 3)
+
+
+def stopped(r: Round) -> None:
+    """The text before the sequence, of which not a character shows; Messages tells which one it was if it is known."""
+    told = not (r.client == "messages" and r.upstream == "chat")
+    _check(r, "stop_sequence" if told else "end", text="one, two, three")
+    assert r.heard.stop == ("###" if r.client == "messages" and told else None)
+    assert arrived.stops(r.upstream, r.sent) == ([] if r.upstream == "responses" else list(r.ask.stops))
+    if r.upstream != "responses":
+        _tokens(r, 3)
+    elif not r.streamed:
+        _tokens(r, 5)
+    elif r.client == "chat":
+        assert r.heard.spent is None
+    else:
+        assert r.heard.spent is not None
+        assert r.heard.spent.input > 0
+        assert r.heard.spent.output > 0
+
+
+def usage(r: Round) -> None:
+    """Read from a cache, written to one, and spent on reasoning: no count is lost or counted twice."""
+    _check(r, "end", text="It adds up.", reasoning="Counting tokens")
+    _tokens(r, 5, reasoning=2, written=3)
+
+
+def empty(r: Round) -> None:
+    """Legal, and no error (mapping §9.1)."""
+    _check(r, "end")
+    _tokens(r, 0)
+
+
+def image(r: Round) -> None:
+    """The very picture arrives."""
+    _check(r, "end", text=SAID)
+    assert arrived.images(r.upstream, r.sent) == [PNG]
+
+
+def structured(r: Round) -> None:
+    """The schema arrives in the upstream's form, and the SDK parses the answer."""
+    _check(r, "end", text='{"city":"Oslo","population":1}')
+    assert r.heard.parsed == City(city="Oslo", population=1)
+    for body in r.bodies:
+        asked = arrived.schema(r.upstream, body)
+        assert set(asked["properties"]) == {"city", "population"}
+        assert asked["required"] == ["city", "population"]
+        assert asked["additionalProperties"] is False

@@ -1,0 +1,93 @@
+"""One round: a question asked in one direction and one mode, what was heard, and what reached the upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from conformance.hearing import Ask, Call, Heard, Speaker
+from conformance.served import PATHS, Served, model_at
+
+DIALECTS = ("chat", "messages", "responses")
+OVERLOADED = {"chat": 503, "messages": 529, "responses": 503}
+"""The status by which each vendor says that it is overloaded."""
+RESULTS = ("-3 °C, sunny ☀", "09:30")
+
+
+class City(BaseModel):
+    """A structured answer."""
+
+    city: str
+    population: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """`heard` is the judged reply, `bodies` what reached the upstream for it, oldest first."""
+
+    client: str
+    upstream: str
+    streamed: bool
+    script: str
+    model: str
+    ask: Ask
+    heard: Heard
+    bodies: Sequence[Any]
+    first: Heard | None = None
+    """Of a case with two requests: the first reply."""
+
+    @property
+    def same(self) -> bool:
+        """Is it a passthrough."""
+        return self.client == self.upstream
+
+    @property
+    def sent(self) -> Any:
+        """The last body that reached the upstream."""
+        return self.bodies[-1]
+
+
+async def play(
+    served: Served, speaker: Speaker, upstream: str, mode: str, script: str, ask: Ask, *, answered: bool = False
+) -> Round:
+    """Ask, streamed or whole; streamed twice, by the SDK's helper and by its plain iterator, which must agree."""
+    script = script.format(overloaded=OVERLOADED[upstream])
+    model = model_at(upstream, script)
+    first = None
+    if answered:
+        first = await _hear(speaker, mode, model, ask)
+        ask = replace(ask, after=first, results=RESULTS[: len(first.calls)])
+    served.requests.clear()
+    heard = await _hear(speaker, mode, model, ask)
+    assert {request.path for request in served.requests} == {PATHS[upstream]}
+    bodies = [request.body for request in served.requests]
+    assert all(body == bodies[0] or _but_usage(body) == _but_usage(bodies[0]) for body in bodies)
+    return Round(speaker.dialect, upstream, mode == "stream", script, model, ask, heard, bodies, first)
+
+
+def _but_usage(body: Any) -> Any:
+    return {key: value for key, value in body.items() if key not in ("stream_options", "response_format", "text")}
+
+
+async def _hear(speaker: Speaker, mode: str, model: str, ask: Ask) -> Heard:
+    if mode == "whole":
+        return await speaker.whole(model, ask)
+    plain = await speaker.raw(model, ask)
+    heard = await speaker.stream(model, ask)
+    reset = model.endswith("sim-cut-reset")  # How much of it arrives is chance.
+    if not reset:
+        assert _essence(plain) == _essence(heard)
+    return heard
+
+
+def _essence(heard: Heard) -> tuple[object, ...]:
+    """What both ways of reading a stream must agree on. Ids are the upstream's, which are fresh each time."""
+    trouble = heard.trouble and (heard.trouble.raised, heard.trouble.status, heard.trouble.type, heard.trouble.code)
+    return heard.text, heard.reasoning, _spelled(heard.calls), heard.finish, trouble
+
+
+def _spelled(calls: list[Call]) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in calls]
