@@ -118,7 +118,8 @@ class BlockStart:
 
     `namespace` is the Responses namespace of a tool, if any; `search` marks a client-run tool search. For an opaque
     block `name` is its type at its origin and `code` the loss (`losses.Code`) of a writer that must leave it out;
-    with the code `reasoning_encrypted` it is reasoning that is all proof.
+    with the code `reasoning_encrypted` it is reasoning that is all proof. `apart` marks a text that begins a
+    message behind another block: it is a new paragraph, while one that merely goes on (citations split them) is not.
     """
 
     index: int
@@ -129,6 +130,7 @@ class BlockStart:
     namespace: str | None = None
     code: str = ""
     search: bool = False
+    apart: bool = False
 
 
 @dataclass(slots=True)

@@ -59,13 +59,15 @@ class FileRef:
 @dataclass(slots=True)
 class Text:
     """Plain text. `cache` is the source's cache mark, raw; `citations` ride on replayed assistant text; `logprobs` on
-    a reply's text, in the OpenAI dialects' common form."""
+    a reply's text, in the OpenAI dialects' common form. `apart` marks a text that begins a message behind
+    another part (`events.BlockStart`)."""
 
     text: str
     at: Path = ()
     cache: Json | None = None
     citations: list[Citation] = field(default_factory=list)
     logprobs: list[Json] | None = None
+    apart: bool = False
 
 
 @dataclass(slots=True)
@@ -327,7 +329,8 @@ class Request:
 
 @dataclass(slots=True)
 class Reply:
-    """A whole reply: what a stream of events accumulates to. `parts` are Text, Refusal, Reasoning, ToolCall, Native."""
+    """A whole reply: what a stream of events accumulates to. `parts` are Text, Refusal, Reasoning, ToolCall, Native;
+    `cut` has the positions of those that the upstream did not finish, as far as it can be known."""
 
     id: str
     model: str
@@ -336,3 +339,4 @@ class Reply:
     usage: Usage | None = None
     created: int | None = None
     refusal: RefusalInfo | None = None
+    cut: frozenset[int] = frozenset()

@@ -16,7 +16,7 @@ def events_of(reply: Reply) -> list[Event]:
     out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
-            out.append(BlockStart(index, Kind.TEXT))
+            out.append(BlockStart(index, Kind.TEXT, apart=part.apart))
             out.append(Delta(index, part.text))
             if part.logprobs:
                 out.append(Logprobs(index, part.logprobs))
@@ -51,10 +51,12 @@ def events_of(reply: Reply) -> list[Event]:
 
 
 def may_be_cut(reply: Reply, index: int) -> bool:
-    """Is a part the free-text call that ends a reply which was cut? Nothing in its text could tell, and agents run it.
+    """Was a part cut off, or is it the free-text call that ends a reply which was?
 
-    The arguments of any other call are JSON, which is whole or not.
+    Nothing in its text could tell, and agents run it; the arguments of any other call are JSON, which is whole or not.
     """
+    if index in reply.cut:
+        return True
     part = reply.parts[index]
     return isinstance(part, ToolCall) and part.custom and index == len(reply.parts) - 1 and reply.stop.reason in CUTS
 

@@ -90,8 +90,8 @@ def _late(client: str, upstream: str, mode: str) -> str | None:
 
 
 def _cut_call(client: str, upstream: str, mode: str) -> str | None:
-    if mode == "whole" and client != upstream and (client == "messages" or upstream == "chat"):
-        return "Half of a call's arguments is never guessed at, so a whole reply that holds it is a 502."
+    if mode == "whole" and client != upstream and client == "messages":
+        return "A Messages reply has an object for arguments; half of one is never guessed at: a 502."
     return None
 
 

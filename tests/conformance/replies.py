@@ -193,7 +193,7 @@ def truncated(r: Round) -> None:
 def truncated_call(r: Round) -> None:
     """T-05: what the model had said of the call, and no bracket more."""
     heard = r.heard
-    if not r.streamed and not r.same and (r.client == "messages" or r.upstream == "chat"):
+    if not r.streamed and not r.same and r.client == "messages":
         assert heard.trouble is not None
         assert heard.trouble.status == 502
         return

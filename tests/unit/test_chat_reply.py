@@ -97,7 +97,7 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"tool_calls": {}}), "no array"),
         (upstream({"tool_calls": ["x"]}), "tool call"),
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
-        (upstream({"tool_calls": [tool_call('{"a": ')]}, "length"), "not JSON"),
+        (upstream({"tool_calls": [tool_call('{"a": ')]}, "tool_calls"), "not JSON"),
         (upstream({"tool_calls": [tool_call("[1]")]}), "no JSON object"),
         (upstream({"tool_calls": [tool_call("null")]}), "no JSON object"),
         (upstream({"tool_calls": [tool_call(3)]}), "no JSON object"),

@@ -135,7 +135,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_blocks() -> None:
         Delta(0, " weather"),
         Opaque(0, "responses", "encrypted_content", "ENC"),
         BlockEnd(0),
-        BlockStart(1, Kind.TEXT),
+        BlockStart(1, Kind.TEXT, apart=True),
         Delta(1, "Checking"),
         BlockEnd(1),
         BlockStart(2, Kind.TOOL, "call_a", "f"),

@@ -291,7 +291,7 @@ def test_hosted_history(kind: str) -> None:
     request, _ = read(USER, item, SAID)
     assert request.turns[1].parts == [
         Native("responses", kind, item, Code.HOSTED_HISTORY, ("input", 1)),
-        Text("said", ("input", 2, "content")),
+        Text("said", ("input", 2, "content"), apart=True),
     ]
 
 

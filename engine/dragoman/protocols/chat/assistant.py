@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...envelope import own_block
-from ...errors import Path, Unsupported
+from ...errors import Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
@@ -35,7 +35,6 @@ class AssistantWriter:
         calls: list[Json] = []
         annotations: list[Json] = []
         marked: Text | None = None
-        place: Path = ()
         for part in turn.parts:
             if type(part) is Text:
                 if part.cache is not None:
@@ -43,8 +42,7 @@ class AssistantWriter:
                         losses.add(Code.CACHE_HINT, marked.at)
                     marked = part
                 if part.text:
-                    if part.at[:2] != place:  # several items may make one turn (Responses): their texts are paragraphs
-                        place = part.at[:2]
+                    if part.apart:
                         text.gap()
                     if calls:
                         losses.add(Code.BLOCK_ORDER, part.at)

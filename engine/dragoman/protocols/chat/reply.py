@@ -7,6 +7,7 @@ from typing import Any
 
 from ...context import ReplyContext
 from ...errors import Path, UpstreamProtocolError
+from ...events import CUTS
 from ...jsontext import dumps, loads
 from ...knobs import Knobs
 from ...losses import Code, Losses
@@ -21,6 +22,7 @@ from .wire import (
     drop_proofs,
     is_model_refusal,
     read_citation,
+    read_finish,
     read_logprobs,
     read_usage,
     reasoning_text,
@@ -78,7 +80,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     refusal = message.get("refusal")
     if refusal and type(refusal) is str:
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
-    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names)
+    finish = choice.get("finish_reason")
+    cut = type(finish) is str and read_finish(finish) in CUTS
+    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names, whole=not cut)
     parts += calls
     if message.get("function_call") is not None:
         raise UpstreamProtocolError("upstream reply calls a legacy function, which has no call id")
@@ -88,7 +92,6 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(Code.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
-    finish = choice.get("finish_reason")
     stop = settle(
         finish if type(finish) is str else None,
         calls=bool(calls),
@@ -104,6 +107,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         stop,
         read_usage(body.get("usage")),
         created if type(created) is int else None,
+        cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
     )
 
 
@@ -146,7 +150,7 @@ def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> No
         losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
 
 
-def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str]) -> list[Part]:
+def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str], *, whole: bool) -> list[Part]:
     if calls is None:
         return []
     if type(calls) is not list:
@@ -169,15 +173,18 @@ def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str]
             text = body.get("input")
             arguments = text if type(text) is str else ""
         else:
-            arguments = _read_arguments(body.get("arguments"), name)
+            arguments = _read_arguments(body.get("arguments"), name, whole=whole)
         parts.append(
             ToolCall(call_id, names.get(name, name), arguments, (*_MESSAGE, "tool_calls", k), custom=kind == "custom")
         )
     return parts
 
 
-def _read_arguments(arguments: Any, name: str) -> str:
-    """The arguments as sent. A guessed repair would run a real tool, so what is no JSON object is refused (§6.3)."""
+def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
+    """The arguments as sent. A guessed repair would run a real tool, so what is no JSON object is refused (§6.3).
+
+    A reply that says itself that it was cut is none: where arguments are text, the client is given what there is.
+    """
     if arguments is None:
         return "{}"
     if type(arguments) is dict:  # some compatible servers forget to encode them
@@ -188,6 +195,8 @@ def _read_arguments(arguments: Any, name: str) -> str:
         try:
             parsed = loads(arguments)
         except ValueError:
+            if not whole:
+                return arguments
             raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
         if type(parsed) is dict:
             return arguments
@@ -226,6 +235,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     for part in reply.parts:
         if type(part) is Text:
             if part.text:
+                if part.apart:
+                    text.gap()
                 if calls:
                     losses.add(Code.BLOCK_ORDER, part.at)
                 _write_text(part, text, annotations, losses)

@@ -124,6 +124,8 @@ class ChatWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
         kind = event.kind
+        if event.apart:
+            self._gaps |= self._spoken & {Kind.TEXT}
         if kind is not Kind.TEXT:
             self._gaps |= self._spoken & {Kind.TEXT, kind} if kind is Kind.REASONING else self._spoken & {Kind.TEXT}
         if kind is Kind.TOOL:

@@ -41,7 +41,8 @@ class AssistantWriter:
     def write(self, turn: Turn, items: list[Json]) -> None:
         """Append the turn's items. Raises `Unsupported` for a part that an assistant's turn cannot hold.
 
-        Texts next to each other are parts of one message, since citations split a text in mid-sentence.
+        Texts next to each other are parts of one message, since citations split a text in mid-sentence, unless one
+        begins a message of its own.
         """
         content: list[Json] | None = None
         messages: list[Json] = []
@@ -63,7 +64,7 @@ class AssistantWriter:
                 continue
             if written is None:
                 continue
-            if content is None:
+            if content is None or (type(part) is Text and part.apart):
                 content = [written]
                 messages.append({"type": "message", "role": "assistant", "content": content})
                 items.append(messages[-1])

@@ -14,7 +14,7 @@ from ...envelope import unseal
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import dumps
 from ...losses import Code, Losses
-from ...model import Json, Native, OutputFormat, Part, Reasoning, Role, Thinking, ToolCall, ToolResult, Turn
+from ...model import Json, Native, OutputFormat, Part, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
 from ..chat.content import note_unknown
 from ..fields import kind_of, one_of, optional, required, typed
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
@@ -148,7 +148,10 @@ class ItemsReader:
             self._started = True
         elif role == "assistant":
             parts = read_content(content, ASSISTANT, where, losses)
-            self._assistant_parts(at, plain=plain).extend(parts)
+            turn = self._assistant_parts(at, plain=plain)
+            if turn and parts and type(first := parts[0]) is Text:
+                first.apart = True
+            turn.extend(parts)
             return
         elif role == "developer" or role == "system":
             parts = read_content(content, INSTRUCTION, where, losses)

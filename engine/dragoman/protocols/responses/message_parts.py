@@ -130,7 +130,7 @@ class MessageParts(OpenItems):
         block = 0
         if kind is not None:
             block = self.blocks.start((item.key, number), kind)
-            out.append(BlockStart(block, kind))
+            out.append(BlockStart(block, kind, apart=block > 0 and not item.parts))
             self.refused = self.refused or kind is _REFUSAL
         part = item.parts[number] = Said(kind, block)
         return part

@@ -80,16 +80,15 @@ def read_status(response: Json, told: str | None = None) -> str | None:
 
     Raises `UpstreamStatusError` if it failed or was cancelled, `UpstreamProtocolError` if it is still to come.
     """
-    status = response.get("status")
+    status, error = response.get("status"), response.get("error")
     if told == "failed" or told == "cancelled":
         status = told
     elif type(status) is not str or status not in ENDED:
-        if told is None and status in ("queued", "in_progress"):
+        if told is None and status in ("queued", "in_progress") and not error:
             raise UpstreamProtocolError(f"upstream answered with a response that is not finished: {status}")
         status = told
     elif told == "incomplete" and status == "completed":
         status = told
-    error = response.get("error")
     if error or status == "failed":
         raise UpstreamStatusError(read_error_object(error))
     if status == "cancelled":
@@ -151,7 +150,8 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
             parts.append(Refusal(text, where))
         else:
             citations = citations_of(raw, (*where, "annotations"), losses)
-            parts.append(Text(text, where, None, citations, logprobs_of(raw, context) or None))
+            begins = number == 0 and len(parts) > 0
+            parts.append(Text(text, where, None, citations, logprobs_of(raw, context) or None, begins))
 
 
 def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:

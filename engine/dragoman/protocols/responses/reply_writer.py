@@ -20,14 +20,15 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     snapshot = Snapshot(context, reply.id, reply.model, reply.created)
     writer = _Output(context, Items(snapshot.base))
     for position, part in enumerate(reply.parts):
+        status = "incomplete" if may_be_cut(reply, position) else "completed"
         if type(part) is Text:
-            writer.text(part)
+            writer.text(part, status)
         elif type(part) is ToolCall:
-            writer.call(part, cut=may_be_cut(reply, position))
+            writer.call(part, status)
         elif type(part) is Reasoning:
-            writer.reasoning(part)
+            writer.reasoning(part, status)
         elif type(part) is Refusal:
-            writer.refusal(part.text)
+            writer.refusal(part.text, status)
         elif type(part) is Native:
             context.losses.add(Code(part.code), part.at)
         else:
@@ -55,7 +56,7 @@ class _Output:
         self.shown = False
         self.refused = False
 
-    def text(self, part: Text) -> None:
+    def text(self, part: Text, status: str) -> None:
         item = self._items.new(TEXT)
         self.shown |= part.text != ""
         notes = [write_citation(citation, len(part.text)) for citation in part.citations]
@@ -64,13 +65,13 @@ class _Output:
             self._context.losses.add(Code.CITATIONS, part.at)
         if part.logprobs and self._context.logprobs:
             item.logprobs = write_logprobs(part.logprobs)
-        self.output.append(item.build("completed", part.text))
+        self.output.append(item.build(status, part.text))
 
-    def refusal(self, wording: str) -> None:
+    def refusal(self, wording: str, status: str = "completed") -> None:
         self.refused = True
-        self.output.append(self._items.new(REFUSAL).build("completed", wording))
+        self.output.append(self._items.new(REFUSAL).build(status, wording))
 
-    def reasoning(self, part: Reasoning) -> None:
+    def reasoning(self, part: Reasoning, status: str) -> None:
         context = self._context
         native: Json | None = part.native
         own: Any = part.proof
@@ -85,13 +86,13 @@ class _Output:
             context.losses.add(lost_proof(part.origin), part.at)
         item = self._items.new(form_of(Kind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
         item.proof = proof
-        self.output.append(item.build("completed", part.text or None))
+        self.output.append(item.build(status, part.text or None))
 
-    def call(self, part: ToolCall, *, cut: bool) -> None:
+    def call(self, part: ToolCall, status: str) -> None:
         form = form_of(Kind.TOOL, custom=part.custom, search=part.search)
         item = self._items.new_call(form, part.id, part.name, part.namespace)
         self.shown = True
-        text, whole = part.arguments, not cut
+        text, whole = part.arguments, status == "completed"
         arguments: Any = text
         if form is not CUSTOM:
             if whole and not text.strip():
