@@ -17,16 +17,16 @@ from support.mutations import mutated_json
 from support.requests import Features, conversations
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-_PATHS = {"/v1/chat/completions": "chat", "/v1/messages": "messages"}
+_PATHS = {"/v1/chat/completions": "chat", "/v1/messages": "messages", "/v1/responses": "responses"}
 
 
 def _recorded() -> dict[str, list[Any]]:
     """Small bodies that real clients sent."""
-    found: dict[str, list[Any]] = {"chat": [], "messages": []}
+    found: dict[str, list[Any]] = {"chat": [], "messages": [], "responses": []}
     for path in sorted((Path(__file__).parents[1] / "fixtures").glob("*.json")):
         request = json.loads(path.read_text("utf-8"))["request"]
         dialect = _PATHS.get(request["path"])
-        if dialect is not None and len(json.dumps(request["body"])) < 30_000:
+        if dialect is not None and "body" in request and len(json.dumps(request["body"])) < 30_000:
             found[dialect].append(request["body"])
     return found
 
@@ -78,6 +78,7 @@ def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data
         orphans=data.draw(st.sampled_from(("repair", "strip", "reject"))),
         prefill=data.draw(st.sampled_from(("auto", "reject", "drop", "pass"))),
         hosted_tools=data.draw(st.sampled_from(("drop", "reject", "map"))),
+        custom_tool_bridge=data.draw(st.sampled_from(("auto", "wrap", "reject"))),
     )
     profile = shipped(row.upstream.dialect, data.draw(profiles))
     outcome = attempt(row, json.dumps(body).encode(), profile=profile, knobs=knobs)
@@ -133,6 +134,9 @@ def test_deep_nesting_is_translated_or_refused(row: Direction, depth: int, escap
 
 
 def conversation_with(row: Direction, schema: bytes) -> bytes:
+    if row.client.dialect == "responses":
+        tool = b'{"type":"function","name":"t","parameters":' + schema + b"}"
+        return b'{"model":"m","input":"Hi","tools":[' + tool + b"]}"
     tool = b'{"name":"t","input_schema":' + schema + b"}"
     if row.client.dialect == "chat":
         tool = b'{"type":"function","function":{"name":"t","parameters":' + schema + b"}}"

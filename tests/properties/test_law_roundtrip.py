@@ -12,25 +12,44 @@ from hypothesis import strategies as st
 
 from dragoman import Code, Dialect, Knobs, Losses, ReplyContext
 from dragoman.directions import CODECS
-from dragoman.events import Event, Finish, Kind, Start
+from dragoman.events import End, Event, Finish, Kind, Start
 from dragoman.jsontext import dumps
-from dragoman.model import Native, Reply, Text, ToolCall
-from dragoman.protocols.chat import read_reply as read_chat_reply
+from dragoman.model import Native, Reasoning, Reply, Text, ToolCall
+from grammar import Accumulated, Call
 from support import canonical
-from support.replies import reply_of
-from support.strategies import CHAT, MESSAGES, MESSAGES_SEQUENTIAL, event_streams
+from support.directions import DIALECTS
+from support.replies import reply_of, whole_responses
+from support.responses_items import counted
+from support.strategies import CHAT, MESSAGES, MESSAGES_SEQUENTIAL, RESPONSES_ONLY, event_streams
 
 KNOBS = Knobs(echo_model="upstream")
+SHAPES = {Dialect.CHAT: CHAT, Dialect.MESSAGES: MESSAGES_SEQUENTIAL, Dialect.RESPONSES: RESPONSES_ONLY}
 
 
-def there_and_back(dialect: Dialect, events: list[Event]) -> tuple[list[Event], Losses]:
+def there_and_back(dialect: Dialect, events: list[Event], knobs: Knobs = KNOBS) -> tuple[list[Event], Losses]:
     losses = Losses()
-    context = ReplyContext("m", knobs=KNOBS, include_usage=True, losses=losses)
+    context = ReplyContext("m", knobs=knobs, include_usage=True, losses=losses)
     frames = CODECS[dialect].writer(context).feed(events)
     for frame in frames:
         note(repr(frame.data))
     reader = CODECS[dialect].reader(context)
     return reader.feed(frames) + reader.finish(), losses
+
+
+def parsed(calls: list[Call]) -> list[Any]:
+    """Calls with their JSON parsed: none at all is `{}`, and a search's arguments are an object on the wire."""
+    return [
+        (*call[:2], call.arguments if call.kind == "custom" else loosely(call.arguments), call.namespace, call.kind)
+        for call in calls
+    ]
+
+
+def loosely(arguments: str) -> Any:
+    """Arguments parsed, or as they stand where they were cut."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
 
 
 def joined(blocks: list[tuple[str, str]]) -> dict[str, str]:
@@ -108,17 +127,46 @@ def test_a_messages_stream_in_sequence_keeps_the_order_of_all_blocks(events: lis
     assert len(before.blocks) - len(after.blocks) == losses.counts.get(Code.UNKNOWN_EVENT, 0)
 
 
+WRITTEN_REASONS = {"policy_cut": "length"}
+"""Every cut by a policy is spelled as the one by the cap (mapping §9.2)."""
+
+
+@pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
+@given(events=event_streams(RESPONSES_ONLY))
+def test_a_responses_stream_survives_writing_and_reading(surface: str, events: list[Event]) -> None:
+    before = canonical.check(events)
+    back, losses = there_and_back(Dialect.RESPONSES, events, replace(KNOBS, reasoning_surface=surface))
+    after = canonical.check(back)
+    assert after.blocks == [block for block in before.blocks if block[0] != "opaque"] or cut_empty(before)
+    assert losses.counts.get(Code.VENDOR_BLOCK, 0) == before.order.count("opaque")
+    assert parsed(after.calls) == parsed(before.calls)
+    assert sorted(after.signatures) == sorted(before.signatures)
+    assert sorted(map(str, after.annotations)) == sorted(map(str, before.annotations))
+    assert after.finish == WRITTEN_REASONS.get(str(before.finish), before.finish)
+    finish = next(event for event in events if isinstance(event, (Finish)))
+    known = finish.usage or next(event.usage for event in events if isinstance(event, End))
+    assert after.usage == (asdict(counted(known)) if known is not None else None)
+    start, read = events[0], back[0]
+    assert isinstance(start, Start)
+    assert isinstance(read, Start)
+    assert read.model == start.model
+    assert start.created in (None, read.created)
+
+
+def cut_empty(before: Accumulated) -> bool:
+    """Empty arguments become `{}` (and a search's are spelled anew), so that only the calls tell."""
+    return "tool" in before.order
+
+
 # --- whole replies ----------------------------------------------------------------------------------------------------
 
 
 def reread(dialect: Dialect, reply: Reply) -> tuple[Reply, Losses]:
     codec, losses = CODECS[dialect], Losses()
-    body = json.loads(dumps(codec.write_reply(reply, model=reply.model, created=1, knobs=KNOBS, losses=losses)))
+    context = ReplyContext(reply.model, 1, knobs=KNOBS, losses=losses)
+    body = json.loads(dumps(codec.write_reply(reply, context)))
     note(body)
-    options: dict[str, Any] = {"profile": None, "losses": losses, "names": {}}
-    if dialect is Dialect.CHAT:
-        return read_chat_reply(body, custom=True, **options), losses
-    back: Reply = codec.read_reply(body, **options)
+    back: Reply = codec.read_reply(body, context)
     return back, losses
 
 
@@ -130,8 +178,12 @@ def bare(reply: Reply) -> list[Any]:
             if part.type != "novelty":
                 out.append((part.type, part.payload))
         elif isinstance(part, ToolCall):
-            out.append((part.id, part.name, json.loads(part.arguments or "{}")))
-        elif not (isinstance(part, Text) and not part.text):
+            given = part.arguments if part.custom else json.loads(part.arguments or "{}")
+            out.append((part.id, part.name, given, part.namespace, part.custom, part.search))
+        elif isinstance(part, Text):
+            if part.text:  # whether two texts are one message's or two's is no part of what they say
+                out.append(replace(part, at=(), apart=False))
+        else:
             out.append(replace(part, at=()))
     return out
 
@@ -168,12 +220,45 @@ def test_a_chat_reply_survives_writing_and_reading(events: list[Event]) -> None:
     assert not set(losses.counts) - {"block_order", "citations"}
 
 
-@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES], ids=str)
+@given(events=event_streams(replace(RESPONSES_ONLY, cut=False)))
+def test_a_responses_reply_survives_writing_and_reading(events: list[Event]) -> None:
+    reply = reply_of(events, "responses")
+    back, losses = reread(Dialect.RESPONSES, reply)
+    # The native half of reasoning is the item as it was written.
+    assert told(back) == told(reply)
+    assert str(back.stop.reason) == WRITTEN_REASONS.get(str(reply.stop.reason), str(reply.stop.reason))
+    assert back.usage == (counted(reply.usage) if reply.usage is not None else None)
+    assert not set(losses.counts) - {"usage_estimated", "vendor_block"}
+
+
+@given(events=event_streams(replace(RESPONSES_ONLY, cut=False)))
+def test_a_responses_reply_is_read_as_what_it_is(events: list[Event]) -> None:
+    reply = reply_of(events, "responses")
+    back: Reply = CODECS[Dialect.RESPONSES].read_reply(whole_responses(reply), ReplyContext("m"))
+    assert told(back) == told(reply)
+    assert back.stop.reason is reply.stop.reason
+    assert back.usage == (counted(reply.usage) if reply.usage is not None else None)
+    assert (back.id, back.model) == (reply.id, reply.model)
+
+
+def told(reply: Reply) -> list[Any]:
+    """The parts that a client of Responses is given, without the original items."""
+    return [
+        (part.text, part.proof) if isinstance(part, Reasoning) else part
+        for part in bare(reply)
+        if not isinstance(part, Reasoning) or part.text or part.proof
+        if not (isinstance(part, tuple) and len(part) == 2)
+    ]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 @given(data=st.data())
 def test_what_was_written_and_read_once_is_stable(dialect: Dialect, data: st.DataObject) -> None:
-    shape = replace(CHAT if dialect is Dialect.CHAT else MESSAGES_SEQUENTIAL, cut=False)
+    shape = replace(SHAPES[dialect], cut=False)
     once, _ = reread(dialect, reply_of(data.draw(event_streams(shape)), str(dialect)))
     twice, losses = reread(dialect, once)
-    assert bare(twice) == bare(once)
+    assert (told if dialect is Dialect.RESPONSES else bare)(twice) == (told if dialect is Dialect.RESPONSES else bare)(
+        once
+    )
     assert (twice.stop, twice.usage, twice.refusal) == (once.stop, once.usage, once.refusal)
     assert not set(losses.counts) - {"usage_estimated"}

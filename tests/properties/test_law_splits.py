@@ -37,6 +37,7 @@ def test_any_split_of_the_bytes_gives_the_same_bytes_and_losses(row: Direction, 
         options["knobs"] = Knobs(
             block_order=data.draw(st.sampled_from(("interleave", "sequential"))),
             reasoning_field=data.draw(st.sampled_from(("reasoning_content", "both", "off"))),
+            reasoning_surface=data.draw(st.sampled_from(("reasoning_text", "summary"))),
         )
         stops = data.draw(st.sampled_from(((), STOPS)))
 
@@ -109,6 +110,7 @@ def test_readers_do_not_see_batches(dialect: Dialect, data: st.DataObject) -> No
 WRITABLE = {
     Dialect.CHAT: Shape(errors=True),
     Dialect.MESSAGES: Shape(errors=True),
+    Dialect.RESPONSES: Shape(errors=True, custom_tools=True, namespaces=True, searches=True),
 }
 
 

@@ -15,6 +15,7 @@ from dragoman.events import (
     Event,
     Finish,
     Kind,
+    Logprobs,
     Opaque,
     Ping,
     Start,
@@ -70,7 +71,7 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                         result.finish, result.sequence = str(event.stop.reason), event.stop.sequence
                         usage = event.usage.over(usage) if event.usage is not None else usage
                         phase = "finished"
-                    case Delta() | Opaque() | Annotation() | BlockEnd():
+                    case Delta() | Opaque() | Annotation() | Logprobs() | BlockEnd():
                         require(event.index in open_blocks, f"{event!r}, but the block is not open")
                         kind = starts[event.index].kind
                         match event:
@@ -79,8 +80,10 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                                 contents[event.index] += event.text
                             case Opaque():
                                 require(kind in _OPAQUE, f"Opaque on a {kind} block")
-                                if event.form == "signature":
+                                if event.form in ("signature", "encrypted_content"):
                                     result.signatures.append(event.payload)
+                            case Logprobs():
+                                require(kind is Kind.TEXT, f"Logprobs on a {kind} block")
                             case Annotation():
                                 require(kind in _ANNOTATED, f"Annotation on a {kind} block")
                                 result.annotations.append(event.citation.native)
@@ -97,7 +100,8 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
             case Kind.REFUSAL:
                 result.refusal += content
             case Kind.TOOL:
-                result.calls.append(Call(start.call_id, start.name, content))
+                made = "search" if start.search else "custom" if start.custom else "function"
+                result.calls.append(Call(start.call_id, start.name, content, start.namespace, made))
             case Kind.OPAQUE:
                 pass
     if usage is not None:

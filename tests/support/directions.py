@@ -9,9 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, shipped, translate
-from grammar import Accumulated, chat, messages
+from grammar import Accumulated, chat, messages, responses
+from grammar.responses_items import check_failure
 from grammar.sse import Item
 
+from .responses_upstreams import responses_streams
 from .upstreams import Upstream, chat_streams, messages_streams
 
 Json = dict[str, Any]
@@ -27,7 +29,10 @@ profiles = st.sampled_from((None, "compatible"))
 
 def ask(dialect: str, **fields: Any) -> Json:
     """A small valid request of a client dialect that asks for a stream."""
-    body: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    said = [{"role": "user", "content": "Hi"}]
+    if dialect == "responses":
+        return {"model": "m", "input": said, "stream": True, **fields}
+    body: Json = {"model": "m", "messages": said, "stream": True}
     if dialect == "messages":
         body["max_tokens"] = 1000
     else:
@@ -63,6 +68,8 @@ def stream_through(translation: Translation, pieces: Iterable[bytes]) -> bytes:
 
 def judge(dialect: str, data: bytes) -> Accumulated:
     """The strict grammar of a client's stream. Raises GrammarError."""
+    if dialect == "responses":
+        return responses.check(data)
     return messages.check(data) if dialect == "messages" else chat.check(data, include_usage=True, refused=True)
 
 
@@ -71,7 +78,11 @@ def error_of(dialect: str, item: Item) -> Json | None:
     if item.data is None or item.data == b"[DONE]":
         return None
     payload = json.loads(item.data)
-    if type(payload) is not dict or "error" not in payload:
+    if type(payload) is not dict:
+        return None
+    if dialect == "responses":
+        return _failed_response(payload, item.event)
+    if "error" not in payload:
         return None
     if dialect == "messages":
         assert item.event == "error"
@@ -79,6 +90,21 @@ def error_of(dialect: str, item: Item) -> Json | None:
     return chat.check_error(payload["error"])
 
 
+def _failed_response(payload: Json, event: str) -> Json | None:
+    """The failure in a Responses stream; what an upstream sends nested or flat passes through as it is."""
+    match payload.get("type"):
+        case "response.failed":
+            assert event in ("response.failed", "")
+            return check_failure(payload["response"]["error"])
+        case "error":
+            error = payload.get("error")
+            return error if type(error) is dict else payload
+        case _:
+            return None
+
+
 def upstream_streams(dialect: Dialect, *, quirks: bool = True) -> st.SearchStrategy[Upstream]:
     """Legal (and tolerated) streams of an upstream dialect."""
+    if dialect is Dialect.RESPONSES:
+        return responses_streams(quirks=quirks)
     return messages_streams(quirks=quirks) if dialect is Dialect.MESSAGES else chat_streams(quirks=quirks)

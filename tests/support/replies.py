@@ -1,4 +1,4 @@
-"""Whole replies: the canonical one that a stream's events make, both dialects' bodies of it, and what a client holds.
+"""Whole replies: the canonical one that a stream's events make, each dialect's body of it, and what a client holds.
 
 None of it uses the engine's own codecs.
 """
@@ -10,8 +10,9 @@ from typing import Any
 
 from dragoman.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
 from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from grammar import Accumulated, Call
+from grammar import Accumulated, Call, responses
 
+from .responses_items import INCOMPLETE, response_object, responses_usage
 from .upstreams import CHAT_REASONS, MESSAGES_REASONS, chat_usage, messages_usage
 
 Json = dict[str, Any]
@@ -34,7 +35,9 @@ def reply_of(events: list[Event], origin: str) -> Reply:
                     case Kind.REASONING:
                         parts[index] = Reasoning("", origin=origin)
                     case Kind.TOOL:
-                        parts[index] = ToolCall(event.call_id, event.name, "", custom=event.custom)
+                        call = ToolCall(event.call_id, event.name, "", custom=event.custom)
+                        call.namespace, call.search = event.namespace, event.search
+                        parts[index] = call
                     case Kind.OPAQUE:
                         parts[index] = Native(origin, event.name, {}, event.code)
             case Delta(index=index, text=text):
@@ -48,7 +51,7 @@ def reply_of(events: list[Event], origin: str) -> Reply:
                 part = parts[index]
                 if isinstance(part, Native):
                     part.payload = payload
-                elif form == "signature":
+                elif form in ("signature", "encrypted_content"):
                     assert isinstance(part, Reasoning)
                     part.proof = payload or None
             case Annotation(index=index, citation=citation):
@@ -133,8 +136,62 @@ def whole_messages(reply: Reply) -> Json:
     }
 
 
+def whole_responses(reply: Reply) -> Json:
+    """A response body, with an item for each part."""
+    output: list[Json] = []
+    for number, part in enumerate(reply.parts):
+        match part:
+            case Text():
+                notes = [citation.native for citation in part.citations]
+                content: Json = {"type": "output_text", "text": part.text, "annotations": notes}
+                output.append(_message(number, content))
+            case Refusal():
+                output.append(_message(number, {"type": "refusal", "refusal": part.text}))
+            case Reasoning():
+                item: Json = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
+                if part.text:
+                    item["summary"] = [{"type": "summary_text", "text": text} for text in part.text.split("\n\n")]
+                if part.proof is not None:
+                    item["encrypted_content"] = part.proof
+                output.append(item)
+            case ToolCall():
+                output.append(_call(number, part))
+            case Native():
+                output.append({"id": f"ws_{number}", "status": "completed", **part.payload})
+            case _:
+                raise AssertionError(part)
+    reason = INCOMPLETE.get(reply.stop.reason)
+    return response_object(
+        Start(reply.id, reply.model, None, reply.created),
+        status="incomplete" if reason else "completed",
+        incomplete_details={"reason": reason} if reason else None,
+        output=output,
+        usage=responses_usage(reply.usage) if reply.usage is not None else None,
+    )
+
+
+def _message(number: int, part: Json) -> Json:
+    said: Json = {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant"}
+    return {**said, "content": [part]}
+
+
+def _call(number: int, part: ToolCall) -> Json:
+    call: Json = {"call_id": part.id, "name": part.name, "status": "completed"}
+    if part.namespace is not None:
+        call["namespace"] = part.namespace
+    if part.search:
+        del call["name"]
+        given = json.loads(part.arguments or "{}")
+        return {"id": f"tsc_{number}", "type": "tool_search_call", "execution": "client", "arguments": given, **call}
+    if part.custom:
+        return {"id": f"ctc_{number}", "type": "custom_tool_call", "input": part.arguments, **call}
+    return {"id": f"fc_{number}", "type": "function_call", "arguments": part.arguments, **call}
+
+
 def held_by_client(dialect: str, body: Json) -> Accumulated:
     """What a client has of a whole reply, in the shape of what it accumulates from a stream."""
+    if dialect == "responses":
+        return responses.check_whole(body)
     result = Accumulated(id=body["id"], model=body["model"], usage=body.get("usage"))
     if dialect == "chat":
         (choice,) = body["choices"]

@@ -1,81 +1,37 @@
-"""Generators of valid client requests in both dialects, as conversations that grow the way real clients let them grow.
+"""Generators of valid client requests, as conversations that grow the way real clients let them grow.
 
-Everything that a translation must refuse (audio, files of one provider, free-text tools …) is left out: each body here
-is one that both dialects can carry, with losses or without.
+Everything that a translation must refuse (audio, files of one provider, free-text tools of Chat …) is left out: each
+body here is one that the other dialects can carry, with losses or without. Those of Responses: `responses_requests`.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
 
+from .conversation import (
+    CLOSED,
+    EVERYTHING,
+    PDF,
+    PNG,
+    SCHEMAS,
+    TOOL_NAMES,
+    Conversation,
+    Features,
+    maybe,
+    seldom,
+    words,
+)
+from .responses_requests import responses_conversations
 from .strategies import arguments, texts
+
+__all__ = ("Conversation", "Features", "chat_conversations", "conversations", "messages_conversations")
 
 Json = dict[str, Any]
 
-words = texts.filter(lambda text: bool(text.strip()))
-"""Text that both APIs take: not blank."""
-_names = st.sampled_from(("get_weather", "Read", "mcp__fs__write-file", "a" * 64, "T"))
-_data = base64.b64encode(b"\x89PNG\r\n").decode()
-_pdf = base64.b64encode(b"%PDF-1.7").decode()
 _signatures = st.sampled_from(("EqQBCg==", "c2ln"))
-_CLOSED: Json = {
-    "type": "object",
-    "properties": {"q": {"type": "string"}},
-    "required": ["q"],
-    "additionalProperties": False,
-}
-"""An answer's schema must be closed in both dialects."""
-_schemas = st.sampled_from(
-    (
-        {"type": "object", "properties": {}},
-        _CLOSED,
-        {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, "$defs": {"x": {}}},
-    )
-)
-
-
-@dataclass(slots=True)
-class Conversation:
-    """`steps` are what each request adds to the history: first the user's messages, then the assistant's turn and the
-    user's side after it, and so on. `fields` are the rest of the body."""
-
-    dialect: str
-    steps: list[list[Json]]
-    fields: Json = field(default_factory=dict)
-
-    def body(self, step: int | None = None) -> Json:
-        """The request after so many steps (default: all)."""
-        taken = self.steps if step is None else self.steps[:step]
-        messages = [message for added in taken for message in added]
-        return {"model": "m", "messages": messages, **self.fields}
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What conversations may hold. `marks`: cache marks; `orphans`: calls without results, results without calls;
-    `losses`: what the other dialect can carry only with a loss."""
-
-    marks: bool = True
-    orphans: bool = False
-    losses: bool = True
-    pdf: bool = True
-    max_steps: int = 4
-
-
-def maybe(draw: st.DrawFn, body: Json, key: str, values: st.SearchStrategy[Any]) -> None:
-    """Sometimes give `body` the key."""
-    if draw(st.sampled_from((False, False, True))):
-        body[key] = draw(values)
-
-
-def seldom(draw: st.DrawFn, wanted: bool = True) -> bool:
-    """True now and then, if at all."""
-    return wanted and draw(st.sampled_from((False, False, False, True)))
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -93,7 +49,7 @@ def _messages_text(draw: st.DrawFn, features: Features) -> Json:
 
 @st.composite
 def _messages_image(draw: st.DrawFn) -> Json:
-    inline = {"type": "base64", "media_type": "image/png", "data": _data}
+    inline = {"type": "base64", "media_type": "image/png", "data": PNG}
     return {"type": "image", "source": draw(st.sampled_from((inline, {"type": "url", "url": "https://a.example/i"})))}
 
 
@@ -101,7 +57,7 @@ def _messages_image(draw: st.DrawFn) -> Json:
 def _messages_document(draw: st.DrawFn, features: Features) -> Json:
     sources: list[Json] = [{"type": "text", "media_type": "text/plain", "data": draw(words)}]
     if features.pdf:
-        sources.append({"type": "base64", "media_type": "application/pdf", "data": _pdf})
+        sources.append({"type": "base64", "media_type": "application/pdf", "data": PDF})
     sources.append({"type": "content", "content": [{"type": "text", "text": draw(words)}, draw(_messages_image())]})
     block: Json = {"type": "document", "source": draw(st.sampled_from(sources))}
     maybe(draw, block, "title", words)
@@ -157,7 +113,7 @@ def _messages_step(draw: st.DrawFn, features: Features, at: int, late: bool) -> 
     calls = [f"toolu_{at}_{n}" for n in range(draw(st.sampled_from((0, 0, 1, 1, 2, 3))))]
     for call_id in calls:
         given = json.loads(draw(arguments()))
-        blocks.append({"type": "tool_use", "id": call_id, "name": draw(_names), "input": given})
+        blocks.append({"type": "tool_use", "id": call_id, "name": draw(TOOL_NAMES), "input": given})
     content: Any = blocks or draw(words)
     answered = [call for call in calls if not seldom(draw, features.orphans)]
     user: list[Json] = [draw(_messages_result(features, call)) for call in draw(st.permutations(answered))]
@@ -173,7 +129,7 @@ def _messages_step(draw: st.DrawFn, features: Features, at: int, late: bool) -> 
 
 
 @st.composite
-def messages_conversations(draw: st.DrawFn, features: Features = Features()) -> Conversation:
+def messages_conversations(draw: st.DrawFn, features: Features = EVERYTHING) -> Conversation:
     """A Messages conversation with its settings."""
     steps = [[draw(_messages_user(features))]]
     late = seldom(draw, features.losses)
@@ -197,7 +153,7 @@ def messages_conversations(draw: st.DrawFn, features: Features = Features()) -> 
     maybe(draw, fields, "metadata", st.sampled_from(({"user_id": "u-1"}, {"user_id": '{"device_id":"d"}'}, {})))
     output: Json = {}
     maybe(draw, output, "effort", st.sampled_from(("low", "medium", "high", "xhigh", "max")))
-    maybe(draw, output, "format", st.just({"type": "json_schema", "schema": _CLOSED}))
+    maybe(draw, output, "format", st.just({"type": "json_schema", "schema": CLOSED}))
     if output:
         fields["output_config"] = output
     forced = fields.get("tool_choice", {}).get("type") in ("any", "tool")
@@ -216,8 +172,8 @@ def messages_conversations(draw: st.DrawFn, features: Features = Features()) -> 
 @st.composite
 def _messages_tools(draw: st.DrawFn, features: Features) -> list[Json]:
     tools: list[Json] = []
-    for name in draw(st.lists(_names, max_size=3, unique=True)):
-        tool: Json = {"name": name, "input_schema": draw(_schemas)}
+    for name in draw(st.lists(TOOL_NAMES, max_size=3, unique=True)):
+        tool: Json = {"name": name, "input_schema": draw(SCHEMAS)}
         maybe(draw, tool, "description", texts)
         maybe(draw, tool, "type", st.just("custom"))
         if features.losses:
@@ -246,7 +202,7 @@ def _chat_text(draw: st.DrawFn, features: Features) -> Json:
 
 @st.composite
 def _chat_image(draw: st.DrawFn, features: Features) -> Json:
-    image: Json = {"url": draw(st.sampled_from(("https://a.example/i", f"data:image/png;base64,{_data}")))}
+    image: Json = {"url": draw(st.sampled_from(("https://a.example/i", f"data:image/png;base64,{PNG}")))}
     if features.losses:
         maybe(draw, image, "detail", st.sampled_from(("auto", "low", "high")))
     return {"type": "image_url", "image_url": image}
@@ -258,7 +214,7 @@ def _chat_user(draw: st.DrawFn, features: Features) -> Json:
     if draw(st.booleans()):
         kinds = [_chat_text(features), _chat_text(features), _chat_image(features)]
         if features.pdf:
-            file = {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{_pdf}"}
+            file = {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}
             kinds.append(st.just({"type": "file", "file": file}))
         message["content"] = draw(st.lists(st.one_of(kinds), min_size=1, max_size=3))
     if features.losses:
@@ -273,7 +229,7 @@ def _chat_step(draw: st.DrawFn, features: Features, at: int, late: bool) -> list
     if calls:
         message["content"] = draw(st.sampled_from((None, "", message["content"])))
         message["tool_calls"] = [
-            {"id": call, "type": "function", "function": {"name": draw(_names), "arguments": draw(arguments())}}
+            {"id": call, "type": "function", "function": {"name": draw(TOOL_NAMES), "arguments": draw(arguments())}}
             for call in calls
         ]
     elif seldom(draw):
@@ -299,7 +255,7 @@ def _chat_step(draw: st.DrawFn, features: Features, at: int, late: bool) -> list
 
 
 @st.composite
-def chat_conversations(draw: st.DrawFn, features: Features = Features()) -> Conversation:
+def chat_conversations(draw: st.DrawFn, features: Features = EVERYTHING) -> Conversation:
     """A Chat conversation with its settings."""
     first: list[Json] = []
     for _ in range(draw(st.sampled_from((0, 1, 1, 2)))):
@@ -330,7 +286,7 @@ def chat_conversations(draw: st.DrawFn, features: Features = Features()) -> Conv
     maybe(draw, fields, "user", st.sampled_from(("u-1", "u" * 80)))
     maybe(draw, fields, "reasoning_effort", st.sampled_from(("none", "minimal", "low", "medium", "high", "max")))
     formats: list[Json] = [{"type": "text"}, {"type": "json_object"}]
-    schema = {"name": "answer", "schema": draw(_schemas), "strict": False}
+    schema = {"name": "answer", "schema": draw(SCHEMAS), "strict": False}
     formats.append({"type": "json_schema", "json_schema": schema})
     maybe(draw, fields, "response_format", st.sampled_from(formats))
     if features.losses:
@@ -349,15 +305,20 @@ def chat_conversations(draw: st.DrawFn, features: Features = Features()) -> Conv
 @st.composite
 def _chat_tools(draw: st.DrawFn) -> list[Json]:
     tools: list[Json] = []
-    for name in draw(st.lists(_names, max_size=3, unique=True)):
+    for name in draw(st.lists(TOOL_NAMES, max_size=3, unique=True)):
         function: Json = {"name": name}
-        maybe(draw, function, "parameters", _schemas)
+        maybe(draw, function, "parameters", SCHEMAS)
         maybe(draw, function, "description", texts)
         maybe(draw, function, "strict", st.just(False))
         tools.append({"type": "function", "function": function})
     return tools
 
 
-def conversations(dialect: str, features: Features = Features()) -> st.SearchStrategy[Conversation]:
+def conversations(dialect: str, features: Features = EVERYTHING) -> st.SearchStrategy[Conversation]:
     """Valid conversations of a client dialect."""
-    return messages_conversations(features) if dialect == "messages" else chat_conversations(features)
+    made = {
+        "chat": chat_conversations,
+        "messages": messages_conversations,
+        "responses": responses_conversations,
+    }
+    return made[dialect](features)

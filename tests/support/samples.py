@@ -1,4 +1,4 @@
-"""Plain traffic of both dialects, written by hand: a request, a whole reply, and streams as lists of frames."""
+"""Plain traffic of the dialects, written by hand: a request, a whole reply, and streams as lists of frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.protocols import Dialect
-from grammar import Accumulated, chat, messages
+from grammar import Accumulated, chat, messages, responses
+from support import responses_samples
 
 Json = dict[str, Any]
 
@@ -17,8 +18,13 @@ TEXT = "Grüße, 東京 👋🏽!"
 TOOL = {
     Dialect.CHAT: {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},
     Dialect.MESSAGES: {"name": "look", "input_schema": {"type": "object"}},
+    Dialect.RESPONSES: {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False},
 }
-PATHS = {Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages"}
+PATHS = {
+    Dialect.CHAT: "/v1/chat/completions",
+    Dialect.MESSAGES: "/v1/messages",
+    Dialect.RESPONSES: "/v1/responses",
+}
 
 
 def dump(value: Any) -> bytes:
@@ -29,6 +35,8 @@ def dump(value: Any) -> bytes:
 def request(client: Dialect, *, model: str = "m", stream: bool = False, **fields: Any) -> Json:
     """A request body; fields that are None are left out."""
     body: Json = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+    if client is Dialect.RESPONSES:
+        body = {"model": model, "input": "Hi", "stream": stream}
     if client is Dialect.MESSAGES:
         body["max_tokens"] = 100
     body.update(fields)
@@ -79,6 +87,8 @@ def text_stream(
     upstream: Dialect, words: Sequence[str] = ("Grüße, ", "東京 ", "👋🏽!"), *, counted: bool = True
 ) -> list[bytes]:
     """A whole stream of text, one frame a word. Chat sends its usage chunk only if it was asked for (`counted`)."""
+    if upstream is Dialect.RESPONSES:
+        return responses_samples.numbered(*responses_samples.text_events(words))
     if upstream is Dialect.CHAT:
         said = [chat_frame({"content": word}) for word in words]
         usage = [_COUNTED] if counted else []
@@ -118,6 +128,8 @@ def error_frame(upstream: Dialect, message: str = "too much") -> bytes:
 
 def reply(upstream: Dialect) -> Json:
     """A whole reply."""
+    if upstream is Dialect.RESPONSES:
+        return responses_samples.response("completed", [responses_samples.message(TEXT)])
     if upstream is Dialect.CHAT:
         message = {"role": "assistant", "content": TEXT, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -148,7 +160,7 @@ class Told:
 def read_error(client: Dialect, body: bytes) -> Told:
     """An error body in the client's own envelope. Raises GrammarError for anything else."""
     payload = json.loads(body)
-    if client is Dialect.CHAT:
+    if client is not Dialect.MESSAGES:
         assert set(payload) == {"error"}, payload
         error = chat.check_error(payload["error"])
         return Told(error["type"], error["message"], error["param"], error["code"])
@@ -160,4 +172,6 @@ def judge(client: Dialect, stream: bytes, *, include_usage: bool = False) -> Acc
     """A stream as its client accumulates it. Raises GrammarError."""
     if client is Dialect.CHAT:
         return chat.check(stream, include_usage=include_usage)
+    if client is Dialect.RESPONSES:
+        return responses.check(stream)
     return messages.check(stream)

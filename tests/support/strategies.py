@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -161,6 +161,8 @@ class Shape:
     signatures: bool = True
     annotations: bool = True
     custom_tools: bool = False
+    namespaces: bool = False
+    searches: bool = False
     cut: bool = True
     pings: bool = True
     errors: bool = False
@@ -195,6 +197,21 @@ MESSAGES = Shape(
 )
 """What a Messages stream can carry. Its `refusal` is a classifier's, so it reads as filtered (mapping §9.2)."""
 MESSAGES_SEQUENTIAL = Shape(kinds=MESSAGES.kinds, reasons=MESSAGES.reasons, interleave="none", whole_usage=True)
+RESPONSES = Shape(
+    reasons=(
+        StopReason.END,
+        StopReason.TOOL_CALLS,
+        StopReason.LENGTH,
+        StopReason.REFUSAL,
+        StopReason.FILTERED,
+        StopReason.POLICY_CUT,
+    ),
+    origin="responses",
+    whole_usage=True,
+)
+"""What a Responses stream can carry to a client of any dialect. An opaque block is a hosted item."""
+RESPONSES_ONLY = replace(RESPONSES, custom_tools=True, namespaces=True, searches=True)
+"""With the tools that only clients of Responses declare, and that come back only to them."""
 
 CUT_SHORT = (StopReason.LENGTH, StopReason.CONTEXT, StopReason.FILTERED)
 _WITH_CALLS = {*CUT_SHORT, StopReason.TOOL_CALLS, StopReason.PAUSED, StopReason.POLICY_CUT}
@@ -212,22 +229,37 @@ def _citation(origin: str, url: str, title: str) -> Citation:
         }
         return Citation(origin, native, url, title)
     citation = {"start_index": 0, "end_index": 1, "title": title, "url": url}
+    if origin == "responses":
+        return Citation(origin, {"type": "url_citation", **citation}, url, title, 0, 1)
     native = {"type": "url_citation", "url_citation": citation}
     return Citation(origin, native, url, title, 0, 1)
+
+
+OPAQUE_TYPES = {
+    "messages": ("web_search_tool_result", "container_upload", "novelty"),
+    "responses": ("web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "novelty"),
+}
+"""What only the origin knows; `novelty` is known to nobody."""
+PROOFS = {"signature": ("", "EqQBCg==", "s" * 300), "encrypted_content": ("gAAA", "e" * 300)}
+"""Opaque halves of reasoning, by their name at their origin."""
 
 
 @st.composite
 def _block(draw: st.DrawFn, shape: Shape, kind: Kind, index: int, call_id: str, cut: bool) -> list[Event]:
     out: list[Event]
     if kind is Kind.OPAQUE:
-        native = draw(st.sampled_from(("web_search_tool_result", "container_upload", "novelty")))
+        native = draw(st.sampled_from(OPAQUE_TYPES[shape.origin]))
         out = [BlockStart(index, kind, name=native, code="vendor_block")]
         out.append(Opaque(index, shape.origin, "block", {"type": native, "content": draw(texts)}))
         return [*out, BlockEnd(index)]
     if kind is Kind.TOOL:
-        custom = shape.custom_tools and draw(st.booleans())
-        out = [BlockStart(index, kind, call_id, draw(names), custom)]
+        search = shape.searches and draw(st.sampled_from((False, False, True)))
+        custom = shape.custom_tools and not search and draw(st.booleans())
+        space = draw(st.none() | names) if shape.namespaces and not search else None
+        name = "tool_search" if search else draw(names)
+        out = [BlockStart(index, kind, call_id, name, custom, namespace=space, search=search)]
         text = draw(texts) if custom else draw(arguments())
+        cut = cut and not search  # whose arguments come in one piece
         if cut:
             text = text[: draw(st.integers(0, len(text)))]
     else:
@@ -236,11 +268,12 @@ def _block(draw: st.DrawFn, shape: Shape, kind: Kind, index: int, call_id: str, 
         if kind is Kind.REFUSAL or not shape.empty_blocks:
             text = text or "x"
     out += [Delta(index, piece) for piece in draw(fragments(text))]
-    if kind is Kind.TEXT and shape.annotations:
+    if kind is Kind.TEXT and text and shape.annotations:
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2)))):
             out.append(Annotation(index, _citation(shape.origin, "https://a.example/é", draw(texts))))
     if kind is Kind.REASONING and shape.signatures and draw(st.booleans()):
-        out.append(Opaque(index, shape.origin, "signature", draw(st.sampled_from(("", "EqQBCg==", "s" * 300)))))
+        form = "encrypted_content" if shape.origin == "responses" else "signature"
+        out.append(Opaque(index, shape.origin, form, draw(st.sampled_from(PROOFS[form]))))
     return [*out, BlockEnd(index, complete=not cut)]
 
 
@@ -280,8 +313,8 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
         reasons.discard(StopReason.TOOL_CALLS)
         if Kind.REFUSAL in kinds:
             reasons &= {StopReason.REFUSAL, *CUT_SHORT}
-    if shape.origin == "chat" and Kind.REFUSAL not in kinds:
-        reasons.discard(StopReason.REFUSAL)  # in Chat only the wording tells a refusal from an end
+    if shape.origin != "messages" and Kind.REFUSAL not in kinds:
+        reasons.discard(StopReason.REFUSAL)  # for OpenAI only the wording tells a refusal from an end
     reason = draw(st.sampled_from([reason for reason in shape.reasons if reason in reasons]))
     last_call = max((at for at, kind in enumerate(kinds) if kind is Kind.TOOL), default=-1)
     cut = shape.cut and reason in CUT_SHORT and draw(st.booleans())

@@ -80,7 +80,7 @@ _MESSAGES_ERRORS = {
 
 
 @dataclass(slots=True)
-class _Wire:
+class Wire:
     """How frames are put on the wire: line end, space after the colon, JSON spelling, comments between frames."""
 
     newline: bytes
@@ -92,11 +92,13 @@ class _Wire:
     count: int = 0
 
     def json(self, payload: Any) -> bytes:
+        """A payload in the spelling of this server."""
         return json.dumps(
             payload, ensure_ascii=self.ascii, separators=(",", ":") if self.compact else (", ", ": ")
         ).encode()
 
     def frame(self, data: bytes, event: str = "", *, event_last: bool = False) -> bytes:
+        """One frame, perhaps behind a comment."""
         lines = [b"data:" + self.space + data]
         if event:
             lines.insert(1 if event_last else 0, b"event:" + self.space + event.encode())
@@ -106,8 +108,9 @@ class _Wire:
 
 
 @st.composite
-def _wires(draw: st.DrawFn) -> _Wire:
-    return _Wire(
+def wires(draw: st.DrawFn) -> Wire:
+    """Any of the ways."""
+    return Wire(
         draw(st.sampled_from((b"\n", b"\n", b"\r\n", b"\r"))),
         draw(st.sampled_from((b" ", b" ", b""))),
         draw(st.booleans()),
@@ -150,7 +153,8 @@ def messages_usage(usage: Usage) -> Json:
     return out
 
 
-def _known_usage(events: list[Event]) -> Usage | None:
+def known_usage(events: list[Event]) -> Usage | None:
+    """The counts that the stream gives at its end."""
     for event in events:
         if isinstance(event, Finish | End) and event.usage is not None:
             return event.usage
@@ -169,8 +173,8 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
     if not kinds or kinds[-1] is not Kind.TEXT or len(ends) < len(kinds):
         # Chat has one list of annotations, for the text; it is sent here while the last text is open.
         events = [event for event in events if not isinstance(event, Annotation)]
-    wire = draw(_wires())
-    usage = _known_usage(events)
+    wire = draw(wires())
+    usage = known_usage(events)
     notes: dict[str, Any] = {
         "role": draw(st.sampled_from(("alone", "alone", "null", "joined"))),
         "usage": draw(st.sampled_from(("last", "last", "finish" if quirks else "last"))) if usage else "none",
@@ -339,8 +343,8 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
     coin = st.booleans()
     seldom = st.sampled_from((False, False, False, quirks))
     events = draw(event_streams(shape))
-    wire = draw(_wires())
-    usage = _known_usage(events) or Usage(0, None, None, 0)
+    wire = draw(wires())
+    usage = known_usage(events) or Usage(0, None, None, 0)
     notes: dict[str, Any] = {
         "start_output": draw(coin),
         "delta_input": draw(coin),

@@ -235,6 +235,12 @@ def test_a_cut_leaves_what_is_open_unfinished() -> None:
     assert finish == Finish(Stop(StopReason.LENGTH, "max_output_tokens"), Usage(12, 4, 0, 7, 0))
 
 
+def test_T22_what_the_last_snapshot_of_a_cut_reply_has_in_progress_is_unfinished() -> None:
+    held = WHOLE | {"status": "in_progress"}
+    assert read(created(), added(0, **BARE), cut("max_output_tokens", held))[3] == BlockEnd(0, complete=False)
+    assert read(created(), added(0, **BARE), ended(held))[3] == BlockEnd(0)
+
+
 @pytest.mark.parametrize(
     ("terminal", "reason", "rows"),
     [

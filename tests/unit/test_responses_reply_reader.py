@@ -13,6 +13,7 @@ from dragoman.envelope import Seal
 from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.events import (
     Annotation,
+    BlockEnd,
     BlockStart,
     Citation,
     Delta,
@@ -108,8 +109,10 @@ def test_the_stop(items: list[Json], more: Json, reason: StopReason) -> None:
 
 def test_arguments_are_kept_as_they_were_cut() -> None:
     item = call(arguments='{"path":"a', status="incomplete")
-    read = reply(item, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
-    assert read.parts == [ToolCall("call_a", "f", '{"path":"a', ("output", 0))]
+    more = message(status="incomplete")
+    read = reply(item, call(), more, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    assert read.parts[:1] == [ToolCall("call_a", "f", '{"path":"a', ("output", 0))]
+    assert read.cut == {0}
 
 
 def test_names_log_probabilities_and_the_reasoning_item_by_context() -> None:
@@ -231,6 +234,8 @@ def accumulated(events: list[Event]) -> Reply:
                 part = parts[index]
                 assert isinstance(part, Text)
                 part.logprobs = (part.logprobs or []) + event.tokens
+            case BlockEnd(index=index, complete=False) if isinstance(parts[index], ToolCall):
+                read.cut |= {index}
             case Finish():
                 read.stop, read.usage = event.stop, event.usage
     read.parts = [parts[index] for index in sorted(parts)]

@@ -1,0 +1,82 @@
+"""Law: equal bodies make equal bytes, and a longer history extends the translation of the shorter one.
+
+Prompt caches and reasoning that is bound to what stands before it punish anything else (mapping §1, rules 1 and 2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from dragoman import Dialect, Direction, Translation, shipped, translate
+from support.directions import ALL, CROSS, profiles
+from support.requests import Conversation, Features, conversations
+
+HISTORY = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
+INSTRUCTIONS = ("system", "instructions")
+
+
+def sent(row: Direction, body: Any, profile: str | None = None) -> Translation:
+    translation = translate(row, json.dumps(body).encode(), profile=shipped(row.upstream.dialect, profile))
+    note(translation.body.decode())
+    return translation
+
+
+def spelled(items: list[Any] | None) -> list[str]:
+    """Each item as it is on the wire, keys in their order: the cache is a cache of bytes."""
+    return [json.dumps(item) for item in items or []]
+
+
+@pytest.mark.parametrize("row", ALL, ids=str)
+@given(data=st.data())
+def test_the_same_body_makes_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:
+    body = data.draw(conversations(row.client.dialect, Features(orphans=True))).body()
+    first, second = sent(row, body), sent(row, body)
+    assert first.body == second.body
+    assert first.losses.rows == second.losses.rows
+    assert (first.context.names, first.context.tools) == (second.context.names, second.context.tools)
+    assert list(first.context.tools) == list(second.context.tools)
+
+
+def grown(data: st.DataObject, row: Direction, profile: str | None) -> tuple[Conversation, list[Any]]:
+    """A conversation, and its translation after each of its steps."""
+    # Marks are the client's to move: only the last four of them are sent, so a new one may take an old one's place.
+    features = Features(marks=False, orphans=data.draw(st.booleans()), pdf=profile is None)
+    conversation = data.draw(conversations(row.client.dialect, features))
+    steps = range(1, len(conversation.steps) + 1)
+    return conversation, [json.loads(sent(row, conversation.body(step), profile).body) for step in steps]
+
+
+@pytest.mark.parametrize("row", CROSS, ids=str)
+@given(data=st.data())
+def test_a_longer_history_extends_the_translation_of_the_shorter_one(row: Direction, data: st.DataObject) -> None:
+    profile = data.draw(profiles)
+    conversation, bodies = grown(data, row, profile)
+    key = HISTORY[row.upstream.dialect]
+    for before, after in itertools.pairwise(bodies):
+        history = spelled(before[key])
+        assert spelled(after[key])[: len(history)] == history
+        # Tools that a search finds join the others behind them, so that those stay as they are.
+        tools = spelled(before.get("tools"))
+        found = spelled(after.get("tools"))
+        assert (found[: len(tools)] if conversation.finds_tools else found) == tools
+        if profile is None:  # an upstream without instructions in mid-conversation gets them in front
+            for name in INSTRUCTIONS:
+                assert json.dumps(after.get(name)) == json.dumps(before.get(name))
+
+
+@pytest.mark.parametrize("row", CROSS, ids=str)
+@given(data=st.data())
+def test_what_is_not_the_history_does_not_depend_on_it(row: Direction, data: st.DataObject) -> None:
+    conversation, bodies = grown(data, row, None)
+    moving = {HISTORY[row.upstream.dialect], *(("tools", "tool_choice") if conversation.finds_tools else ())}
+    # A thinking budget needs a turn that began with thinking, which the history has or has not (mapping §5.4).
+    moving |= {"thinking", "output_config", "temperature", "top_p"}
+    for before, after in itertools.pairwise(bodies):
+        one, other = ({k: v for k, v in body.items() if k not in moving} for body in (before, after))
+        assert json.dumps(other) == json.dumps(one)
