@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
     demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
     demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
-    demo.add_argument("--pace", type=float, default=0.15, help="seconds between two frames of the upstream")
+    demo.add_argument("--pace", type=float, default=0.05, help="seconds between two frames of the upstream")
     demo.set_defaults(run=_demo)
 
     check = commands.add_parser("check", help="validate a configuration and show what it means")

@@ -11,6 +11,7 @@ from dragoman.losses import Code, Losses
 from dragoman.model import Json
 from dragoman.protocols.chat.wire import (
     JoinedText,
+    read_created,
     read_finish,
     read_usage,
     reasoning_text,
@@ -19,6 +20,14 @@ from dragoman.protocols.chat.wire import (
     write_finish,
     write_usage,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(5, 5), (0, 0), (5.9, 5), (-1, None), (2**53, None), (10**30, None), (True, None), ("5", None), (None, None)],
+)
+def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None:
+    assert read_created(value) == seconds
 
 
 @pytest.mark.parametrize(

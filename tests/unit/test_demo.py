@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
 from dragoman_server import demo as package
 from dragoman_server.demo import demo
-from dragoman_server.demo.excerpt import body_text, frame_line
-from dragoman_server.demo.scenes import SCENES, Scene, Seen
-from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
-from dragoman_server.demo.told import told
+from dragoman_server.demo.scenes import SCENES
+from dragoman_server.demo.terminal import cells
 from dragoman_server.tables import ConfigError
 
 
@@ -40,18 +36,29 @@ async def test_every_scene_shows_both_sides() -> None:
     for scene in SCENES:
         assert scene.title in shown
         assert scene.point.split(":")[0] in shown.replace("\n                 ", " ")
-    # Scene 1: the same thought in both dialects; 2: the same piece of arguments; 3: the cut and what came of it.
+    directions = {(scene.client, scene.upstream) for scene in SCENES}
+    assert len(directions) == 6, "each dialect translated into both others"
+    # A thought in both dialects, a piece of arguments, restored tools, the stop, the cut and what came of it.
     for piece in (
         '"reasoning_content":"The user needs"',
         '"thinking":"The user needs"',
         r'"arguments":"{\"tz"',
         r'"partial_json":"{\"tz"',
+        '"tools":[{"type":"namespace","name":"mcp__notes"',
+        '{"function":{"name":"mcp__notes__add_note",…}',
+        '"namespace":"mcp__notes"',
+        'mcp__notes.add_note({"note":"example"})',
+        '…custom_tool_call_input.delta "delta":"*** Begin Patc"',
+        r'apply_patch("*** Begin Patch\n*** Add File: notes.txt\n+print(\"Grüße \\n 👋🏽\")\n*** End Patch\n")',
+        "custom_wrapped: a free-text tool became a function",
+        '"delta":"## never"',
         "✂ the connection breaks",
         "upstream connection broke",
         '"param":"n"',
         "nothing was sent",
         "top_k: top_k was not sent",
         "prompt_tokens 12, completion_tokens 9 → Messages: input_tokens 8, cache_read_input_tokens 4",
+        "Chat: prompt_tokens 12, completion_tokens 6 → Responses: input_tokens 12, output_tokens 6",
     ):
         assert piece in shown, piece
     assert "curl" not in shown, "with once there is nothing to paste to"
@@ -123,98 +130,9 @@ async def test_it_stays_up_and_tells_what_to_paste(monkeypatch: pytest.MonkeyPat
     for hint in (
         f"{url}/v1/messages",
         f"{url}/v1/chat/completions",
+        f"{url}/v1/responses",
+        f"{url}/v1/dragoman/explain",
         f'base_url="{url}/v1"',
         f"ANTHROPIC_BASE_URL={url} ",
     ):
         assert hint in shown
-
-
-# --- the pieces ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("env", "expected"),
-    [
-        ({}, False),
-        ({"FORCE_COLOR": "1"}, True),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        ({"NO_COLOR": ""}, False),
-    ],
-)
-def test_colour_variables(env: dict[str, str], expected: bool) -> None:
-    assert wants_colour(io.StringIO(), env) is expected
-
-
-def test_a_terminal_has_colours_unless_it_is_dumb() -> None:
-    class Tty(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    assert wants_colour(Tty(), {"TERM": "xterm"})
-    assert not wants_colour(Tty(), {"TERM": "dumb"})
-    assert not wants_colour(Tty(), {"TERM": "xterm", "NO_COLOR": "1"})
-
-
-def test_wide_characters_take_two_columns() -> None:
-    assert cells("東京 👋") == 7
-    assert cells("e\u0301") == 1
-    assert fit((Span("東京東京"),), 5) == (Span("東京"), Span("…", "dim"))
-    assert fit(line("fits"), 4) == line("fits")
-
-
-def test_wrapping_keeps_everything_it_has_rows_for() -> None:
-    text = '{"model":"m","max_tokens":1024,"stream":true}'
-    rows = wrap(text, 20, 9)
-    assert "".join(rows) == text
-    assert all(cells(row) <= 20 for row in rows)
-    assert wrap("x" * 50, 20, 9) == ["x" * 20, "x" * 20, "x" * 10]
-
-
-def test_columns_line_up_whatever_is_in_them() -> None:
-    out = io.StringIO()
-    terminal = Terminal(out, colour=False, width=120)
-    terminal.sides([line("東京"), line("b")], [line("right")], "◀")
-    first, second = out.getvalue().splitlines()
-    assert cells(first[: first.index("◀")]) == second.index("│")
-
-
-def test_a_long_frame_is_shortened_to_what_changes() -> None:
-    data = (
-        b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
-        b'{"tool_calls":[{"index":1,"function":{"arguments":"{\\"a"}}]},"finish_reason":null}],"usage":null}'
-    )
-    assert frame_line(Frame("", data), 50) == (Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))
-    assert frame_line(Frame("", b'{"a":1}'), 50)[1].text == '{"a":1}'
-    assert frame_line(Frame("", b"[DONE]"), 50)[1].text == "[DONE]"
-    assert frame_line(Frame("", None), 50)[0].text == ": a sign of life"
-
-
-def test_long_parts_of_a_request_are_folded() -> None:
-    assert (
-        body_text({"model": "m", "messages": [{"role": "user", "content": "x" * 40}]}) == '{"model":"m","messages":[…]}'
-    )
-
-
-def _failing(scene: Scene, seen: Seen) -> str:
-    return " | ".join(scene.problems(seen))
-
-
-def test_a_clean_end_after_a_cut_is_a_problem() -> None:
-    """The third scene's check must see what it is there for."""
-    frames = [Frame("message_stop", b'{"type":"message_stop"}')]
-    assert "as if it had ended well" in _failing(SCENES[2], Seen(status=200, client=frames, cut=True))
-
-
-def test_calls_that_do_not_interleave_are_a_problem() -> None:
-    seen = Seen(status=200, client=[Frame("", b"[DONE]")])
-    assert "two interleaved calls" in _failing(SCENES[1], seen)
-
-
-def test_both_readings_of_usage_come_to_the_same() -> None:
-    chat = b'{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":9}}'
-    messages = (
-        b'{"type":"message_start","message":{"usage":{"input_tokens":8,"cache_read_input_tokens":4,"output_tokens":0}}}',
-        b'{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}',
-    )
-    assert told(Dialect.CHAT, [Frame("", chat)]).tokens() == (12, 9)
-    assert told(Dialect.MESSAGES, [Frame("", data) for data in messages]).tokens() == (12, 9)

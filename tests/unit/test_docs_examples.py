@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
 import re
 import shlex
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman_server.cli import _parser
-from dragoman_server.config import parse_config
-from dragoman_server.running import listening
+from dragoman_server import make_app
+from dragoman_server.cli import _parser, main
+from dragoman_server.config import config_from_environment, parse_config
+from dragoman_server.running import listening, running
+from dragoman_server.settings import Server
 from dragoman_server.simulator import REQUESTS, make_simulator
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret"}
 PAGES = sorted(DOCS.rglob("*.md"))
 
 
 def _blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+FIXTURES = ROOT / "tests/fixtures"
+_CODEX = "# ~/.codex/config.toml\n"
+"""What a block of the configuration of Codex begins with; other TOML is the gateway's."""
 
 
 def _name(value: object) -> str | None:
@@ -96,8 +107,6 @@ def test_the_offline_commands_print_what_the_page_says(
     for command, text in zip(commands, expected, strict=True):
         args = _parser().parse_args(shlex.split(command)[1:])
         with contextlib.redirect_stdout(_Bytes()) as out:
-            from dragoman_server.cli import main
-
             status = main(shlex.split(command)[1:])
         told = out.buffer.getvalue().decode() + capsys.readouterr().err
         assert told == text, command
@@ -113,14 +122,91 @@ class _Bytes(io.TextIOWrapper):
         super().__init__(io.BytesIO(), "utf-8", write_through=True)
 
 
+# --- Codex -----------------------------------------------------------------------------------------------------------
+
+CODEX = DOCS / "howto/codex.md"
+
+
+async def test_what_the_page_lets_codex_send_is_served() -> None:
+    """The base URL, key and model of Codex's own configuration, with a request that it sent, to the page's gateway."""
+    (ours, theirs) = _blocks(CODEX, "toml")
+    assert theirs.startswith(_CODEX)
+    codex = tomllib.loads(theirs)
+    provider = codex["model_providers"][codex["model_provider"]]
+    at = urlsplit(provider["base_url"])
+    assert (at.port, provider["wire_api"]) == (Server().port, "responses")
+    headers = {"authorization": f"Bearer {ENV[provider['env_key']]}"}
+    recorded = json.loads((FIXTURES / "codex_patch-tool_1.json").read_text("utf-8"))["request"]["body"]
+    simulator = make_simulator()
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(listening(simulator, "127.0.0.1", 0, drain=0.5))
+        text = ours.replace("http://127.0.0.1:11434", upstream).replace("qwen3:32b", "sim-call-apply_patch")
+        app = make_app(parse_config(tomllib.loads(text), ENV))
+        url = await stack.enter_async_context(listening(app, "127.0.0.1", 0, drain=0.5))
+        session = await stack.enter_async_context(ClientSession(headers=headers))
+        body = recorded | {"model": codex["model"]}
+        async with session.post(f"{url}{at.path}/responses", json=body) as response:
+            assert response.status == 200
+            assert {"custom_wrapped=1", "hosted_tool=1"} <= set(response.headers["x-dragoman-loss"].split(", "))
+            streamed = await response.text()
+            request_id = response.headers["x-dragoman-request-id"]
+        async with session.get(f"{url}/v1/dragoman/receipts/{request_id}") as response:
+            receipt = await response.json()
+    done = [
+        json.loads(data)["item"]
+        for data in re.findall(r"^event: response.output_item.done\ndata: (.*)", streamed, re.M)
+    ]
+    assert [(item["type"], item["name"]) for item in done] == [("custom_tool_call", "apply_patch")]
+    assert done[0]["input"].startswith("*** Begin Patch\n")
+    assert (receipt["upstream_model"], receipt["ended"]) == ("sim-call-apply_patch", "completed")
+
+
+def test_the_explained_request_is_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "request.json").write_text(_blocks(CODEX, "json")[0])
+    monkeypatch.chdir(tmp_path)
+    (command,) = (line for block in _blocks(CODEX, "sh") for line in block.splitlines() if "request.json" in line)
+    with contextlib.redirect_stdout(_Bytes()) as out:
+        assert main(shlex.split(command)[1:]) == 0
+    assert out.buffer.getvalue().decode().endswith("\n\n" + _blocks(CODEX, "text")[-1])
+
+
+@pytest.mark.parametrize("page", ["howto/codex.md", "tutorial/first-translation.md"])
+def test_codex_is_given_the_gateway_s_default_port(page: str) -> None:
+    lines = [line for block in _blocks(DOCS / page, "sh") for line in block.splitlines() if line.startswith("codex -m")]
+    for line in lines:
+        options = [option for option in shlex.split(line) if "=" in option]
+        told = tomllib.loads("\n".join(option.replace("=gw", '="gw"') for option in options))
+        url = told["model_providers"][told["model_provider"]]["base_url"]
+        assert url == f"http://127.0.0.1:{Server().port}/v1"
+    assert len(lines) == 1
+
+
+# --- the tutorial ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_tutorial_s_programs_print_the_answer() -> None:
+    programs = _blocks(DOCS / "tutorial/first-translation.md", "python")
+    config = config_from_environment({})
+    config = replace(config, server=replace(config.server, port=0))
+    async with running(config, pace=0) as up:
+        for program in programs:
+            shown = io.StringIO()
+            with contextlib.redirect_stdout(shown):
+                await asyncio.to_thread(exec, program.replace("http://127.0.0.1:8080", up.url), {})
+            assert shown.getvalue().startswith("You said: Say hello.")
+    assert len(programs) == 2
+
+
 # --- all pages -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_toml_blocks_are_configurations(page: Path) -> None:
     for block in _blocks(page, "toml"):
-        config = parse_config(tomllib.loads(block), {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret"})
-        assert config.problems() == []
+        if not block.startswith(_CODEX):
+            assert parse_config(tomllib.loads(block), ENV).problems() == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -153,5 +239,7 @@ def test_every_place_to_change_exists() -> None:
     places = re.findall(r"`((?:engine|server|tests|docs)/[^`]+)`", page)
     assert len(places) > 40
     for place in places:
-        for dialect in ("chat", "messages"):
+        # The larger modules of Responses come in two, and the page names both.
+        split = place.replace(".py", "_reader.py").replace("<dialect>", "responses") in places
+        for dialect in ("chat", "messages") if split else ("chat", "messages", "responses"):
             assert (ROOT / place.replace("<dialect>", dialect)).exists(), place

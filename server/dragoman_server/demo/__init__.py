@@ -26,7 +26,7 @@ from dragoman.sse import Frame, Parser
 
 from ..config import config_from_environment
 from ..running import Running, running, until_told_to_stop
-from .excerpt import body_text, frame_line
+from .excerpt import body_text, frame_lines
 from .hints import hints
 from .scenes import NAMES, SCENES, Scene, Seen
 from .tee import Tee
@@ -91,6 +91,7 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
         terminal.say(
             f"Real requests now go through {up.url} to a simulated model.",
             "Each line is one frame of a stream, shortened to what changes.",
+            '"…created" stands for "response.created", and so on.',
             "",
         )
         async with aiohttp.ClientSession() as session:
@@ -98,7 +99,8 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
                 terminal.title(f"{number}/{len(SCENES)}  {scene.title}")
                 seen = await _Stage(scene, terminal).play(session, up.url, tee)
                 failed += _conclude(scene, seen, terminal)
-                await asyncio.sleep(_READING_TIME * pace)
+                if number < len(SCENES):
+                    await asyncio.sleep(_READING_TIME * pace)
     finally:
         log.setLevel(level)
     return failed
@@ -152,13 +154,20 @@ class _Stage:
         self.seen.cut = True
         self._rows[1].append(line("✂ the connection breaks", "red"))
 
+    def left(self) -> None:
+        """The gateway left; which is worth a line unless the reply was whole."""
+        self._flush()
+        if told(self.scene.upstream, self.seen.upstream).stop is None:
+            self._rows[1].append(line("✂ the gateway hangs up", "blue"))
+
     def _receive(self, data: bytes) -> None:
         self._add(0, self.seen.client, data)
 
     def _add(self, side: int, frames: list[Frame], data: bytes) -> None:
         new = self._parsers[side].feed(data)
         frames += new
-        self._rows[side].extend(frame_line(frame, self._terminal.column) for frame in new)
+        for frame in new:
+            self._rows[side].extend(frame_lines(frame, self._terminal.column))
 
     def _flush(self) -> None:
         client, upstream = self._rows
@@ -183,7 +192,7 @@ class _Stage:
         terminal.sides(client, upstream, "▶")
 
     def _wrapped(self, text: str) -> list[str]:
-        return wrap(text, self._terminal.column, 3)
+        return wrap(text, self._terminal.column, 4)
 
 
 def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
@@ -196,7 +205,7 @@ def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
     else:
         terminal.told("✓", scene.point, "bold")
     client, upstream = told(scene.client, seen.client), told(scene.upstream, seen.upstream)
-    if calls := [f"{call.name}({call.arguments})" for call in client.calls.values() if call.whole]:
+    if calls := [str(call) for call in client.calls.values() if call.whole]:
         terminal.told("tool calls", ", ".join(calls))
     if client.error is not None:
         terminal.told("error read", client.error, "red")
@@ -204,7 +213,7 @@ def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
         rows = [f"{code}: {MEANING[Code(code)]}" for code in lost if code]
         terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
-    if client.stop is not None:
+    if client.usage is not None and client.stop is not None:
         terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
     terminal.say("")
     return len(problems)

@@ -62,8 +62,15 @@ def _whole(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
     if client.tokens() != upstream.tokens() or client.tokens() is None:
         yield f"token counts differ: {client.tokens()} and {upstream.tokens()}"
     for call in client.calls.values():
-        if not call.whole or not isinstance(loads(call.arguments.encode()), dict):
+        if not call.whole or not _is_object(call.sent()[1]):
             yield f"the call of {call.name} is not whole"
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _thinking(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
@@ -82,6 +89,33 @@ def _parallel(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
         yield f"finish reason {client.stop} instead of tool_calls"
     if len(client.calls) != 2 or sorted(client.order) == client.order:
         yield "two interleaved calls were expected"
+
+
+def _namespaced(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    yield from _whole(seen, client, upstream)
+    if [(call.namespace, call.name) for call in client.calls.values()] != [("mcp__notes", "add_note")]:
+        yield f"the call did not come back in its namespace: {', '.join(map(str, client.calls.values()))}"
+    if [call.name for call in upstream.calls.values()] != ["mcp__notes__add_note"]:
+        yield "the upstream was expected to call a plain function"
+
+
+def _free_text(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    yield from _whole(seen, client, upstream)
+    if not all(call.custom and call.arguments.startswith("*** Begin Patch\n") for call in client.calls.values()):
+        yield f"the call did not come back as free text: {', '.join(map(str, client.calls.values()))}"
+    if len(client.calls) != 1 or any(call.custom for call in upstream.calls.values()):
+        yield "one call of a plain function was expected from the upstream"
+    if "custom_wrapped" not in seen.headers.get("x-dragoman-loss", ""):
+        yield "the loss of the grammar was not told"
+
+
+def _stopped(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+    if "stop" in loads(seen.call.body if seen.call else b"{}"):
+        yield "a field that Responses lacks was sent"
+    if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
+        yield f"the client was told {client.text!r}, the upstream had said {upstream.text!r}"
+    if client.stop != "stop" or not client.ended or client.error:
+        yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
 
 def _broken(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
@@ -107,6 +141,19 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 _WEATHER = {"name": "get_weather", "description": "The weather in a city", "input_schema": _schema("city")}
+
+_NOTES = {
+    "type": "namespace",
+    "name": "mcp__notes",
+    "description": "A notebook",
+    "tools": [{"type": "function", "name": "add_note", "description": "Keep a note", "parameters": _schema("note")}],
+}
+_PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Edit files",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /(.|\\n)+/"},
+}
 
 
 def _function(name: str, parameter: str) -> dict[str, Any]:
@@ -147,11 +194,54 @@ SCENES: tuple[Scene, ...] = (
         _parallel,
     ),
     Scene(
-        Dialect.MESSAGES,
+        Dialect.RESPONSES,
         Dialect.CHAT,
+        "a tool in a namespace",
+        {
+            "model": "chat/sim-tools",
+            "stream": True,
+            "store": False,
+            "input": "Note that it rains.",
+            "tools": [_NOTES],
+        },
+        "Chat has no namespaces: the tool goes under a joined name; its call comes back as the client declared it.",
+        _namespaced,
+    ),
+    Scene(
+        Dialect.RESPONSES,
+        Dialect.MESSAGES,
+        "a tool that takes free text",
+        {
+            "model": "messages/sim-call-apply_patch",
+            "stream": True,
+            "store": False,
+            "input": "Write a note.",
+            "tools": [_PATCH],
+        },
+        "Messages has no free-text tools: the text comes inside JSON and is unwrapped while it streams. "
+        "So Codex can edit files with any model.",
+        _free_text,
+    ),
+    Scene(
+        Dialect.CHAT,
+        Dialect.RESPONSES,
+        "a stop sequence",
+        {
+            "model": "responses/sim-stop",
+            "stream": True,
+            "stop": "###",
+            "messages": [{"role": "user", "content": "Count."}],
+        },
+        "Responses has no stop sequences: the gateway holds back what may become one, cuts the text there and "
+        "hangs up. That costs the token counts.",
+        _stopped,
+    ),
+    Scene(
+        Dialect.MESSAGES,
+        Dialect.RESPONSES,
         "the upstream breaks in mid-call",
         {
-            "model": "sim-cut-tools",
+            "model": "responses/sim-cut-tools",
             "max_tokens": 1024,
             "stream": True,
             "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],

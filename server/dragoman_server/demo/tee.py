@@ -26,6 +26,10 @@ class Listener(Protocol):
         """The reply broke off."""
         ...
 
+    def left(self) -> None:
+        """The gateway reads no further: the reply is whole, or it wants no more of it."""
+        ...
+
 
 class Tee:
     """`inner`, with every call and every batch told to `listener` while there is one."""
@@ -73,6 +77,9 @@ class _Overheard:
                 async for data in source:
                     self._listener.said(data)
                     yield data
+        except GeneratorExit:
+            self._listener.left()
+            raise
         except UpstreamError:
             self._listener.cut()
             raise

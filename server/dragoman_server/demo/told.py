@@ -6,18 +6,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.jsontext import loads
+from dragoman.jsontext import dumps, loads
 from dragoman.protocols import Dialect
 from dragoman.sse import Frame
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call as far as it came; `whole` once the dialect said so."""
+    """A call as far as it came; `whole` once the dialect said so. That of a `custom` tool has free text."""
 
     name: str
     arguments: str = ""
     whole: bool = False
+    namespace: str | None = None
+    custom: bool = False
+
+    def sent(self) -> tuple[str, str]:
+        """Name and JSON of the arguments, as a dialect with plain functions only has them."""
+        name = f"{self.namespace}__{self.name}" if self.namespace else self.name
+        return name, dumps({"input": self.arguments}).decode() if self.custom else self.arguments
+
+    def __str__(self) -> str:
+        name = f"{self.namespace}.{self.name}" if self.namespace else self.name
+        return f"{name}({dumps(self.arguments).decode() if self.custom else self.arguments})"
 
 
 @dataclass(slots=True)
@@ -35,7 +46,7 @@ class Told:
 
     def said(self) -> tuple[str, str, list[tuple[str, str]]]:
         """The content: what must be the same on both sides."""
-        return self.reasoning, self.text, [(call.name, call.arguments) for call in self.calls.values()]
+        return self.reasoning, self.text, [call.sent() for call in self.calls.values()]
 
     def tokens(self) -> tuple[int, int] | None:
         """Input and output in all, however the dialect divides them."""
@@ -44,6 +55,8 @@ class Told:
             return None
         if "prompt_tokens" in usage:
             return usage["prompt_tokens"], usage["completion_tokens"]
+        if "input_tokens_details" in usage:  # Responses: what came from a cache is counted in
+            return usage["input_tokens"], usage["output_tokens"]
         cached = (usage.get("cache_read_input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0)
         return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
 
@@ -51,7 +64,7 @@ class Told:
 def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
     """The frames of a stream, put together."""
     out = Told()
-    read = _chat if dialect is Dialect.CHAT else _messages
+    read = _READ[dialect]
     for frame in frames:
         if frame.data == b"[DONE]":
             out.ended = True
@@ -103,3 +116,32 @@ def _messages(event: dict[str, Any], out: Told) -> None:
             out.ended = True
         case "error":
             out.error = event["error"]["message"]
+
+
+def _responses(event: dict[str, Any], out: Told) -> None:
+    match event["type"]:
+        case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
+            item = event["item"]
+            custom = item["type"] == "custom_tool_call"
+            out.calls[event["output_index"]] = ToolCall(item["name"], namespace=item.get("namespace"), custom=custom)
+        case "response.output_text.delta":
+            out.text += event["delta"]
+        case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+            out.reasoning += event["delta"]
+        case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
+            out.calls[event["output_index"]].arguments += event["delta"]
+            out.order.append(event["output_index"])
+        case "response.output_item.done" if event["output_index"] in out.calls:
+            # Clients run free text that is done, whatever its status.
+            call = out.calls[event["output_index"]]
+            call.whole = call.custom or event["item"]["status"] == "completed"
+        case "response.completed" | "response.incomplete":
+            out.stop, out.usage = event["response"]["status"], event["response"]["usage"]
+            out.ended = True
+        case "response.failed":
+            out.error = event["response"]["error"]["message"]
+        case "error":
+            out.error = event.get("error", event)["message"]  # nested on the wire, flat in the published schema
+
+
+_READ = {Dialect.CHAT: _chat, Dialect.MESSAGES: _messages, Dialect.RESPONSES: _responses}
