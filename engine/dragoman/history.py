@@ -105,7 +105,8 @@ def _drop(turn: Turn, strays: list[ToolResult], knobs: Knobs, losses: Losses) ->
 
 def _repair(turns: list[Turn], run: _Run) -> None:
     results: list[Part] = [
-        ToolResult(call.id, NO_RESULT, call.at, is_error=True, custom=call.custom) for call in run.orphans
+        ToolResult(call.id, NO_RESULT, call.at, is_error=True, custom=call.custom, search=call.search)
+        for call in run.orphans
     ]
     if run.results is None:
         turns.insert(run.last + 1, Turn(Role.USER, results, run.orphans[0].at))

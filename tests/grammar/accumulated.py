@@ -64,6 +64,21 @@ class Accumulated:
             for call in self.calls
         ]
 
+    def meant_calls(self) -> list[Any]:
+        """The calls with their JSON parsed where it is whole (a cut call's is not)."""
+        return [
+            (*call[:2], call.arguments if call.kind == "custom" else _loosely(call), *call[3:]) for call in self.calls
+        ]
+
+
+def _meant(call: Call) -> Any:
+    if call.kind == "custom":
+        return call.arguments
+    try:
+        return json.loads(call.arguments or "{}")
+    except ValueError:
+        return call.arguments
+
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")

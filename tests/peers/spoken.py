@@ -169,6 +169,12 @@ def _rank(number: int, parts: Sequence[Part]) -> int:
 _THOUGHT: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
+def broken_off(upstream: str) -> list[bytes]:
+    """A stream that stops in the middle of a text."""
+    parts = [("text", "Hi there")]
+    return [*begins(upstream), *starts(upstream, 0, parts), *says(upstream, 0, parts, "Hi")]
+
+
 # --- whole replies ----------------------------------------------------------------------------------------------------
 
 

@@ -172,9 +172,10 @@ def test_T04_arguments_without_a_delta_are_found_wherever_they_stand(client: str
     frames = [told.created(), told.added(0, **item | {"arguments": "", "status": "in_progress"})]
     if where == "arguments.done":
         frames.append(told.at(0, "function_call_arguments.done", arguments=item["arguments"]))
-    if where != "completed":
+    if where == "item.done":
         frames.append(told.done(0, **item))
-    held, _ = answer(client, RESPONSES, *numbered(*frames, told.ended(item)))
+    last = told.ended(*([item] if where == "completed" else []))
+    held, _ = answer(client, RESPONSES, *numbered(*frames, last))
     assert held.calls == THREE[:1]
 
 
@@ -271,7 +272,7 @@ def test_T06_arguments_given_as_an_object_are_refused_and_never_guessed(upstream
 
 
 def test_T06_arguments_that_are_no_object_never_reach_a_messages_upstream() -> None:
-    """Its `input` must be an object: a bad history is a named 400 and not the upstream's (aradlein/hass-agent-llm#42)."""
+    """Its `input` must be an object: a bad history is a named 400 of our own (aradlein/hass-agent-llm#42)."""
     items = [
         {"type": "function_call", "call_id": "call_a", "name": "read", "arguments": '"f"'},
         {"type": "function_call_output", "call_id": "call_a", "output": "y"},

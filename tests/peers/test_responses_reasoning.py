@@ -7,7 +7,16 @@ import json
 import pytest
 
 from dragoman import Code, Direction, Knobs, Profile, direction, shipped, translate
-from peers.spoken import NEW, RESPONSES, conversation, every_direction, from_responses, replied, spoken, to_responses
+from peers.spoken import (
+    RESPONSES,
+    conversation,
+    every_direction,
+    from_responses,
+    new_directions,
+    replied,
+    spoken,
+    to_responses,
+)
 from peers.wire import (
     CHAT,
     DONE,
@@ -90,7 +99,8 @@ def test_T10_a_signature_comes_back_to_claude_through_a_responses_client(streame
         reply = {**replied(MESSAGES), "content": content, "stop_reason": "tool_use"}
         output = json.loads(translation.reply(json.dumps(reply).encode()))["output"]
     assert "EqQBCk" not in json.dumps(output)
-    for trimmed in ({}, {"content": None}, {"content": [], "id": None}, {"content": None, "status": None}):
+    trims: list[Json] = [{}, {"content": None}, {"content": [], "id": None}, {"content": None, "status": None}]
+    for trimmed in trims:
         items = [output[0] | trimmed, output[1], {"type": "function_call_output", "call_id": "call_a", "output": "y"}]
         sent = through(row, CLAUDE, ask(RESPONSES, input=[{"role": "user", "content": "x"}, *items]))
         assert sent["messages"][1]["content"][0] == block
@@ -155,7 +165,7 @@ def test_T12_reasoning_text_and_calls_are_three_blocks_in_their_order(client: st
     assert held.blocks == [("reasoning", "Hm"), ("text", "Yes"), ("tool", '{"f":"a"}')]
 
 
-@pytest.mark.parametrize(("client", "upstream"), NEW)
+@new_directions
 def test_T12_a_second_run_of_reasoning_gets_an_item_of_its_own(client: str, upstream: str) -> None:
     """The second reasoning run in one turn goes to the wrong block (musistudio/claude-code-router#1725)."""
     said = [("reasoning", "one"), ("text", "A"), ("reasoning", "two"), ("text", "B")]
@@ -227,7 +237,8 @@ def test_T14_a_summary_never_leaks_into_the_answer_and_is_told_once(client: str)
 @to_responses
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
 def test_T14_reasoning_is_no_part_of_a_message_item(upstream: str, surface: str) -> None:
-    """The same towards Responses clients, streamed and whole (diegosouzapw/OmniRoute#5786, ggml-org/llama.cpp#18542)."""
+    """The same towards Responses clients, streamed and whole (diegosouzapw/OmniRoute#5786,
+    ggml-org/llama.cpp#18542)."""
     knobs = Knobs(reasoning_surface=surface)
     translation = translated(direction(RESPONSES, upstream), knobs=knobs)
     streamed = events_of(stream_through(translation, spoken(upstream, THOUGHT, ANSWER)))[-1]["response"]["output"]

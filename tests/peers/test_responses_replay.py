@@ -112,19 +112,21 @@ def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
     """The same on a Responses upstream that is passed through: what others sealed is left out, its own untouched
     (ding113/claude-code-hub#518)."""
     own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
-    turns = [[own, CALL], turn_of(RESPONSES, "claude"), turn_of(RESPONSES, "deepseek")]
+    azure = {"type": "reasoning", "id": "rs_2", "encrypted_content": turn_of(MESSAGES, "azure")[0]["signature"]}
+    turns = [[own, CALL], turn_of(RESPONSES, "claude"), turn_of(RESPONSES, "deepseek"), [azure, CALL]]
     wire, losses = sent(RESPONSES, "openai", history(RESPONSES, *turns))
     kinds = [item.get("type", "message") for item in wire["input"]]
-    assert kinds == ["message", "reasoning", *["function_call", "function_call_output"] * 3]
+    assert kinds == ["message", "reasoning", *["function_call", "function_call_output"] * 4]
     assert wire["input"][1] == own
-    assert losses == {Code.REASONING_FOREIGN: 2}
+    assert losses == {Code.REASONING_FOREIGN: 3}
 
 
 def test_T15_reasoning_content_finds_its_way_back_through_codex() -> None:
     """The upstream demands `reasoning_content` back on tool turns; the bridge lost it (anthropics/claude-code#37485,
     lidge-jun/opencodex#994). Codex returns the item with `content: null`, and others trim more of it."""
     thought, call = turn_of(RESPONSES, "deepseek")
-    for trimmed in ({}, {"content": None}, {"content": [], "summary": []}, {"content": None, "id": None}):
+    trims: list[Json] = [{}, {"content": None}, {"content": [], "summary": []}, {"content": None, "id": None}]
+    for trimmed in trims:
         wire, losses = sent(RESPONSES, "deepseek", history(RESPONSES, [thought | trimmed, call]))
         assert wire["messages"][1]["reasoning_content"] == "thoughts of deepseek"
         assert wire["messages"][1]["tool_calls"][0]["id"] == "call_0"
@@ -188,7 +190,7 @@ def test_T16_a_blob_never_goes_to_another_deployment() -> None:
 @pytest.mark.parametrize("goal", ["claude", "deepseek"])
 def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str) -> None:
     """Codex brings its old items along when the route changes to another vendor (BerriAI/litellm#40364)."""
-    own = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": SECRET}
+    own: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": SECRET}
     wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, CALL]))
     assert SECRET not in json.dumps(wire)
     assert losses == {Code.REASONING_FOREIGN if goal == "claude" else Code.REASONING_ENCRYPTED: 1}
@@ -204,6 +206,15 @@ def test_T16_stale_items_without_their_blob_are_left_out_every_time() -> None:
         wire, losses = sent(MESSAGES, "openai", history(MESSAGES, turn))
         assert [item["type"] for item in wire["input"]] == ["message", "function_call", "function_call_output"]
         assert losses == {Code.REASONING_UNSIGNED: 1}
+
+
+def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt() -> None:
+    """It then looks up the id of an item without a blob (Wei-Shaw/sub2api#3138)."""
+    body = json.dumps(history(MESSAGES, turn_of(MESSAGES, "vllm"))).encode()
+    profile = VLLM.with_flags({"encrypted_reasoning": True})
+    translation = translate(direction(MESSAGES, RESPONSES), body, profile=profile)
+    assert b"rs_vllm" not in translation.body
+    assert translation.losses.counts == {Code.REASONING_UNSIGNED: 1}
 
 
 @pytest.mark.parametrize("goal", ["claude", "deepseek"])

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from dragoman import Code, DragomanError, Knobs, direction, shipped, translate
+from dragoman import Code, Knobs, direction, shipped, translate
 from dragoman_server.simulator.checks import check
 from peers.spoken import (
-    NEW,
     RESPONSES,
     SCHEMA,
     conversation,
@@ -17,12 +16,10 @@ from peers.spoken import (
     new_directions,
     offered,
     replied,
-    sent_tools,
-    spoken,
     to_responses,
 )
 from peers.wire import CHAT, MESSAGES, send
-from support.directions import Json, ask, judge, stream_through
+from support.directions import Json, ask
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 CALL = ("call", "call_a", "read", "{}")
@@ -41,7 +38,7 @@ def turns_of(upstream: str, body: Json) -> list[Json]:
 
 def roles(upstream: str, body: Json) -> list[str]:
     """The role of each message, the type of each other item."""
-    return [turn.get("role", turn.get("type")) for turn in turns_of(upstream, body)]
+    return [str(turn.get("role", turn.get("type"))) for turn in turns_of(upstream, body)]
 
 
 # --- empty content ----------------------------------------------------------------------------------------------------
@@ -68,7 +65,8 @@ def test_T40_empty_texts_of_a_responses_client_are_removed(upstream: str) -> Non
 
 @from_responses
 def test_T40_empty_content_does_not_reach_a_responses_upstream(client: str) -> None:
-    """The same the other way round (NousResearch/hermes-agent#11906), and empty messages (musistudio/claude-code-router#4)."""
+    """The same the other way round (NousResearch/hermes-agent#11906), and empty messages
+    (musistudio/claude-code-router#4)."""
     parts = [{"type": "text", "text": text} for text in ("", "Hi")]
     history: list[Json] = [
         {"role": "user", "content": parts},
@@ -113,103 +111,36 @@ def test_T41_a_free_text_call_without_a_result_is_given_one_too(upstream: str) -
     accepted(RESPONSES, upstream, input=items, tools=[custom])
 
 
-@pytest.mark.parametrize(("client", "upstream"), NEW)
+@to_responses
+@pytest.mark.parametrize("order", ["user", "developer", "assistant", "parallel", "twice", "before"])
+def test_T41_results_stand_behind_their_calls_wherever_a_client_put_them(upstream: str, order: str) -> None:
+    """Items may stand in any order in Responses, and nowhere else (zed-industries/zed#29401)."""
+    call, result = conversation(RESPONSES, [CALL], ("result", "call_a", "y"))["input"]
+    other, done = conversation(RESPONSES, [("call", "call_b", "read", "{}")], ("result", "call_b", "z"))["input"]
+    between: dict[str, list[Json]] = {
+        "parallel": [call, other, done, result],
+        "twice": [call, result, result],
+        "before": [result, call],
+    }
+    said = {"role": order, "content": "wait"}
+    items = [
+        {"role": "user", "content": "a"},
+        *between.get(order, [call, said, result]),
+        {"role": "user", "content": "b"},
+    ]
+    body = accepted(RESPONSES, upstream, input=items, tools=offered(RESPONSES, "read"))
+    text = json.dumps(body)
+    assert text.count('"y"') == (order != "before")
+    assert ("wait" in text) is (order not in between)
+
+
+@new_directions
 def test_T41_a_result_without_its_call_poisons_nothing(client: str, upstream: str) -> None:
     """The reverse, after a client trimmed its history (zed-industries/zed#29401)."""
     fields = conversation(client, "a", ("result", "call_lost", "y"), "b")
     body, translation = send(client, upstream, **fields)
     check(upstream, body, HEADERS)
     assert translation.losses.counts == {Code.ORPHAN_DROPPED: 1}
-
-
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
-@new_directions
-def test_T42_long_and_dotted_names_fit_and_come_back_in_every_new_direction(client: str, upstream: str) -> None:
-    """Tool names over 64 characters (cline/cline#11885, anthropics/claude-code#21136, anthropics/claude-code#20830),
-    and with dots in them (CherryHQ/cherry-studio#2895)."""
-    names = ["mcp__" + "n" * 130, "files.read", "plain"]
-    fields = conversation(client, "a", [("call", "call_a", names[0], "{}")], ("result", "call_a", "y"))
-    body, translation = send(client, upstream, **fields, tools=offered(client, *names))
-    check(upstream, body, HEADERS)
-    sent = [offer["name"] for offer in sent_tools(upstream, body)]
-    assert len(set(sent)) == 3
-    assert not set(names[:2]) & set(sent)
-    assert sent[2] == "plain"
-    assert sent[0] in json.dumps(turns_of(upstream, body))
-    parts = [("call", f"call_{n}", name, "{}") for n, name in enumerate(sent)]
-    held = judge(client, stream_through(translation, spoken(upstream, *parts)))
-    assert [call.name for call in held.calls] == names
-    whole = json.loads(translation.reply(json.dumps(replied(upstream, *parts)).encode()))
-    assert all(json.dumps(name) in json.dumps(whole) for name in names)
-
-
-@to_responses
-def test_T42_a_namespace_and_its_tool_fit_together(upstream: str) -> None:
-    """What is joined from a namespace and a name is soon over 64 characters (anthropics/claude-code#20830)."""
-    space, name = "mcp__" + "s" * 50, "n" * 100
-    tools = [{"type": "namespace", "name": space, "description": "d", "tools": offered(RESPONSES, name)}]
-    body, translation = send(RESPONSES, upstream, tools=tools)
-    check(upstream, body, HEADERS)
-    (sent,) = sent_tools(upstream, body)
-    held = judge(RESPONSES, stream_through(translation, spoken(upstream, ("call", "call_a", sent["name"], "{}"))))
-    assert [(call.namespace, call.name) for call in held.calls] == [(space, name)]
-
-
-@to_responses
-def test_T42_call_ids_of_any_server_fit(upstream: str) -> None:
-    """Ids with dots and colons, or too long for the other side (CherryHQ/cherry-studio#2895)."""
-    for call_id in ("functions.read:0", "call_" + "x" * 90):
-        part = ("call", call_id, "read", "{}")
-        fields = conversation(RESPONSES, "a", [part], ("result", call_id, "y"))
-        accepted(RESPONSES, upstream, **fields, tools=offered(RESPONSES, "read"))
-
-
-# --- schemas ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
-def test_T43_combiners_at_the_root_are_refused_by_the_clients_own_path(word: str) -> None:
-    """Root-level `oneOf`/`anyOf`/`allOf` is refused, tools vanish (software-mansion/argent#773,
-    opentokenz/mcpx#28)."""
-    with pytest.raises(DragomanError) as caught:
-        send(RESPONSES, MESSAGES, tools=offered(RESPONSES, "t", schema={word: [SCHEMA]}))
-    assert caught.value.failure.param == f"tools[0].parameters.{word}"
-    inner = [{"type": "namespace", "name": "ns", "tools": offered(RESPONSES, "t", schema={word: [SCHEMA]})}]
-    with pytest.raises(DragomanError) as caught:
-        send(RESPONSES, MESSAGES, tools=inner)
-    assert caught.value.failure.param == f"tools[0].tools[0].parameters.{word}"
-
-
-@from_responses
-def test_T43_no_tool_vanishes_on_its_way_to_a_responses_upstream(client: str) -> None:
-    """Tools vanish for the sake of their schema (opentokenz/mcpx#28)."""
-    schemas: list[Json] = [{}, {"properties": {}}, {"type": "object"}, SCHEMA]
-    tools = [tool for n, schema in enumerate(schemas) for tool in offered(client, f"t{n}", schema=schema)]
-    body = accepted(client, RESPONSES, tools=tools)
-    assert [offer["name"] for offer in body["tools"]] == ["t0", "t1", "t2", "t3"]
-    assert all(offer["parameters"]["type"] == "object" for offer in body["tools"])
-    assert all(offer["strict"] is False for offer in body["tools"])  # absent would make every property required
-
-
-@to_responses
-def test_T43_a_tool_without_a_schema_gets_the_empty_one(upstream: str) -> None:
-    """Schemas that the target refuses for their shape (kaitranntt/ccs#459)."""
-    tools = [{"type": "function", "name": "a"}, {"type": "function", "name": "b", "parameters": {"properties": {}}}]
-    body = accepted(RESPONSES, upstream, tools=tools)
-    schemas = [offer.get("input_schema") or offer.get("parameters") for offer in sent_tools(upstream, body)]
-    if upstream == MESSAGES:
-        assert [schema["type"] for schema in schemas if schema is not None] == ["object", "object"]
-
-
-@new_directions
-def test_T43_other_schema_words_stay_as_they_are(client: str, upstream: str) -> None:
-    """A schema is the tool's contract: nothing within it is edited away (kaitranntt/ccs#459)."""
-    schema = {**SCHEMA, "$schema": "https://json-schema.org/draft/2020-12/schema", "x-order": ["f"], "$defs": {}}
-    body = accepted(client, upstream, tools=offered(client, "a", schema=schema))
-    (offer,) = sent_tools(upstream, body)
-    assert offer["input_schema" if upstream == MESSAGES else "parameters"] == schema
 
 
 # --- fields of one vendor ---------------------------------------------------------------------------------------------
@@ -320,7 +251,7 @@ def test_T47_adaptive_thinking_is_no_obstacle_to_a_responses_model() -> None:
     """Models without thinking fail since the client sends adaptive thinking (anthropics/claude-code#55211). Claude Code
     also asks to be shown it, which such a model refuses just as well."""
     assert "reasoning" not in accepted(MESSAGES, RESPONSES, thinking={"type": "adaptive"})
-    wish = {"thinking": {"type": "adaptive", "display": "updates"}, "output_config": {"effort": "high"}}
+    wish: Json = {"thinking": {"type": "adaptive", "display": "updates"}, "output_config": {"effort": "high"}}
     assert accepted(MESSAGES, RESPONSES, **wish)["reasoning"] == {"effort": "high", "summary": "auto"}
     row, plain = direction(MESSAGES, RESPONSES), shipped(RESPONSES).with_flags({"efforts": ()})
     translation = translate(row, json.dumps(ask(MESSAGES, **wish)).encode(), profile=plain)

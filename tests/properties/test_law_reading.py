@@ -26,14 +26,6 @@ STREAMS = {
 }
 
 
-def loosely(arguments: str) -> Any:
-    """Arguments parsed, or as they stand where they were cut. None at all are `{}`."""
-    try:
-        return json.loads(arguments or "{}")
-    except ValueError:
-        return arguments
-
-
 def meaning(held: Accumulated, *, usage: bool) -> dict[str, Any]:
     """What no habit of a server may change."""
     return {
@@ -42,7 +34,7 @@ def meaning(held: Accumulated, *, usage: bool) -> dict[str, Any]:
         "text": held.text,
         "reasoning": held.reasoning,
         "refusal": held.refusal,
-        "calls": [(*call[:2], loosely(call.arguments), *call[3:]) for call in held.calls],
+        "calls": held.meant_calls(),
         "finish": held.finish,
         "sequence": held.sequence,
         "signatures": [proof for proof in held.signatures if proof],

@@ -83,7 +83,7 @@ def whole_chat(reply: Reply) -> Json:
             case Text():
                 message["content"] = (message["content"] or "") + part.text
                 if part.citations:
-                    message["annotations"] = [citation.native for citation in part.citations]
+                    message.setdefault("annotations", []).extend(citation.native for citation in part.citations)
             case Refusal():
                 message["refusal"] = (message["refusal"] or "") + part.text
             case Reasoning():

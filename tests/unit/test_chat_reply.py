@@ -347,3 +347,8 @@ def test_reading_and_writing_gives_the_same_message(message: Json) -> None:
         key: body[key] for key in ("id", "created", "model")
     }
     assert losses == []
+
+
+def test_an_empty_text_keeps_two_messages_apart() -> None:
+    written, _ = give(Text("One"), Text("", apart=True), Text("Two"))
+    assert message_of(written)["content"] == "One\n\nTwo"

@@ -41,9 +41,9 @@ class AssistantWriter:
                     if marked is not None:  # one message has one text to mark
                         losses.add(Code.CACHE_HINT, marked.at)
                     marked = part
+                if part.apart:
+                    text.gap()
                 if part.text:
-                    if part.apart:
-                        text.gap()
                     if calls:
                         losses.add(Code.BLOCK_ORDER, part.at)
                     start = text.add(part.text)

@@ -36,7 +36,17 @@ from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
 from ..stream import StreamReader
 from .failure import is_error_frame, read_error_frame
-from .wire import DIALECT, drop_proofs, read_citation, read_finish, read_logprobs, read_usage, reasoning_text, settle
+from .wire import (
+    DIALECT,
+    drop_proofs,
+    read_citation,
+    read_created,
+    read_finish,
+    read_logprobs,
+    read_usage,
+    reasoning_text,
+    settle,
+)
 
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
@@ -167,9 +177,7 @@ class ChatReader(StreamReader):
         self._started = True
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(
-            Start(self._id, model if type(model) is str else "", None, created if type(created) is int else None)
-        )
+        out.append(Start(self._id, model if type(model) is str else "", None, read_created(created)))
 
     def _delta(self, delta: Json, out: list[Event]) -> None:
         if type(delta) is not dict:

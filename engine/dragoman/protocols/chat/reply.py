@@ -22,6 +22,7 @@ from .wire import (
     drop_proofs,
     is_model_refusal,
     read_citation,
+    read_created,
     read_finish,
     read_logprobs,
     read_usage,
@@ -106,7 +107,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         parts,
         stop,
         read_usage(body.get("usage")),
-        created if type(created) is int else None,
+        read_created(created),
         cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
     )
 
@@ -234,9 +235,9 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     annotations: list[Json] = []
     for part in reply.parts:
         if type(part) is Text:
+            if part.apart:
+                text.gap()
             if part.text:
-                if part.apart:
-                    text.gap()
                 if calls:
                     losses.add(Code.BLOCK_ORDER, part.at)
                 _write_text(part, text, annotations, losses)

@@ -16,6 +16,14 @@ CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retentio
 DECLINED = "The model declined to answer."
 """Stands in `refusal` where a Messages upstream refused without saying why."""
 
+
+def read_created(value: Any) -> int | None:
+    """A reply's time in whole seconds, or None for what is no time. Some servers give fractions."""
+    if type(value) is not int and type(value) is not float:
+        return None
+    return int(value) if 0 <= value < 2**53 else None
+
+
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
 
 _READ_FINISH = {

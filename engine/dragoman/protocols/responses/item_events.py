@@ -10,7 +10,7 @@ from ...events import BlockEnd, Event, Opaque
 from ...model import Json
 from .message_parts import MessageParts
 from .open_items import OpenItem, number_of, object_of
-from .output_items import Sort, check_role
+from .output_items import Sort, check_role, is_cut
 from .streamed_calls import StreamedCalls
 from .streamed_thoughts import Thoughts
 from .wire import DIALECT
@@ -63,8 +63,9 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
         elif item.sort is not Sort.UNKNOWN:
             self.finish_part(item, number, raw, out)
 
-    def take_output(self, output: Any, out: list[Event]) -> None:
-        """The items of the last snapshot: what was not told of them until now, or not at all."""
+    def take_output(self, output: Any, out: list[Event], *, cut: bool) -> None:
+        """The items of the last snapshot: what was not told of them until now, or not at all. `cut` says that the
+        reply was, so that what is in progress will stay so."""
         if type(output) is not list:
             return
         told = {item.id: item for item in self.items.values() if type(item.id) is str}
@@ -88,7 +89,7 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
                 item = self.add(key, raw, out)
             taken.add(item.key)
             if not item.done:
-                self._settle(item, raw, out)
+                self._settle(item, raw, out, cut=cut)
 
     def end(self, out: list[Event], *, cut: bool) -> None:
         """Close what no snapshot held. In a reply that was not cut that is an error, unless a text is known whole."""
@@ -108,8 +109,8 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
             else:
                 out.append(BlockEnd(self.blocks.end(item.key), item.whole))
 
-    def _settle(self, item: OpenItem, raw: Json, out: list[Event]) -> None:
-        complete = raw.get("status") != "incomplete"
+    def _settle(self, item: OpenItem, raw: Json, out: list[Event], *, cut: bool = False) -> None:
+        complete = not is_cut(raw, cut=cut)
         if item.sort is Sort.MESSAGE:
             check_role(raw)
             self.note_phase(item, raw)

@@ -19,8 +19,8 @@ from ..chat.content import note_unknown
 from ..fields import kind_of, one_of, optional, required, typed
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from .controls_reader import read_effort, read_format
-from .tools_reader import TOOL_SEARCH, ToolList
-from .wire import DIALECT
+from .tools_reader import ToolList
+from .wire import DIALECT, TOOL_SEARCH
 
 # Member access on an enum class costs more than a global.
 _INSTRUCTION: Final = Role.INSTRUCTION

@@ -94,6 +94,12 @@ def sort_of(item: Json) -> Sort:
     return _SORTS.get(kind, Sort.UNKNOWN)
 
 
+def is_cut(item: Json, *, cut: bool) -> bool:
+    """Did the item stay unfinished? In the snapshot of a reply that was `cut`, what is in progress did."""
+    status = item.get("status")
+    return bool(status == "incomplete" or (cut and status == "in_progress"))
+
+
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 

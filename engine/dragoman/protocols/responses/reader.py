@@ -17,11 +17,12 @@ from ...events import CUTS, End, Error, Event, Finish, Ping, Start
 from ...losses import Code
 from ...model import Json
 from .. import Dialect
+from ..chat.wire import read_created
 from ..failures import read_payload
 from ..stream import StreamReader
 from .item_events import HANDLERS, ItemEvents
 from .output_items import Sort
-from .reply_reader import read_created, read_status
+from .reply_reader import read_status
 from .wire import read_usage, settle
 
 TERMINALS: Final[dict[str, str | None]] = {
@@ -146,8 +147,9 @@ class ResponsesReader(StreamReader):
         if not self._started:
             self._start(response, out)
         items = self._items
-        items.take_output(response.get("output"), out)
-        items.end(out, cut=status == "incomplete")
+        cut = status == "incomplete"
+        items.take_output(response.get("output"), out, cut=cut)
+        items.end(out, cut=cut)
         stop = settle(response, status, calls=items.has_calls(), refusal=items.refused, losses=self.context.losses)
         if stop.reason not in CUTS:
             items.check_calls()

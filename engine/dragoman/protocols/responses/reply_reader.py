@@ -10,6 +10,7 @@ from ...events import CUTS, Kind
 from ...losses import Code
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ..arguments import Arguments, Room
+from ..chat.wire import read_created
 from ..fields import kind_of
 from .failure import read_error_object
 from .output_items import (
@@ -21,6 +22,7 @@ from .output_items import (
     call_text,
     check_role,
     citations_of,
+    is_cut,
     joined,
     logprobs_of,
     namespace_of,
@@ -47,13 +49,13 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         raise UpstreamProtocolError(f"output: expected an array, got {kind_of(output)}")
     identity = _string(body.get("id"))
     parts: list[Part] = []
-    cut_call = ""
+    cut: list[int] = []
     for position, item in enumerate(output):
         if type(item) is not dict:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
         _read_item(item, position, identity, parts, context)
-        if item.get("status") == "incomplete" and sort_of(item) is Sort.CALL:
-            cut_call = call_name(item)
+        if sort_of(item) is Sort.CALL and is_cut(item, cut=status == "incomplete"):
+            cut.append(len(parts) - 1)
     stop = settle(
         body,
         status,
@@ -62,7 +64,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         losses=context.losses,
     )
     if stop.reason not in CUTS:
-        _check_calls(parts, cut_call, context)
+        _check_calls(parts, cut, context)
     created = body.get("created_at")
     return Reply(
         identity,
@@ -71,6 +73,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         stop,
         read_usage(body.get("usage")),
         read_created(created),
+        cut=frozenset(cut),
     )
 
 
@@ -99,13 +102,6 @@ def read_status(response: Json, told: str | None = None) -> str | None:
     if type(details) is dict and details.get("reason"):  # also where a server calls that completed
         return "incomplete"
     return status
-
-
-def read_created(value: Any) -> int | None:
-    """`created_at` in whole seconds: the schema allows fractions."""
-    if type(value) is float and 0 <= value < 2**53:
-        return int(value)
-    return value if type(value) is int else None
 
 
 def _string(value: Any) -> str:
@@ -183,13 +179,13 @@ def _read_call(item: Json, position: int, identity: str, at: Path, context: Repl
     )
 
 
-def _check_calls(parts: list[Part], cut_call: str, context: ReplyContext) -> None:
+def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> None:
     """Raise UpstreamProtocolError for a call that is not whole though the reply says it is."""
-    if cut_call:
-        raise cut_in_a_whole_reply(cut_call)
     room = Room(context.limits)
-    for part in parts:
+    for position, part in enumerate(parts):
         if type(part) is ToolCall:
+            if position in cut:
+                raise cut_in_a_whole_reply(part.name)
             arguments = Arguments(room, part.name)
             arguments.add(part.arguments)
             if not part.custom:

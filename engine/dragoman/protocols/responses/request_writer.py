@@ -125,9 +125,14 @@ def _write_reasoning(body: Json, request: Request, profile: Profile, losses: Los
             losses.add(code, thinking.at, done)
         if written is not None:
             reasoning["effort"] = written
-    if thinking.summary is not None:
+    shown = thinking.display is not None and thinking.display != "omitted"
+    if not profile.efforts and (thinking.summary is not None or shown):
+        # A model without any level does not reason, and refuses to be asked for a summary.
+        at = ("thinking", "display") if thinking.summary is None else ("reasoning", "summary")
+        losses.add(Code.REASONING_MODE, at)
+    elif thinking.summary is not None:
         reasoning["summary"] = thinking.summary
-    elif thinking.display is not None and thinking.display != "omitted":
+    elif shown:
         reasoning["summary"] = "auto"
         if thinking.display != "summarized":
             losses.add(Code.REASONING_MODE, ("thinking", "display"), "a summary was asked for")

@@ -17,9 +17,8 @@ from ...losses import Code, Losses
 from ...model import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
 from ..chat.content import note_unknown, read_cache_mark
 from ..fields import kind_of, one_of, optional, required, typed
-from .wire import DIALECT
+from .wire import DIALECT, TOOL_SEARCH
 
-TOOL_SEARCH: Final = "tool_search"
 """The name of a client-run tool search, which the dialect gives none."""
 
 _OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema", "async")

@@ -14,10 +14,9 @@ from ...losses import Code, Losses
 from ...model import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
 from ...names import NameTable
 from ...profile import Profile
-from .wire import DIALECT
+from .wire import DIALECT, TOOL_SEARCH
 
 _SEARCH: Final = "web_search"
-_TOOL_SEARCH: Final = "tool_search"
 _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 
 
@@ -156,7 +155,7 @@ class ToolsWriter:
         if tool.origin == DIALECT and tool.native:
             return tool.native
         if tool.kind is ToolKind.SEARCH:
-            written: Json = {"type": _TOOL_SEARCH, "execution": "client"}
+            written: Json = {"type": TOOL_SEARCH, "execution": "client"}
             if tool.description is not None:
                 written["description"] = tool.description
             if tool.schema is not None:
@@ -170,13 +169,13 @@ class ToolsWriter:
             if _kind(tool).startswith(_SEARCH) or tool.name == _SEARCH:
                 return self._web_search(tool)
             if self._is_search_sent(tool):
-                return {"type": _TOOL_SEARCH, "execution": "server"}
+                return {"type": TOOL_SEARCH, "execution": "server"}
         self._losses.add(Code.HOSTED_TOOL, tool.at)
         return None
 
     def _is_search_sent(self, tool: Tool) -> bool:
         """Is it a provider-run search for tools that this upstream has as well?"""
-        if not _kind(tool).startswith(_TOOL_SEARCH):
+        if not _kind(tool).startswith(TOOL_SEARCH):
             return False
         return tool.origin == DIALECT or (self._profile.tool_search and self._knobs.hosted_tools == "map")
 
