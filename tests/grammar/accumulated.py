@@ -66,9 +66,7 @@ class Accumulated:
 
     def meant_calls(self) -> list[Any]:
         """The calls with their JSON parsed where it is whole (a cut call's is not)."""
-        return [
-            (*call[:2], call.arguments if call.kind == "custom" else _loosely(call), *call[3:]) for call in self.calls
-        ]
+        return [(*call[:2], _meant(call), *call[3:]) for call in self.calls]
 
 
 def _meant(call: Call) -> Any:

@@ -14,7 +14,7 @@ from dragoman import Code, Dialect, Knobs, Losses, ReplyContext
 from dragoman.directions import CODECS
 from dragoman.events import End, Event, Finish, Kind, Start
 from dragoman.jsontext import dumps
-from dragoman.model import Native, Reasoning, Reply, Text, ToolCall
+from dragoman.model import Native, Part, Reasoning, Reply, Text, ToolCall
 from grammar import Accumulated
 from support import canonical
 from support.directions import DIALECTS
@@ -228,7 +228,7 @@ def test_a_responses_reply_is_read_as_what_it_is(events: list[Event]) -> None:
 
 def told(reply: Reply) -> list[Any]:
     """The parts that a client of Responses is given: no hosted items, of reasoning what is in it."""
-    shown = [part for part in reply.parts if not isinstance(part, Native)]
+    shown: list[Part] = [part for part in reply.parts if not isinstance(part, Native)]
     return [
         (part.text, part.proof) if isinstance(part, Reasoning) else part
         for part in bare(replace(reply, parts=shown))

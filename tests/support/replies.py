@@ -235,4 +235,5 @@ def compared(held: Accumulated) -> Json:
         "stop_details": held.stop_details,
         "usage": held.usage,
         "annotations": held.annotations,
+        "signatures": [proof for proof in held.signatures if proof],
     }
