@@ -193,8 +193,10 @@ async def test_the_tutorial_s_programs_print_the_answer() -> None:
     async with running(config, pace=0) as up:
         for program in programs:
             shown = io.StringIO()
+            names: dict[str, Any] = {}
             with contextlib.redirect_stdout(shown):
-                await asyncio.to_thread(exec, program.replace("http://127.0.0.1:8080", up.url), {})
+                await asyncio.to_thread(exec, program.replace("http://127.0.0.1:8080", up.url), names)
+            names["client"].close()  # as the end of its process would
             assert shown.getvalue().startswith("You said: Say hello.")
     assert len(programs) == 2
 
