@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from .errors import LimitExceeded, UpstreamProtocolError
-from .events import Annotation, BlockEnd, BlockStart, Delta, Error, Event, Kind, Logprobs, Opaque
+from .events import Annotation, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Kind, Logprobs, Opaque
 from .limits import DEFAULT, Limits
 
 
@@ -75,10 +75,10 @@ class Sequencer:
                 else:
                     self._waiting.append(event.index)
                     self._held[event.index] = [event]
-            elif isinstance(event, Delta | Opaque | Annotation | Logprobs | BlockEnd):
+            elif isinstance(event, Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd):
                 if event.index != self._current:
-                    if isinstance(event, Delta):
-                        self._size += len(event.text)
+                    if isinstance(event, Delta | Deltas):
+                        self._size += _length(event)
                         if self._size > self._limit:
                             out.append(Error(LimitExceeded("reply_body", self._limit, upstream=True).failure))
                             self.done = True
@@ -101,7 +101,11 @@ class Sequencer:
         while self._waiting and self._current is None:
             index = self._waiting.pop(0)
             held = self._held.pop(index)
-            self._size -= sum(len(event.text) for event in held if isinstance(event, Delta))
+            self._size -= sum(_length(event) for event in held if isinstance(event, Delta | Deltas))
             out += held
             if type(held[-1]) is not BlockEnd:
                 self._current = index
+
+
+def _length(event: Delta | Deltas) -> int:
+    return len(event.text if isinstance(event, Delta) else event.said)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .errors import ClientRequestError, DragomanError, Path, Unsupported
-from .events import CUTS, BlockEnd, BlockStart, Delta, Error, Event, Finish, Kind
+from .events import CUTS, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Finish, Kind
 from .jsontext import dumps
 from .knobs import Knobs
 from .losses import Code, Losses
@@ -209,7 +209,12 @@ class ToolRestorer:
         return out
 
     def _restore(self, event: Event, out: list[Event]) -> None:
-        if type(event) is Delta:
+        if type(event) is Deltas:
+            if event.index in self._open:
+                for delta in event.each():
+                    self._restore(delta, out)
+                return
+        elif type(event) is Delta:
             if self._open and (unwrapper := self._open.get(event.index)) is not None:
                 if text := unwrapper.feed(event.text):
                     out.append(Delta(event.index, text))

@@ -11,6 +11,7 @@ whatever the split, the same frames come out.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from .errors import DragomanError, LimitExceeded
 from .limits import DEFAULT, Limits
@@ -86,11 +87,17 @@ def _name(raw: bytes) -> str:
 
 
 class Parser:
-    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out."""
+    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out.
+
+    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included, instead
+    of a list or as one item of it. A stage that knows how they look may read many of them at once (see `groove`);
+    `frame_at` takes them apart one by one.
+    """
 
     __slots__ = (
         "_event",
         "_frame_size",
+        "_held",
         "_id",
         "_lines",
         "_longest",
@@ -99,12 +106,16 @@ class Parser:
         "_partial",
         "_retry",
         "_skip_lf",
+        "_whole",
         "done",
         "limits",
     )
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits = DEFAULT, *, whole: bool = False) -> None:
         self.limits = limits
+        self._whole = whole
+        self._held = True
+        """Does anything wait for the rest of its frame, or count for the next one."""
         self.done = False
         self._partial: bytearray = bytearray()
         self._opening: bytes | None = b""
@@ -117,15 +128,48 @@ class Parser:
         self._numbered = False
         self._longest = min(limits.sse_line, limits.sse_frame)
 
-    def feed(self, data: bytes, /) -> list[Frame]:
+    def feed(self, data: bytes, /) -> Any:
         """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
+        if not self._held and data.endswith(b"\n\n"):
+            if self._whole:
+                if len(data) <= self._longest:
+                    return data
+            elif b"\r" not in data:
+                return self._whole_frames(data)
         if self.done:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
-        if data.endswith(b"\n\n") and not (
-            self._partial or self._lines or self._event or self._skip_lf or self._numbered or b"\r" in data
-        ):
+        out = self._around_whole(data) if self._whole else self._feed(data)
+        self._held = self._held_back()
+        return out
+
+    def _around_whole(self, data: bytes) -> list[Any]:
+        """A read that begins or ends inside a frame: what lies between is whole."""
+        begin = data.find(b"\n\n") + 2 if self._held_back() else 0
+        end = data.rfind(b"\n\n") + 2
+        if begin == 1 or end <= max(begin, 1) or len(data) > self._longest:
+            return self._feed(data)
+        out: list[Any] = self._feed(data[:begin])
+        if self._held_back():
+            return out + self._feed(data[begin:])
+        return [*out, data[begin:end], *self._feed(data[end:])]
+
+    def _held_back(self) -> bool:
+        return bool(
+            self.done
+            or self._partial
+            or self._lines
+            or self._event
+            or self._skip_lf
+            or self._numbered
+            or self._opening is not None
+        )
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        if self.done:
+            return []
+        if data.endswith(b"\n\n") and b"\r" not in data and not self._held_back():
             return self._whole_frames(data)
         if self._skip_lf and data:
             if data[0] == 10:
@@ -190,7 +234,7 @@ class Parser:
             comments = len(frames)
             self._dispatch(frames)
             frames[comments:] = [OddFrame(f.event, f.data, f.id, f.retry, whole=False) for f in frames[comments:]]
-        self.done = True
+        self.done = self._held = True
         return frames
 
     def _strip_bom(self, data: bytes) -> bytes:
@@ -259,6 +303,23 @@ class Parser:
         return [OddFrame("", None, fault=LimitExceeded(name, limit, upstream=True))]
 
 
+def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame], int]:
+    """What stands at `at` in the bytes of whole frames that a `Parser` left as they are, and where the next begins."""
+    end = data.find(b"\n\n", at) + 2
+    if end == 1:  # the third line end in a row: nothing
+        return [], len(data)
+    line = at
+    event = ""
+    if data.startswith(b"event: ", at):
+        line = data.index(b"\n", at) + 1
+        event = _name(data[at + 7 : line - 1])
+    if data.startswith(b"data: ", line) and data.find(b"\n", line) == end - 2 and data.find(b"\r", at, end) < 0:
+        return [Frame(event, data[line + 6 : end - 2])], end
+    parser = Parser(limits)
+    parser.feed(b"\n")  # no byte order mark here
+    return parser.feed(data[at:end]), end
+
+
 COMMENT = b": keep-alive\n\n"
 
 
@@ -290,9 +351,11 @@ class Encoder:
     def __init__(self) -> None:
         self.done = False
 
-    def feed(self, frames: list[Frame], /) -> bytes:
-        """The bytes of all frames."""
-        return b"".join([encode(frame) for frame in frames])
+    def feed(self, frames: list[Frame | bytes] | bytes, /) -> bytes:
+        """The bytes of all frames; some are encoded already."""
+        if isinstance(frames, bytes):
+            return frames
+        return b"".join([frame if isinstance(frame, bytes) else encode(frame) for frame in frames])
 
     def finish(self) -> bytes:
         """Nothing is ever held back."""

@@ -6,7 +6,7 @@ what one network read yielded; one read makes at most one batch per stage, one j
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
@@ -66,26 +66,29 @@ class Chain:
 
     def feed(self, batch: Any, /) -> Any:
         """Feed all stages in turn; when one is done, the ones behind it are finished at once."""
-        return self._push(batch, ended=False) or self.nothing
+        if self.done:
+            return self.nothing
+        stages = iter(self.stages)
+        for stage in stages:
+            batch = stage.feed(batch)
+            if stage.done:
+                return self._end(stages, batch)
+            if not batch:
+                return self.nothing
+        return batch
 
     def finish(self) -> Any:
         """Finish each stage after feeding it what the one before still gave."""
-        return self._push(None, ended=True) or self.nothing
-
-    def _push(self, batch: Any, *, ended: bool) -> Any:
         if self.done:
-            return None
-        for stage in self.stages:
+            return self.nothing
+        return self._end(iter(self.stages), None)
+
+    def _end(self, stages: Iterator[Stage[Any, Any]], batch: Any) -> Any:
+        self.done = True
+        for stage in stages:
             fed = stage.feed(batch) if batch else None
-            if stage.done:
-                ended = True
-                batch = fed
-            elif ended:
+            if not stage.done:
                 rest = stage.finish()
-                batch = fed + rest if fed and rest else fed or rest
-            elif fed:
-                batch = fed
-            else:
-                return fed
-        self.done = ended
-        return batch
+                fed = fed + rest if fed and rest else fed or rest
+            batch = fed
+        return batch or self.nothing

@@ -11,7 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .context import ReplyContext
-from .events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Logprobs, Stop, StopReason
+from .events import (
+    BlockEnd,
+    BlockStart,
+    Delta,
+    Deltas,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Logprobs,
+    Stop,
+    StopReason,
+    one_by_one,
+)
 from .losses import Code, Losses
 from .model import Json, Reply, Text
 
@@ -46,6 +60,8 @@ class StopCutter:
     def feed(self, events: list[Event], /) -> list[Event]:
         """The events up to a match; nothing after it."""
         out: list[Event] = []
+        if any(type(event) is Deltas for event in events):
+            events = one_by_one(events)
         for position, event in enumerate(events):
             if self.done:
                 break

@@ -60,7 +60,7 @@ class Translation:
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 renamer = Renamer(context.model, *client.model_paths)
             return (Passthrough(client.observer(), renamer, context.limits, context.request_id or None),)
-        stages: list[Stage[Any, Any]] = [Parser(context.limits), upstream.reader(context)]
+        stages: list[Stage[Any, Any]] = [Parser(context.limits, whole=not context.logprobs), upstream.reader(context)]
         if context.tools:
             stages.append(ToolRestorer(context.tools, context.losses))
         if context.stops:

@@ -23,7 +23,7 @@ import pytest
 
 from dragoman import Chain, Knobs, Profile, ReplyContext, Translation, direction
 from dragoman.envelope import Seal
-from dragoman.events import Error
+from dragoman.events import Error, one_by_one
 from grammar import chat, messages, responses
 from support import canonical
 
@@ -167,10 +167,10 @@ def plain(value: Any) -> Any:
 
 
 def events_of(case: Case) -> list[Any]:
-    """The events that reach the client's writer."""
+    """The events that reach the client's writer, one by one."""
     reading = Chain(*case.translation().stages()[:-2])
     events: list[Any] = reading.feed(case.data) or []
-    return events if reading.done else events + (reading.finish() or [])
+    return one_by_one(events if reading.done else events + (reading.finish() or []))
 
 
 def compare(path: Path, found: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import LimitExceeded, UpstreamProtocolError
+from ..events import Deltas
 from ..jsontext import loads
 from ..limits import Limits
 
@@ -25,6 +26,13 @@ class Room:
         if self._left < 0:
             raise LimitExceeded("tool_arguments", self._limit, upstream=True)
 
+    def fits(self, size: int) -> bool:
+        """Take the room, if there is as much."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
 
 class Arguments:
     """What has come of a call's arguments. They are kept beside the stream only for `check`."""
@@ -43,6 +51,13 @@ class Arguments:
         """Take a fragment. Raises LimitExceeded."""
         self._room.take(len(text))
         self._pieces.append(text)
+
+    def add_all(self, run: Deltas) -> bool:
+        """Take several fragments; False, and none is taken, if there is no room for all."""
+        if not self._room.fits(len(run.said)):
+            return False
+        self._pieces.append(run.said)
+        return True
 
     def text(self) -> str:
         """All that came so far. Halves of a surrogate pair that came in two fragments are one character again."""

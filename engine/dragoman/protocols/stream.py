@@ -5,43 +5,116 @@ An error never loses the part of a batch before it, so any split of the same byt
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 from ..context import ReplyContext
 from ..errors import DragomanError, UpstreamProtocolError
-from ..events import Delta, End, Error, Event, Finish, Ping
+from ..events import Delta, Deltas, End, Error, Event, Finish, Ping
+from ..groove import Groove, Volatile, learn
 from ..jsontext import loads
-from ..sse import Frame
+from ..sse import Frame, frame_at
+
+Note = Callable[[Deltas], bool]
+"""Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
+
+Frames = list[Frame | bytes]
+"""What writers give: frames, and bytes that are encoded already."""
+
+_FRUITLESS: Final = 3
+"""Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
 
 
 class StreamReader:
-    """Frames to canonical events. A subclass reads one JSON payload at a time and says what an end of file means."""
+    """Frames to canonical events. A subclass reads one JSON payload at a time and says what an end of file means.
 
-    __slots__ = ("context", "done")
+    What a `Parser` left as it came is read by the groove of the block that speaks, as long as there is one. Any other
+    frame ends it, as what it meant may not hold any more.
+    """
+
+    __slots__ = ("_fruitless", "_groove", "_note", "_skipped", "context", "done")
+
+    volatile: ClassVar[Volatile] = Volatile()
+    """What changes in this dialect's deltas besides their text."""
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
+        self._groove: Groove | None = None
+        self._note: Note | None = None
+        self._fruitless = 0
+        self._skipped = 0
 
-    def feed(self, frames: list[Frame], /) -> list[Event]:
+    def feed(self, frames: list[Frame | bytes] | bytes, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
         out: list[Event] = []
-        frame = None
+        if isinstance(frames, bytes):
+            self._read_whole(frames, out)
+            return out
+        for frame in frames:
+            if self.done:
+                break
+            if isinstance(frame, bytes):
+                self._read_whole(frame, out)
+            else:
+                self._groove = None
+                self._read_frame(frame, out)
+        return out
+
+    def _read_frame(self, frame: Frame, out: list[Event]) -> None:
         try:
-            for frame in frames:
-                if self.done:
-                    break
-                if frame.data is None:
-                    if frame.fault is not None:
-                        raise frame.fault
-                    out.append(Ping())
-                else:
-                    self.read(frame.data, out)
+            if frame.data is None:
+                if frame.fault is not None:
+                    raise frame.fault
+                out.append(Ping())
+            else:
+                self.read(frame.data, out)
         except DragomanError as error:
             # Half a frame at the end of the file says nothing; what the end means is for `finish` to say.
-            if frame is None or frame.whole:
+            if frame.whole:
                 self.fail(error, out)
-        return out
+
+    def _read_whole(self, data: bytes, out: list[Event]) -> None:
+        """Read the bytes of whole frames."""
+        at, end = 0, len(data)
+        while at < end and not self.done:
+            groove = self._groove
+            if groove is not None:
+                run = groove.run(data, at)
+                if run is not None and (self._note is None or self._note(run)):
+                    out.append(run)
+                    self._fruitless = 0
+                    at = groove.end
+                    continue
+                self._groove = None
+            frames, at = frame_at(data, at, self.context.limits)
+            if len(frames) != 1:
+                for frame in frames:
+                    self._read_frame(frame, out)
+                    if self.done:
+                        break
+                continue
+            before, losses = len(out), len(self.context.losses)
+            self._read_frame(frames[0], out)
+            if len(out) == before + 1 and len(self.context.losses) == losses and type(said := out[before]) is Delta:
+                self._learn(frames[0], said)
+
+    def _learn(self, frame: Frame, said: Delta) -> None:
+        """Look at how a frame is spelled that was nothing but one text."""
+        if self._fruitless >= _FRUITLESS:
+            self._skipped += 1
+            if self._skipped < 1 << min(self._fruitless, 10):
+                return
+            self._skipped = 0
+        self._fruitless += 1
+        note = self.follow(said)
+        if note is not None:
+            self._groove = learn(frame, said, self.volatile)
+            self._note = None if note is no_note else note
+
+    def follow(self, said: Delta) -> Note | None:
+        """What is to be noted of further texts of the block that just said this one; None if it is not sure."""
+        return None
 
     def finish(self) -> list[Event]:
         """The upstream's stream ended: its terminal events, or an `Error` if it was cut."""
@@ -83,13 +156,26 @@ class StreamWriter:
         self.context = context
         self.done = False
 
-    def feed(self, events: list[Event], /) -> list[Frame]:
-        """The frames that follow from the events. What cannot be written is an in-band error; nothing is raised."""
-        out: list[Frame] = []
+    def feed(self, events: list[Event], /) -> Frames | bytes:
+        """The frames that follow from the events; what was spelled with them is given as bytes, encoded already.
+
+        What cannot be written is an in-band error; nothing is raised.
+        """
+        out: Frames = []
         if self.done:
             return out
         try:
             for event in events:
+                if type(event) is Deltas:
+                    written = self.deltas(event)
+                    if written is None:
+                        for delta in event.each():
+                            self.delta(delta, out)
+                    elif len(events) == 1:
+                        return written
+                    else:
+                        out.append(written)
+                    continue
                 if type(event) is Delta:
                     self.delta(event, out)
                     continue
@@ -112,14 +198,23 @@ class StreamWriter:
             self.context.failure = event.failure
         return out
 
-    def finish(self) -> list[Frame]:
+    def finish(self) -> Frames:
         """Nothing is held back: every reader ends its stream with `End` or `Error`."""
         return []
 
-    def delta(self, event: Delta, out: list[Frame]) -> None:
-        """Write the event that nearly all of a stream consists of; may raise DragomanError."""
+    def deltas(self, event: Deltas) -> bytes | None:
+        """The encoded frames of texts that are spelled already; None if they are to be written one by one."""
+        return None
+
+    def delta(self, event: Delta, out: Frames) -> None:
+        """Write one text; may raise DragomanError."""
         raise NotImplementedError
 
-    def write(self, event: Event, out: list[Frame]) -> None:
+    def write(self, event: Event, out: Frames) -> None:
         """Write any other event; may raise DragomanError for one that the dialect cannot carry."""
         raise NotImplementedError
+
+
+def no_note(run: Deltas) -> bool:
+    """For blocks whose texts are only passed on."""
+    return True

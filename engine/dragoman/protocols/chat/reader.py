@@ -20,6 +20,7 @@ from ...events import (
     BlockEnd,
     BlockStart,
     Delta,
+    Deltas,
     End,
     Error,
     Event,
@@ -30,11 +31,12 @@ from ...events import (
     Start,
     Usage,
 )
+from ...groove import Volatile
 from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
-from ..stream import StreamReader
+from ..stream import Note, StreamReader, no_note
 from .failure import is_error_frame, read_error_frame
 from .wire import (
     DIALECT,
@@ -84,6 +86,8 @@ class ChatReader(StreamReader):
         "_thoughts",
         "_tokens",
     )
+
+    volatile = Volatile(padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -147,6 +151,20 @@ class ChatReader(StreamReader):
             self._log(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             self._close(native, out)
+
+    def follow(self, said: Delta) -> Note | None:
+        """See `StreamReader.follow`."""
+        if self._prose is not None and said.index == self._prose_block:
+            return no_note if self._thoughts is None else self._think_on
+        call = next((call for call in self._calls.values() if call.block == said.index), None)
+        return call.arguments.add_all if call is not None else None
+
+    def _think_on(self, run: Deltas) -> bool:
+        assert self._thoughts is not None
+        if not self._room.fits(len(run.said)):
+            return False
+        self._thoughts.append(run.said)
+        return True
 
     def read_eof(self, out: list[Event]) -> None:
         """A stream may end without `[DONE]`, but not without its finish_reason."""

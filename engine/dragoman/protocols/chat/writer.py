@@ -15,6 +15,7 @@ from ...events import (
     BlockStart,
     Citation,
     Delta,
+    Deltas,
     End,
     Error,
     Event,
@@ -30,7 +31,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ...sse import Frame
-from ..stream import StreamWriter
+from ..stream import Frames, StreamWriter
 from .failure import write_error_frame
 from .wire import DECLINED, write_citation, write_finish, write_logprobs, write_usage
 
@@ -54,6 +55,7 @@ class ChatWriter(StreamWriter):
         "_around",
         "_calls",
         "_cited",
+        "_encoded",
         "_fresh",
         "_gaps",
         "_head",
@@ -69,6 +71,8 @@ class ChatWriter(StreamWriter):
         self._head = b""
         self._tail = b""
         self._around: dict[int, _Around] = {}
+        self._encoded: dict[int, tuple[bytes, bytes, bool]] = {}
+        """The same as encoded frames have it, for texts that are told once."""
         self._calls = 0
         self._fresh: dict[int, Kind] = {}
         self._spoken: set[Kind] = set()
@@ -79,7 +83,7 @@ class ChatWriter(StreamWriter):
         self._logged: Frame | None = None
         """The last chunk with log probabilities: it takes no others."""
 
-    def write(self, event: Event, out: list[Frame]) -> None:
+    def write(self, event: Event, out: Frames) -> None:
         """One event other than a delta."""
         if isinstance(event, BlockStart):
             self._start_block(event, out)
@@ -103,7 +107,7 @@ class ChatWriter(StreamWriter):
         else:
             out.append(Frame("", None))
 
-    def _start(self, event: Start, out: list[Frame]) -> None:
+    def _start(self, event: Start, out: Frames) -> None:
         context = self.context
         model = context.model if context.knobs.echo_model == "requested" else event.model
         created = context.created if event.created is None else event.created
@@ -117,12 +121,12 @@ class ChatWriter(StreamWriter):
         self._tail = b',"finish_reason":null}]' + (b',"usage":null}' if context.include_usage else b"}")
         self._emit(b'{"role":"assistant","content":""}', out)
 
-    def _emit(self, delta: bytes, out: list[Frame]) -> None:
+    def _emit(self, delta: bytes, out: Frames) -> None:
         out.append(Frame("", self._head + delta + self._tail))
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
-    def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
+    def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
         if event.apart:
             self._gaps |= self._spoken & {Kind.TEXT}
@@ -154,7 +158,7 @@ class ChatWriter(StreamWriter):
             self.context.losses.add(Code.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
         return fields
 
-    def _start_call(self, event: BlockStart, out: list[Frame]) -> _Around:
+    def _start_call(self, event: BlockStart, out: Frames) -> _Around:
         if event.namespace is not None or event.search:
             raise UpstreamProtocolError(f"upstream called {event.name!r} in a way that no Chat client can be given")
         index = self._calls
@@ -171,7 +175,7 @@ class ChatWriter(StreamWriter):
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
         return before, b"", b"}}]}" + self._tail, False
 
-    def delta(self, event: Delta, out: list[Frame]) -> None:
+    def delta(self, event: Delta, out: Frames) -> None:
         """One piece of a block's text."""
         text = event.text
         around = self._around.get(event.index)
@@ -197,17 +201,33 @@ class ChatWriter(StreamWriter):
         literal = dump_str(text)
         out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
 
-    def _log(self, event: Logprobs, out: list[Frame]) -> None:
+    def deltas(self, event: Deltas) -> bytes | None:
+        """Texts of one block, all at once."""
+        index = event.index
+        around = self._encoded.get(index)
+        if around is None:
+            before, middle, after, is_text = self._around.get(index, _NOTHING)
+            if middle or not before or index in self._fresh:
+                return None
+            around = self._encoded[index] = b"data: " + before, after + b"\n\n", is_text
+        head, tail, is_text = around
+        if is_text:
+            self._length += len(event.said)
+        spelled = event.spelled
+        return head + (spelled[0] if len(spelled) == 1 else (tail + head).join(spelled)) + tail
+
+    def _log(self, event: Logprobs, out: Frames) -> None:
         """Log probabilities stand on the chunk of their text, as OpenAI sends them, else on one without any."""
         before = self._around.get(event.index, _NOTHING)[0]
-        data = out[-1].data if out and before and out[-1] is not self._logged else None
+        last = out[-1] if out and before else None
+        data = last.data if isinstance(last, Frame) and last is not self._logged else None
         if data is None or not data.startswith(before):
             data = self._head + b"{}" + self._tail
             out.append(Frame("", data))
         told = b',"logprobs":' + dumps(write_logprobs(event.tokens))
         out[-1] = self._logged = Frame("", data[: -len(self._tail)] + told + self._tail)
 
-    def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
+    def _end_block(self, event: BlockEnd, out: Frames) -> None:
         index = event.index
         if index in self._spans:
             self._spans[index] = self._spans[index][0], self._length
@@ -238,7 +258,7 @@ class ChatWriter(StreamWriter):
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def _finish(self, event: Finish, out: list[Frame]) -> None:
+    def _finish(self, event: Finish, out: Frames) -> None:
         losses = self.context.losses
         stop = event.stop
         shown = Kind.TEXT in self._spoken or self._calls > 0

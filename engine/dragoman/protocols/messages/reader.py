@@ -20,6 +20,7 @@ from ...events import (
     BlockEnd,
     BlockStart,
     Delta,
+    Deltas,
     End,
     Error,
     Event,
@@ -36,7 +37,7 @@ from ...jsontext import dumps
 from ...losses import Code
 from ...model import Json
 from ..arguments import Arguments, Room
-from ..stream import StreamReader
+from ..stream import Note, StreamReader, no_note
 from .failure import read_error_frame
 from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop, read_stop_details, read_usage
 
@@ -109,6 +110,15 @@ class MessagesReader(StreamReader):
             self.done = True
         else:
             self.context.losses.add(Code.UNKNOWN_EVENT, str(name))
+
+    def follow(self, said: Delta) -> Note | None:
+        """See `StreamReader.follow`."""
+        for key, (index, kind) in self._blocks.open.items():
+            if index == said.index and type(key) is int:
+                if kind is Kind.TOOL:
+                    return self._arguments[key].add_all
+                return self._thoughts[key].think_on if key in self._thoughts else no_note
+        return None
 
     def read_eof(self, out: list[Event]) -> None:
         """Only `message_stop` ends the stream; anything less was cut."""
@@ -314,6 +324,13 @@ class _Thought:
         if type(text) is str:
             self._room.take(len(text))
             self._text.append(text)
+
+    def think_on(self, run: Deltas) -> bool:
+        """Take more texts; False, and none is taken, if there is no room for all."""
+        if not self._room.fits(len(run.said)):
+            return False
+        self._text.append(run.said)
+        return True
 
     def sign(self, signature: Any) -> None:
         """Take more of the signature. Raises LimitExceeded."""

@@ -15,6 +15,7 @@ from ...events import (
     BlockEnd,
     BlockStart,
     Delta,
+    Deltas,
     End,
     Error,
     Event,
@@ -30,7 +31,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ...sse import Frame
-from ..stream import StreamWriter
+from ..stream import Frames, StreamWriter
 from .failure import write_error_frame
 from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
@@ -54,11 +55,13 @@ _DELTA = {
 class MessagesWriter(StreamWriter):
     """See the module's docstring."""
 
-    __slots__ = ("_before", "_count", "_held", "_indexes", "_input", "_refusal", "_size")
+    __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_size")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._before: dict[int, bytes] = {}
+        self._heads: dict[int, bytes] = {}
+        """The same with the line of the event's name, for blocks whose text is only passed on."""
         self._indexes: dict[int, int] = {}
         self._held: dict[int, BlockStart] = {}
         """Opaque blocks whose payload, and so their dialect, is not known yet."""
@@ -67,7 +70,7 @@ class MessagesWriter(StreamWriter):
         self._refusal: dict[int, list[str]] = {}
         self._size = 0
 
-    def delta(self, event: Delta, out: list[Frame]) -> None:
+    def delta(self, event: Delta, out: Frames) -> None:
         """One piece of a block's text."""
         before = self._before.get(event.index)
         if before is None:
@@ -79,7 +82,20 @@ class MessagesWriter(StreamWriter):
             if self._refusal and event.index in self._refusal and self._size <= _REFUSAL_KEPT:
                 self._refusal[event.index].append(text)
 
-    def write(self, event: Event, out: list[Frame]) -> None:
+    def deltas(self, event: Deltas) -> bytes | None:
+        """Texts of one block, all at once."""
+        head = self._heads.get(event.index)
+        if head is None:
+            before = self._before.get(event.index)
+            if not before or self._refusal:
+                return None
+            head = self._heads[event.index] = b"event: content_block_delta\ndata: " + before
+        self._size += len(event.said)
+        spelled = event.spelled
+        between = spelled[0] if len(spelled) == 1 else (b"}}\n\n" + head).join(spelled)
+        return head + between + b"}}\n\n"
+
+    def write(self, event: Event, out: Frames) -> None:
         """One event other than a delta."""
         if isinstance(event, BlockStart):
             self._start_block(event, out)
@@ -101,7 +117,7 @@ class MessagesWriter(StreamWriter):
         else:
             out.append(_PING)
 
-    def _start(self, event: Start, out: list[Frame]) -> None:
+    def _start(self, event: Start, out: Frames) -> None:
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._input = known
@@ -120,7 +136,7 @@ class MessagesWriter(StreamWriter):
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
-    def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
+    def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
         if kind is Kind.OPAQUE:
             self._before[event.index] = b""
@@ -147,22 +163,23 @@ class MessagesWriter(StreamWriter):
             field,
         )
 
-    def _open(self, index: int, block: Any, out: list[Frame]) -> None:
+    def _open(self, index: int, block: Any, out: Frames) -> None:
         own = self._count
         self._count = own + 1
         self._indexes[index] = own
         start = {"type": "content_block_start", "index": own, "content_block": block}
         out.append(Frame("content_block_start", dumps(start)))
 
-    def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
+    def _end_block(self, event: BlockEnd, out: Frames) -> None:
         self._before.pop(event.index, None)
+        self._heads.pop(event.index, None)
         own = self._indexes.pop(event.index, None)
         if own is not None:
             out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
         elif self._held:
             self._lose(event.index)
 
-    def _opaque(self, event: Opaque, out: list[Frame]) -> None:
+    def _opaque(self, event: Opaque, out: Frames) -> None:
         if event.origin != DIALECT:
             self._foreign(event, out)
         elif event.form == "block" and event.index in self._held:
@@ -173,7 +190,7 @@ class MessagesWriter(StreamWriter):
         elif event.form == "delta":
             self._write_delta(event.index, event.payload, out)
 
-    def _foreign(self, event: Opaque, out: list[Frame]) -> None:
+    def _foreign(self, event: Opaque, out: Frames) -> None:
         """Reasoning of another dialect goes into an envelope; any other block of one has no place here."""
         if event.index in self._held:
             self._lose(event.index)
@@ -190,13 +207,13 @@ class MessagesWriter(StreamWriter):
         if block is not None:
             self.context.losses.add(Code(block.code), block.name)
 
-    def _annotate(self, event: Annotation, out: list[Frame]) -> None:
+    def _annotate(self, event: Annotation, out: Frames) -> None:
         if event.citation.origin == DIALECT:
             self._write_delta(event.index, {"type": "citations_delta", "citation": event.citation.native}, out)
         else:
             self.context.losses.add(Code.CITATIONS, "annotations")
 
-    def _write_delta(self, index: int, delta: Json, out: list[Frame]) -> None:
+    def _write_delta(self, index: int, delta: Json, out: Frames) -> None:
         own = self._indexes.get(index)
         if own is not None:
             payload = {"type": "content_block_delta", "index": own, "delta": delta}
@@ -204,7 +221,7 @@ class MessagesWriter(StreamWriter):
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def _finish(self, event: Finish, out: list[Frame]) -> None:
+    def _finish(self, event: Finish, out: Frames) -> None:
         stop = event.stop
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
         if stop.reason in (StopReason.REFUSAL, StopReason.FILTERED):

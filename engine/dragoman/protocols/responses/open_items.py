@@ -8,12 +8,13 @@ as running a call on wrong ones does harm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import LimitExceeded, Path, UpstreamProtocolError
-from ...events import BlockStart, Delta, Event, Kind
+from ...events import BlockStart, Delta, Deltas, Event, Kind
 from ...losses import Code
 from ...model import Json
 from ..arguments import Arguments, Room
@@ -50,6 +51,12 @@ class Said:
             self.length += len(text)
             self.last = text
             out.append(Delta(self.block, text))
+
+    def hear(self, run: Deltas) -> bool:
+        """Fragments that are said elsewhere."""
+        self.length += len(run.said)
+        self.last = run.texts[-1]
+        return True
 
     def missing(self, text: str) -> str | None:
         """What of the whole `text` has not been said; None if something else has been.
@@ -191,6 +198,17 @@ class OpenItems:
         )
         if said := item.arguments.text():
             out.append(Delta(item.block, said))
+
+    def follow(self, said: Delta) -> Callable[[Deltas], bool] | None:
+        """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
+        for item in reversed(self.items.values()):
+            if item.block == said.index and item.sort is Sort.CALL:
+                return item.arguments.add_all if item.arguments is not None and not item.done else None
+            # Several parts of reasoning share a block: the very text tells which it was.
+            speaking = [part for part in item.parts.values() if part.block == said.index and part.last is said.text]
+            if speaking:
+                return speaking[0].hear if len(speaking) == 1 and not item.done else None
+        return None
 
     def complete(self, part: Said, text: Any, out: list[Event]) -> None:
         """The whole text of a part was told: say what is missing."""

@@ -13,13 +13,14 @@ import orjson
 
 from ...context import ReplyContext
 from ...errors import StreamTruncated, UpstreamProtocolError
-from ...events import CUTS, End, Error, Event, Finish, Ping, Start
+from ...events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
+from ...groove import Volatile
 from ...losses import Code
 from ...model import Json
 from .. import Dialect
 from ..chat.wire import read_created
 from ..failures import read_payload
-from ..stream import StreamReader
+from ..stream import Note, StreamReader
 from .item_events import HANDLERS, ItemEvents
 from .output_items import Sort
 from .reply_reader import read_status
@@ -61,6 +62,8 @@ class ResponsesReader(StreamReader):
 
     __slots__ = ("_created", "_items", "_started")
 
+    volatile = Volatile(number=b"sequence_number", padding=b"obfuscation")
+
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._items = ItemEvents(context)
@@ -99,6 +102,10 @@ class ResponsesReader(StreamReader):
             out.append(Ping())
         elif not self._silent(event, name):
             self.context.losses.add(Code.UNKNOWN_EVENT, name[:_LONGEST_NAME])
+
+    def follow(self, said: Delta) -> Note | None:
+        """See `StreamReader.follow`."""
+        return self._items.follow(said)
 
     def read_eof(self, out: list[Event]) -> None:
         """Only a terminal event ends the stream; anything less was cut."""

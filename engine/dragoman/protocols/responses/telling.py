@@ -13,7 +13,7 @@ from .items import Item
 class Telling:
     """One open item. `say` keeps a piece of its text for the events that repeat it."""
 
-    __slots__ = ("at", "citations", "event", "item", "lost", "say", "shown", "spelled", "template", "told")
+    __slots__ = ("at", "citations", "encoded", "event", "item", "lost", "say", "shown", "spelled", "template", "told")
 
     def __init__(self, item: Item) -> None:
         form = item.form
@@ -27,6 +27,8 @@ class Telling:
         """Its delta event, but for the sequence number and the text."""
         self.template = b""
         """The same if each delta is written as it comes, else empty."""
+        self.encoded = b""
+        """That as an encoded frame."""
         self.shown = False
         """Is its part announced."""
         self.citations: list[Citation] = []
@@ -42,6 +44,7 @@ class Telling:
         self.spelled = b'{"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}' % (self.event.encode(), at, more)
         if live:
             self.template = self.spelled
+            self.encoded = b"event: %b\ndata: %b\n\n" % (self.event.encode(), self.spelled)
 
     def text(self) -> str | None:
         """What was said so far, or None if there is no part or argument for it."""

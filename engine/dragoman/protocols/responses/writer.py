@@ -18,6 +18,7 @@ from ...events import (
     BlockEnd,
     BlockStart,
     Delta,
+    Deltas,
     End,
     Error,
     Event,
@@ -30,7 +31,7 @@ from ...events import (
 from ...jsontext import dump_str, dumps
 from ...losses import Code
 from ...sse import Frame
-from ..stream import StreamWriter
+from ..stream import Frames, StreamWriter
 from .failure import response_error
 from .items import CUSTOM, REFUSAL, SEARCH, TEXT, Item, Items, form_of, whole_arguments
 from .proofs import lost_proof, write_proof
@@ -77,7 +78,7 @@ class ResponsesWriter(StreamWriter):
         self._refused = False
         self._finish: Finish | None = None
 
-    def delta(self, event: Delta, out: list[Frame]) -> None:
+    def delta(self, event: Delta, out: Frames) -> None:
         """One piece of a block's text."""
         block = self._open.get(event.index)
         if block is None:
@@ -97,7 +98,21 @@ class ResponsesWriter(StreamWriter):
         else:
             self._say(event.index, block, text, out)
 
-    def write(self, event: Event, out: list[Frame]) -> None:
+    def deltas(self, event: Deltas) -> bytes | None:
+        """Texts of one block, all at once."""
+        block = self._open.get(event.index)
+        said, spelled = event.said, event.spelled
+        if block is None or not block.template or len(said) > self._room:
+            return None
+        self._room -= len(said)
+        block.say(said)
+        sequence, encoded = self._sequence, block.encoded
+        self._sequence = sequence + len(spelled)
+        if len(spelled) == 1:
+            return encoded % (sequence, spelled[0])
+        return b"".join([encoded % numbered for numbered in enumerate(spelled, sequence)])
+
+    def write(self, event: Event, out: Frames) -> None:
         """One event other than a delta."""
         if self._held is not None:
             self._release(event, out)
@@ -126,12 +141,12 @@ class ResponsesWriter(StreamWriter):
 
     # --- frames --------------------------------------------------------------------------------------------------
 
-    def _emit(self, kind: str, body: bytes, out: list[Frame]) -> None:
+    def _emit(self, kind: str, body: bytes, out: Frames) -> None:
         sequence = self._sequence
         self._sequence = sequence + 1
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
-    def _start(self, snapshot: Snapshot, out: list[Frame]) -> bytes:
+    def _start(self, snapshot: Snapshot, out: Frames) -> bytes:
         """The first event; gives its body. With an agent's tools in the echo it is worth encoding once."""
         self._snapshot = snapshot
         self._items = Items(snapshot.base)
@@ -155,7 +170,7 @@ class ResponsesWriter(StreamWriter):
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
-    def _start_block(self, event: BlockStart, out: list[Frame]) -> None:
+    def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
         if kind is Kind.OPAQUE:
             if event.code == Code.REASONING_ENCRYPTED:
@@ -173,7 +188,7 @@ class ResponsesWriter(StreamWriter):
         if kind is Kind.TEXT or kind is Kind.REFUSAL:
             self._show(block, out)
 
-    def _add(self, item: Item, out: list[Frame]) -> Telling:
+    def _add(self, item: Item, out: Frames) -> Telling:
         """Announce an item."""
         block = Telling(item)
         self._output.append(block)
@@ -186,14 +201,14 @@ class ResponsesWriter(StreamWriter):
         )
         return block
 
-    def _show(self, block: Telling, out: list[Frame]) -> None:
+    def _show(self, block: Telling, out: Frames) -> None:
         """Announce an item's part. That of reasoning comes with its first text, as there may be none."""
         block.shown = True
         form = block.item.form
         self._emit(block.part_event("added"), b'%b,"part":%b' % (block.at, dumps(block.item.part(""))), out)
         block.spell(b',"logprobs":[]' if form is TEXT else b"", live=not self._logs)
 
-    def _say(self, index: int, block: Telling, text: str, out: list[Frame]) -> None:
+    def _say(self, index: int, block: Telling, text: str, out: Frames) -> None:
         """A delta that is not simply written: the first of some reasoning, one that waits, one of a search."""
         if self._held is not None:
             self._release(None, out)
@@ -208,12 +223,12 @@ class ResponsesWriter(StreamWriter):
         else:
             self._tell(block, block.spelled, dump_str(text), out)
 
-    def _tell(self, block: Telling, template: bytes, literal: bytes, out: list[Frame]) -> None:
+    def _tell(self, block: Telling, template: bytes, literal: bytes, out: Frames) -> None:
         sequence = self._sequence
         self._sequence = sequence + 1
         out.append(Frame(block.event, template % (sequence, literal)))
 
-    def _release(self, event: Event | None, out: list[Frame]) -> None:
+    def _release(self, event: Event | None, out: Frames) -> None:
         """Write the delta that waits, with the log probabilities that this event brings for it."""
         assert self._held is not None
         index, block, text = self._held
@@ -240,7 +255,7 @@ class ResponsesWriter(StreamWriter):
         # Told at the end of the block, when the extent of its text is known.
         block.citations.append(event.citation)
 
-    def _opaque(self, event: Opaque, out: list[Frame]) -> None:
+    def _opaque(self, event: Opaque, out: Frames) -> None:
         index, payload, seal = event.index, event.payload, self.context.seal
         waiting = self._sealed.get(index)
         if waiting is not None:
@@ -263,7 +278,7 @@ class ResponsesWriter(StreamWriter):
         elif payload:  # third parties sign with nothing
             block.lost = lost_proof(event.origin)
 
-    def _end_block(self, event: BlockEnd, out: list[Frame]) -> None:
+    def _end_block(self, event: BlockEnd, out: Frames) -> None:
         block = self._open.pop(event.index, None)
         if block is None:
             waiting = self._sealed.pop(event.index, None)
@@ -275,7 +290,7 @@ class ResponsesWriter(StreamWriter):
         else:
             self._end_call(block, event.complete, out)
 
-    def _end_prose(self, block: Telling, complete: bool, out: list[Frame]) -> None:
+    def _end_prose(self, block: Telling, complete: bool, out: Frames) -> None:
         item, text = block.item, block.text()
         form = item.form
         if block.lost is not None and item.proof is None:
@@ -297,7 +312,7 @@ class ResponsesWriter(StreamWriter):
         self._emit(block.part_event("done"), b'%b,"part":%b' % (block.at, dumps(item.part(fragment))), out)
         self._done(block, complete, fragment, out)
 
-    def _annotate(self, block: Telling, length: int, out: list[Frame]) -> None:
+    def _annotate(self, block: Telling, length: int, out: Frames) -> None:
         known = len(block.item.annotations)
         for citation in block.citations:
             note = write_citation(citation, length)
@@ -309,7 +324,7 @@ class ResponsesWriter(StreamWriter):
         if known < len(block.citations):
             self.context.losses.add(Code.CITATIONS, "annotations")
 
-    def _end_call(self, block: Telling, complete: bool, out: list[Frame]) -> None:
+    def _end_call(self, block: Telling, complete: bool, out: Frames) -> None:
         item, text = block.item, block.told.getvalue()
         form = item.form
         arguments: Any = text
@@ -333,7 +348,7 @@ class ResponsesWriter(StreamWriter):
             return
         self._done(block, complete, arguments, out)
 
-    def _done(self, block: Telling, complete: bool, text: Any, out: list[Frame]) -> None:
+    def _done(self, block: Telling, complete: bool, text: Any, out: Frames) -> None:
         item = block.item
         told = dumps(item.build("completed" if complete else "incomplete", text))
         self._output[item.index] = Fragment(told)
@@ -341,7 +356,7 @@ class ResponsesWriter(StreamWriter):
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def _end(self, event: End, out: list[Frame]) -> None:
+    def _end(self, event: End, out: Frames) -> None:
         finish, context = self._finish, self.context
         if finish is None:
             raise UpstreamProtocolError("upstream ended its reply without saying why")
@@ -362,7 +377,7 @@ class ResponsesWriter(StreamWriter):
         response = self._begun.ended(status, self._told(), usage=counts, reason=reason)
         self._emit(f"response.{status}", b'"response":' + dumps(response), out)
 
-    def _fail(self, failure: Failure, out: list[Frame]) -> None:
+    def _fail(self, failure: Failure, out: Frames) -> None:
         if self._snapshot is None:
             # The SDK takes nothing before `response.created`, not even a failure.
             self._start(Snapshot(self.context, "", "", None), out)
