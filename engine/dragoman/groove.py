@@ -19,6 +19,8 @@ _PROBE: Final = "\u2402 a text that no server sends \u2403"
 _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
 _END: Final = b"\n\n"
 _QUOTE: Final = 34
+_FRUITLESS: Final = 3
+"""Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
 
 
 class Volatile(NamedTuple):
@@ -32,27 +34,44 @@ class Volatile(NamedTuple):
 
 
 class Groove:
-    """The bytes around the text of a block's deltas. `end` is where the last run ended."""
+    """The bytes around the text of a block's deltas.
 
-    __slots__ = ("_after", "_before", "_beside", "_index", "_joint", "_size", "_twice", "_varies", "end")
+    `before` is what they begin with, `end` where the last run ended and `number` its last running number, -1 without.
+    """
+
+    __slots__ = (
+        "_after",
+        "_beside",
+        "_index",
+        "_joint",
+        "_margin",
+        "_size",
+        "_twice",
+        "_varies",
+        "before",
+        "end",
+        "number",
+    )
 
     def __init__(self, index: int, before: list[bytes], after: list[bytes]) -> None:
         """`before` and `after` the string; one of them is two pieces if something varies between these."""
         self._index = index
-        self._before = before[0]
+        self.before = before[0]
         self._size = len(before[0])
         self._after = after[-1]
         self._varies = len(before) - len(after)
         """1 if something varies before the string, -1 behind it."""
         self._beside = before[1] if self._varies > 0 else after[0]
         """What stands between the string and what varies. No string holds it: it has quotes in it."""
-        self._joint = self._after + self._before
-        self._twice = 2 * len(self._joint)
+        self._joint = self._after + self.before
+        self._twice = 2 * len(self._joint) + len(self._beside)
+        self._margin = len(self._beside)
         self.end = 0
+        self.number = -1
 
     def run(self, data: bytes, at: int = 0) -> Deltas | None:
         """The longest run of such frames in `data`, which is whole frames, from `at` on; None if there is none."""
-        if not data.startswith(self._before, at):
+        if not data.startswith(self.before, at):
             return None
         if self._varies:
             return self._leading(data, at) if self._varies > 0 else self._trailing(data, at)
@@ -65,51 +84,66 @@ class Groove:
                 return None
             self.end = size
             return self._one(data[start : size - len(after)])
-        literals = data[start:].split(self._joint)
-        if data.count(_END, start) > len(literals):
-            # The first that has another frame behind it is the last of the run.
-            del literals[next(place for place, piece in enumerate(literals) if piece.count(_END) > 0) + 1 :]
-        last, found, _ = literals[-1].partition(after)
-        if found:
-            literals[-1] = last
-        else:
-            literals.pop()
+        # Splitting at what stands between two strings would be one call, but three times as slow: it is long.
+        frames = data[at:].split(_END)
+        frames.pop()
+        tail = after[:-2]
+        literals = [frame[self._size : -len(tail)] for frame in frames]
+        if not data.endswith(after) or self._joint.join(literals) != data[start : -len(after)]:
+            literals = []
+            for frame in frames:
+                if not frame.startswith(self.before) or not frame.endswith(tail):
+                    break
+                literals.append(frame[self._size : -len(tail)])
         return self._read(literals, at + sum(map(len, literals)) + len(self._joint) * len(literals))
 
     def _leading(self, data: bytes, at: int) -> Deltas | None:
         """The same where a number before the string varies."""
-        before, after, size, beside = self._before, self._after, self._size, len(self._beside)
+        before, after, size, beside = self.before, self._after, self._size, self._margin
+        if len(data) - at < self._twice and data.endswith(after):  # one frame
+            cut = data.find(self._beside, at + size)
+            number = data[at + size : cut]
+            if cut < 0 or not _is_number(number):
+                return None
+            return self._read([data[cut + beside : len(data) - len(after)]], len(data), number)
         number, *pieces = data[at + size :].split(self._beside)
+        last = b""
         literals: list[bytes] = []
         for piece in pieces:
             literal, found, rest = piece.partition(after)
             if not found or not _is_number(number):
                 break
             literals.append(literal)
+            last = number
             at += size + len(number) + beside + len(literal) + len(after)
             if not rest.startswith(before):
                 break
             number = rest[size:]
-        return self._read(literals, at)
+        return self._read(literals, at, last)
 
     def _trailing(self, data: bytes, at: int) -> Deltas | None:
         """The same where padding or a number behind the string varies."""
-        before, after, size, beside = self._before, self._after, self._size, len(self._beside)
+        before, after, size, beside = self.before, self._after, self._size, self._margin
         literal, *pieces = data[at + size :].split(self._beside)
+        padded = after[0] == _QUOTE
+        last = b""
         literals: list[bytes] = []
         for piece in pieces:
             varying, found, rest = piece.partition(after)
-            if not found or not (varying.isalnum() if after[0] == _QUOTE else _is_number(varying)):
+            if not found or not (varying.isalnum() if padded else _is_number(varying)):
                 break
             literals.append(literal)
+            last = varying
             at += size + len(literal) + beside + len(varying) + len(after)
             if not rest.startswith(before):
                 break
             literal = rest[size:]
-        return self._read(literals, at)
+        return self._read(literals, at, b"" if padded else last)
 
-    def _read(self, literals: list[bytes], end: int) -> Deltas | None:
+    def _read(self, literals: list[bytes], end: int, number: bytes = b"") -> Deltas | None:
         self.end = end
+        if number:
+            self.number = int(number)
         return self._one(literals[0]) if len(literals) == 1 else self._several(literals)
 
     def _one(self, literal: bytes) -> Deltas | None:
@@ -141,6 +175,44 @@ class Groove:
         if len(joined) != len(said if said.isascii() else said.encode()) + 4 * len(texts) - 2:
             literals = [orjson.dumps(text) for text in texts]
         return Deltas(self._index, said, texts, literals)
+
+
+class Ear:
+    """Learns the groove of whichever block speaks. `groove` is None as long as none is known.
+
+    Streams whose frames are never alike are soon left in peace: what is learnt and leads nowhere costs ten frames.
+    """
+
+    __slots__ = ("_fruitless", "_skipped", "_volatile", "groove")
+
+    def __init__(self, volatile: Volatile) -> None:
+        self._volatile = volatile
+        self._fruitless = 0
+        self._skipped = 0
+        self.groove: Groove | None = None
+
+    def run(self, data: bytes, at: int) -> Deltas | None:
+        """See `Groove.run`. Where there is none the groove is over, as what it meant may not hold behind it."""
+        groove = self.groove
+        if groove is None:
+            return None
+        run = groove.run(data, at)
+        if run is None:
+            self.groove = None
+        else:
+            self._fruitless = 0
+        return run
+
+    def learn(self, frame: Frame, said: Delta) -> bool:
+        """Look at how a frame is spelled that was nothing but one text. Gives whether its groove is known now."""
+        if self._fruitless >= _FRUITLESS:
+            self._skipped += 1
+            if self._skipped < 1 << min(self._fruitless, 10):
+                return False
+            self._skipped = 0
+        self._fruitless += 1
+        self.groove = learn(frame, said, self._volatile)
+        return self.groove is not None
 
 
 def learn(frame: Frame, said: Delta, volatile: Volatile) -> Groove | None:

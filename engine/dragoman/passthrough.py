@@ -7,14 +7,16 @@ A stream that ends without its terminal event is given that error: the official 
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from .errors import Failure, LimitExceeded, StreamTruncated
-from .events import Usage
+from .events import Delta, Usage
+from .groove import Ear, Volatile
 from .jsontext import loads
 from .limits import DEFAULT, Limits
 from .model import Json
 from .splice import Renamer
-from .sse import Frame, Parser, encode
+from .sse import Frame, Parser, encode, frame_at
 
 
 class Observer:
@@ -25,9 +27,14 @@ class Observer:
     breaches of the dialect's grammar, in words.
     """
 
-    __slots__ = ("closed", "complete", "failure", "usage", "violations")
+    __slots__ = ("closed", "complete", "failure", "said", "usage", "violations")
+
+    volatile: ClassVar[Volatile] = Volatile()
+    """What changes in this dialect's deltas besides their text."""
 
     def __init__(self) -> None:
+        self.said: str | None = None
+        """The text of the frame observed last, if that was all of it and nothing hangs on which text it is."""
         self.complete = False
         self.closed = False
         self.usage: Usage | None = None
@@ -36,6 +43,7 @@ class Observer:
 
     def observe(self, data: bytes, event: str) -> None:
         """Take one frame's data."""
+        self.said = None
         if self.closed:
             return self.violation("a frame after the end")
         try:
@@ -49,6 +57,9 @@ class Observer:
     def watch(self, payload: Json, event: str) -> None:
         """Take one frame's JSON object."""
         raise NotImplementedError
+
+    def follow(self, count: int, number: int) -> None:
+        """Take `count` more frames like the last one, which held only other texts. `number` is the last one's."""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """An in-band error of the dialect."""
@@ -71,7 +82,19 @@ class Passthrough:
     `begun` turns true with the first event that is no sign of life; `fault` is the error that the stage itself found.
     """
 
-    __slots__ = ("_held", "_limits", "_parser", "_renamer", "_request_id", "begun", "done", "fault", "observer")
+    __slots__ = (
+        "_ear",
+        "_heads",
+        "_held",
+        "_limits",
+        "_parser",
+        "_renamer",
+        "_request_id",
+        "begun",
+        "done",
+        "fault",
+        "observer",
+    )
 
     def __init__(
         self,
@@ -83,7 +106,10 @@ class Passthrough:
         self.done = self.begun = False
         self.fault: Failure | None = None
         self.observer = observer
-        self._parser = Parser(limits)
+        self._parser = Parser(limits, whole=True)
+        self._ear = Ear(observer.volatile)
+        self._heads: tuple[bytes, bytes] | None = None
+        """What the frames of the groove begin with, and what with the model's name put back."""
         self._renamer = renamer
         self._limits = limits
         self._request_id = request_id
@@ -94,14 +120,24 @@ class Passthrough:
         observer = self.observer
         fault: Failure | None = None
         frames = 0
-        for frame in self._parser.feed(data):
-            if frame.data is not None:
+        parsed = self._parser.feed(data)
+        if isinstance(parsed, bytes):
+            frames = self._observe_whole(parsed)
+            if frames < 0 and not self._held:
+                return data if self._heads is None else data.replace(*self._heads)
+            frames = abs(frames)
+            parsed = ()
+        for frame in parsed:
+            if isinstance(frame, bytes):
+                frames += abs(self._observe_whole(frame))
+            elif frame.data is not None:
+                self._ear.groove = None
                 frames += 1
                 observer.observe(frame.data, frame.event)
-                if observer.closed:
-                    break
             elif frame.fault is not None:
                 fault = frame.fault.failure
+            if observer.closed:
+                break
         data = self._held + data if self._held else data
         if fault is not None or observer.closed:
             self.done = True
@@ -128,6 +164,39 @@ class Passthrough:
         if fault is not None:
             whole += self.error(fault)
         return whole
+
+    def _observe_whole(self, data: bytes) -> int:
+        """Observe whole frames, and give how many; less than nothing if they are one run of texts."""
+        observer, ear, at, frames = self.observer, self._ear, 0, 0
+        while at < len(data) and not observer.closed:
+            if (groove := ear.groove) is not None and (run := ear.run(data, at)) is not None:
+                observer.follow(len(run.texts), groove.number)
+                self.begun = True
+                if not at and groove.end == len(data):
+                    return -len(run.texts)
+                frames += len(run.texts)
+                at = groove.end
+                continue
+            found, at = frame_at(data, at, self._limits)
+            for frame in found:
+                if frame.data is not None:
+                    frames += 1
+                    observer.observe(frame.data, frame.event)
+                    if observer.closed:
+                        break
+            if len(found) == 1 and found[0].data is not None and type(said := observer.said) is str and said:
+                ear.learn(found[0], Delta(0, said))
+                self._note_heads()
+        return frames
+
+    def _note_heads(self) -> None:
+        self._heads = None
+        if self._renamer is not None and self._ear.groove is not None:
+            before = self._ear.groove.before
+            name, mark, payload = before.partition(b"data: ")
+            renamed = self._renamer.apply(payload)
+            if renamed is not payload:
+                self._heads = before, name + mark + renamed
 
     def finish(self) -> bytes:
         """The rest; and the dialect's error if the stream was not complete."""

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Chain, Direction
+from dragoman.passthrough import Passthrough
 from dragoman.sse import Parser
-from support.directions import CROSS, translated
+from support.directions import CROSS, PASSTHROUGH, translated
 from support.strategies import splits
 
 HEADS = {
@@ -151,6 +152,29 @@ def test_a_groove_changes_nothing(row: Direction, data: st.DataObject) -> None:
     assert run(row, [stream], parsed=False, **options) == expected
     assert run(row, [head, *frames], parsed=False, **options) == expected
     assert run(row, data.draw(splits(stream)), parsed=False, **options) == expected
+
+
+def watch(row: Direction, pieces: list[bytes], *, parsed: bool, model: str | None) -> tuple[Any, ...]:
+    translation = translated(row)
+    translation.upstream_model = model or translation.upstream_model
+    (stage,) = translation.stages()
+    assert isinstance(stage, Passthrough)
+    if parsed:
+        stage._parser = Parser()
+    out = b"".join(stage.feed(piece) for piece in pieces if not stage.done)
+    seen = stage.observer
+    whole = out if stage.done else out + stage.finish()
+    return whole, seen.complete, seen.closed, seen.usage, seen.failure, stage.begun, bool(seen.violations)
+
+
+@pytest.mark.parametrize("model", [None, "other"])
+@pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
+@given(data=st.data())
+def test_a_groove_changes_nothing_that_is_observed(row: Direction, model: str | None, data: st.DataObject) -> None:
+    head, frames = data.draw(alike_streams(row.upstream.dialect))
+    stream = b"".join([head, *frames])
+    for pieces in ([stream], [head, *frames], data.draw(splits(stream))):
+        assert watch(row, pieces, parsed=False, model=model) == watch(row, pieces, parsed=True, model=model)
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)

@@ -6,12 +6,12 @@ An error never loses the part of a batch before it, so any split of the same byt
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from ..context import ReplyContext
 from ..errors import DragomanError, UpstreamProtocolError
 from ..events import Delta, Deltas, End, Error, Event, Finish, Ping
-from ..groove import Groove, Volatile, learn
+from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..sse import Frame, frame_at
 
@@ -21,9 +21,6 @@ Note = Callable[[Deltas], bool]
 Frames = list[Frame | bytes]
 """What writers give: frames, and bytes that are encoded already."""
 
-_FRUITLESS: Final = 3
-"""Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
-
 
 class StreamReader:
     """Frames to canonical events. A subclass reads one JSON payload at a time and says what an end of file means.
@@ -32,7 +29,7 @@ class StreamReader:
     frame ends it, as what it meant may not hold any more.
     """
 
-    __slots__ = ("_fruitless", "_groove", "_note", "_skipped", "context", "done")
+    __slots__ = ("_ear", "_note", "context", "done")
 
     volatile: ClassVar[Volatile] = Volatile()
     """What changes in this dialect's deltas besides their text."""
@@ -40,10 +37,8 @@ class StreamReader:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        self._groove: Groove | None = None
+        self._ear = Ear(self.volatile)
         self._note: Note | None = None
-        self._fruitless = 0
-        self._skipped = 0
 
     def feed(self, frames: list[Frame | bytes] | bytes, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
@@ -57,7 +52,7 @@ class StreamReader:
             if isinstance(frame, bytes):
                 self._read_whole(frame, out)
             else:
-                self._groove = None
+                self._ear.groove = None
                 self._read_frame(frame, out)
         return out
 
@@ -76,17 +71,15 @@ class StreamReader:
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Read the bytes of whole frames."""
-        at, end = 0, len(data)
+        at, end, ear = 0, len(data), self._ear
         while at < end and not self.done:
-            groove = self._groove
-            if groove is not None:
-                run = groove.run(data, at)
+            if (groove := ear.groove) is not None:
+                run = ear.run(data, at)
                 if run is not None and (self._note is None or self._note(run)):
                     out.append(run)
-                    self._fruitless = 0
                     at = groove.end
                     continue
-                self._groove = None
+                ear.groove = None
             frames, at = frame_at(data, at, self.context.limits)
             if len(frames) != 1:
                 for frame in frames:
@@ -97,20 +90,9 @@ class StreamReader:
             before, losses = len(out), len(self.context.losses)
             self._read_frame(frames[0], out)
             if len(out) == before + 1 and len(self.context.losses) == losses and type(said := out[before]) is Delta:
-                self._learn(frames[0], said)
-
-    def _learn(self, frame: Frame, said: Delta) -> None:
-        """Look at how a frame is spelled that was nothing but one text."""
-        if self._fruitless >= _FRUITLESS:
-            self._skipped += 1
-            if self._skipped < 1 << min(self._fruitless, 10):
-                return
-            self._skipped = 0
-        self._fruitless += 1
-        note = self.follow(said)
-        if note is not None:
-            self._groove = learn(frame, said, self.volatile)
-            self._note = None if note is no_note else note
+                note = self.follow(said)
+                if note is not None and ear.learn(frames[0], said):
+                    self._note = None if note is no_note else note
 
     def follow(self, said: Delta) -> Note | None:
         """What is to be noted of further texts of the block that just said this one; None if it is not sure."""

@@ -8,6 +8,7 @@ from ...model import Json
 from ...passthrough import Observer
 from ...sse import Frame
 from .failure import is_error_frame, read_error_frame, write_error_frame
+from .reader import ChatReader
 from .wire import read_usage
 
 
@@ -15,6 +16,8 @@ class ChatObserver(Observer):
     """A Chat stream may hold several choices, log probabilities and calls of any kind: all of that is fine here."""
 
     __slots__ = ("_finished", "_open", "_seen")
+
+    volatile = ChatReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +62,21 @@ class ChatObserver(Observer):
             else:
                 self.violation("a chunk of a choice that had finished")
         self.complete = self._seen and not self._open
+        if len(choices) == 1 and not self.violations:
+            self.said = _said(choices[0])
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
+
+
+def _said(choice: Json) -> str | None:
+    """The one text of a choice that goes on."""
+    delta = choice.get("delta")
+    if choice.get("finish_reason") or type(delta) is not dict or len(delta) != 1:
+        return None
+    (value,) = delta.values()
+    if type(value) is list and len(value) == 1 and type(value[0]) is dict:
+        function = value[0].get("function")
+        value = function.get("arguments") if type(function) is dict else None
+    return value if type(value) is str else None

@@ -10,6 +10,8 @@ from ...sse import Frame
 from .failure import read_error_frame, write_error_frame
 from .wire import read_usage
 
+_TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+
 
 class MessagesObserver(Observer):
     """`message_stop` closes the stream; every delta must be of an open block."""
@@ -32,6 +34,8 @@ class MessagesObserver(Observer):
         if name == "content_block_delta":
             if index not in self._open:
                 self.violation("a delta of a block that is not open")
+            elif event == name and type(delta := payload.get("delta")) is dict and len(delta) == 2:
+                self.said = delta.get(_TEXT_KEY.get(str(delta.get("type")), ""))
         elif name == "message_start":
             if self._started:
                 self.violation("message_start twice")

@@ -15,7 +15,7 @@ from .. import Dialect
 from ..failures import read_payload
 from .failure import response_error
 from .item_events import HANDLERS
-from .reader import TERMINALS
+from .reader import TERMINALS, ResponsesReader
 from .reply_reader import read_status
 from .snapshot import Snapshot
 from .wire import read_usage
@@ -36,6 +36,8 @@ class ResponsesObserver(Observer):
     """
 
     __slots__ = ("_echo", "_last", "_open")
+
+    volatile = ResponsesReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,6 +82,14 @@ class ResponsesObserver(Observer):
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
             self._item(name, index)
+        if name.endswith(".delta") and not self.violations:
+            self.said = payload.get("delta")
+
+    def follow(self, count: int, number: int) -> None:
+        """More deltas of a text."""
+        if number >= 0 and number != self._last + count:
+            self.violation(f"sequence_number {number} after {self._last} and {count} more")
+        self._last = number if number >= 0 else self._last + count
 
     def _item(self, name: str, index: int) -> None:
         if name == "response.output_item.added":
