@@ -1,20 +1,21 @@
-"""The upstream side: one interface, and its aiohttp-client implementation.
+"""The upstream side: the interface of a transport.
 
 A transport opens a call and gives an answer whose body comes in batches, one network read each. Timeouts are named and
 watched by one timer per call (see `watch`), not by one timer per read, which would cost more than the read.
+
+Two transports implement it and pass the same tests: `raw` on plain sockets, which is the usual one, and
+`aiohttp_client` for egress proxies.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import aiohttp
-
-from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from .watch import Watch
+
+KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,24 @@ class Timeouts:
     heartbeat: float = field(default=15.0, metadata={"doc": "silence towards the client before a ping is sent"})
 
 
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """How a transport keeps its connections. Counts, seconds and bytes; all are of one upstream."""
+
+    limit: int = field(
+        default=0,
+        metadata={"doc": "connections open at once; a request waits timeouts.connect for one; 0 = no limit"},
+    )
+    idle: int = field(default=512, metadata={"doc": "connections kept open for later requests; 0 = none"})
+    idle_seconds: float = field(default=15.0, metadata={"doc": "how long one is kept; be below the upstream's own"})
+    dns_seconds: float = field(default=30.0, metadata={"doc": "how long a host's addresses are remembered"})
+    head: int = field(default=64 * KIB, metadata={"doc": "bytes of a reply's status line and headers"})
+    unread: int = field(
+        default=256 * KIB,
+        metadata={"doc": "bytes of a reply waiting for a slow client before the upstream is paused"},
+    )
+
+
 @dataclass(slots=True)
 class Call:
     """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream."""
@@ -41,7 +60,8 @@ class Call:
 
 
 class Answer(Protocol):
-    """An upstream's answer, its head read."""
+    """An upstream's answer, its head read. Who has what it wants of `headers` may put an empty mapping in their place:
+    an open stream then does not keep them."""
 
     status: int
     headers: Mapping[str, str]
@@ -59,6 +79,19 @@ class Answer(Protocol):
         ...
 
 
+class PushedAnswer(Answer, Protocol):
+    """An answer that can step its reader itself, so that a network read costs no future and no task switch."""
+
+    def on_arrival(self, step: Callable[[], None] | None, /) -> None:
+        """While `step` is set, `batches` waits by a bare `yield None` of its awaitable, and each network read that has
+        something for it calls `step()` once, synchronously, after the whole read was parsed. `step()` must send None
+        into whoever awaits `batches`; it may close the answer.
+
+        None: futures again. Only who steps may set it while `batches` waits.
+        """
+        ...
+
+
 class Upstream(Protocol):
     """A transport."""
 
@@ -72,130 +105,3 @@ class Upstream(Protocol):
     async def close(self) -> None:
         """Close all connections."""
         ...
-
-
-class AiohttpAnswer:
-    """See `Answer`."""
-
-    __slots__ = ("_response", "_watch", "headers", "status")
-
-    def __init__(self, response: aiohttp.ClientResponse, watch: Watch) -> None:
-        self._response = response
-        self._watch = watch
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-
-    async def read(self, limit: int) -> bytes:
-        """The whole body."""
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self.batches():
-            size += len(piece)
-            if size > limit:
-                raise LimitExceeded("reply_body", limit, upstream=True)
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    async def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time."""
-        content, watch = self._response.content, self._watch
-        try:
-            while data := await content.readany():
-                watch.received()
-                yield data
-        except (aiohttp.ClientError, OSError) as error:
-            raise StreamTruncated("upstream connection broke before the end of the stream") from error
-
-    async def close(self) -> None:
-        """Give back or cut the connection."""
-        self._watch.upstream_done()
-        response = self._response
-        try:
-            if not response.content.at_eof():
-                # The terminal event was read, but maybe not the last chunk behind it: a look keeps the connection.
-                with _quiet():
-                    async with asyncio.timeout(0.05):
-                        await response.content.readany()
-        finally:
-            # Also when the look was cancelled, by a client that left behind its last event (T-74).
-            if response.content.at_eof():
-                response.release()
-            else:
-                response.close()
-
-
-class _quiet:
-    """Whatever a look at a connection that is to be closed raises is of no interest, but for a cancellation."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return kind is not None and issubclass(kind, Exception)
-
-
-class AiohttpUpstream:
-    """The transport on aiohttp's client: pooling, TLS, proxies from the environment, compressed bodies.
-
-    Must be made inside a running event loop. `limit` is the number of connections to one upstream (0 = no limit).
-    """
-
-    def __init__(self, *, limit: int = 0, trust_env: bool = False) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=limit, ttl_dns_cache=30),
-            timeout=aiohttp.ClientTimeout(total=None),
-            trust_env=trust_env,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"user-agent": "dragoman"},
-            read_bufsize=2**17,
-        )
-
-    async def open(self, call: Call, watch: Watch) -> AiohttpAnswer:
-        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        headers = dict(call.headers)
-        if call.stream:
-            headers["accept-encoding"] = "identity"
-        timeouts = call.timeouts
-        early: list[BaseException] = []
-        try:
-            async with asyncio.timeout(timeouts.first_byte) as waiting:
-
-                def fail(error: BaseException) -> None:
-                    early.append(error)
-                    waiting.reschedule(0)
-
-                watch.attach(fail)
-                response = await self._session.post(
-                    call.url,
-                    data=call.body,
-                    headers=headers,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
-                )
-        except TimeoutError as error:
-            if early:
-                raise early[0] from None
-            if isinstance(error, aiohttp.ConnectionTimeoutError):
-                raise UpstreamTimeout("connect", timeouts.connect) from error
-            raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
-        except aiohttp.ClientConnectorError as error:
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {error.os_error.strerror or error}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamUnreachable(
-                f"the upstream connection failed: {str(error) or type(error).__name__}"
-            ) from error
-        content = response.content
-        connection = response.connection
-        transport = connection.transport if connection is not None else None
-
-        def broken() -> bool:
-            # aiohttp closes the connection on a malformed chunk, but leaves the reader waiting for ever.
-            closed = transport is not None and transport.is_closing()
-            return closed and not content.is_eof() and content.exception() is None
-
-        watch.attach(content.set_exception, broken)
-        return AiohttpAnswer(response, watch)
-
-    async def close(self) -> None:
-        """Close the session and all its connections."""
-        await self._session.close()

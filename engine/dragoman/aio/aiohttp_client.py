@@ -1,0 +1,159 @@
+"""The transport on aiohttp's client, for what the raw one does not do: egress proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from io import BytesIO
+
+import aiohttp
+
+from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from .upstream import Call, Connections
+from .watch import Watch
+
+_WHOLE = 2**20
+"""aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""
+
+
+class AiohttpAnswer:
+    """See `Answer`."""
+
+    __slots__ = ("_response", "_watch", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, watch: Watch) -> None:
+        self._response = response
+        self._watch = watch
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.batches():
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("reply_body", limit, upstream=True)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time."""
+        content, watch = self._response.content, self._watch
+        try:
+            while data := await content.readany():
+                watch.received()
+                yield data
+        except (aiohttp.ClientError, OSError) as error:
+            raise StreamTruncated("upstream connection broke before the end of the stream") from error
+
+    async def close(self) -> None:
+        """Give back or cut the connection."""
+        self._watch.upstream_done()
+        response = self._response
+        try:
+            if not response.content.at_eof():
+                # The terminal event was read, but maybe not the last chunk behind it: a look keeps the connection.
+                with _quiet():
+                    async with asyncio.timeout(0.05):
+                        await response.content.readany()
+        finally:
+            # Also when the look was cancelled, by a client that left behind its last event (T-74).
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
+
+class _quiet:
+    """Whatever a look at a connection that is to be closed raises is of no interest, but for a cancellation."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, Exception)
+
+
+class AiohttpUpstream:
+    """The transport on aiohttp's client. Must be made inside a running event loop.
+
+    `tls` is for a certificate authority of one's own; `trust_env` takes proxies from the environment (`HTTPS_PROXY`).
+    Of `connections`, aiohttp knows `limit`, `idle_seconds` and `dns_seconds`.
+    """
+
+    def __init__(
+        self,
+        connections: Connections | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        trust_env: bool = False,
+    ) -> None:
+        kept = connections or Connections()
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            limit_per_host=kept.limit,
+            ttl_dns_cache=int(kept.dns_seconds),
+            keepalive_timeout=kept.idle_seconds,
+            ssl=tls or True,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None),
+            trust_env=trust_env,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": "dragoman"},
+            read_bufsize=2**17,
+        )
+
+    async def open(self, call: Call, watch: Watch) -> AiohttpAnswer:
+        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
+        headers = dict(call.headers)
+        if call.stream:
+            headers["accept-encoding"] = "identity"
+        timeouts = call.timeouts
+        early: list[BaseException] = []
+        try:
+            async with asyncio.timeout(timeouts.first_byte) as waiting:
+
+                def fail(error: BaseException) -> None:
+                    early.append(error)
+                    waiting.reschedule(0)
+
+                watch.attach(fail)
+                response = await self._session.post(
+                    call.url,
+                    data=call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
+                )
+        except TimeoutError as error:
+            if early:
+                raise early[0] from None
+            if isinstance(error, aiohttp.ConnectionTimeoutError):
+                raise UpstreamTimeout("connect", timeouts.connect) from error
+            raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
+        except aiohttp.ClientConnectorError as error:
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {error.os_error.strerror or error}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamUnreachable(
+                f"the upstream connection failed: {str(error) or type(error).__name__}"
+            ) from error
+        content = response.content
+        connection = response.connection
+        transport = connection.transport if connection is not None else None
+
+        def broken() -> bool:
+            # aiohttp closes the connection on a malformed chunk, but leaves the reader waiting for ever.
+            closed = transport is not None and transport.is_closing()
+            return closed and not content.is_eof() and content.exception() is None
+
+        watch.attach(content.set_exception, broken)
+        return AiohttpAnswer(response, watch)
+
+    async def close(self) -> None:
+        """Close the session and all its connections."""
+        await self._session.close()

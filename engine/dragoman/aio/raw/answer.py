@@ -1,0 +1,121 @@
+"""The answer on a raw connection: batches straight from its reads, and the decision whether it is worth keeping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import cast
+
+from ...errors import LimitExceeded, StreamTruncated
+from ..watch import Watch
+from .connection import Connection
+from .encoding import Decoder, decoder
+from .reply import NO_HEADERS
+
+
+class _Parking:
+    """Awaited by a reader that is stepped: it gives up control once, and whoever steps it goes on where it stands."""
+
+    __slots__ = ()
+    # An iterator of one None, made without a Python frame: 180 ns a time instead of 250 with a generator.
+    __await__ = staticmethod(partial(iter, (None,)))
+
+
+_PARKED = cast("Awaitable[None]", _Parking())
+_PIECES = 16
+
+
+class RawAnswer:
+    """See `PushedAnswer`."""
+
+    __slots__ = ("_connection", "_cut", "_encoding", "_left", "_watch", "headers", "status")
+
+    def __init__(self, connection: Connection, watch: Watch) -> None:
+        self._connection: Connection | None = connection
+        self._watch = watch
+        self._left = self._cut = False
+        self.status = connection.status
+        self.headers: Mapping[str, str] = connection.headers
+        # Once: who has read the headers may let them go, and a long stream should not keep them.
+        self._encoding = connection.headers.get("content-encoding")
+        connection.headers = NO_HEADERS
+
+    def on_arrival(self, step: Callable[[], None] | None, /) -> None:
+        """See `PushedAnswer`."""
+        connection = self._connection
+        if connection is not None:
+            connection.step = step
+            if connection.parked is not None:
+                connection.parked = step
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body."""
+        pieces: list[bytes] = []
+        size = 0
+        async with aclosing(self.batches()) as batches:
+            async for piece in batches:
+                size += len(piece)
+                if size > limit:
+                    self._cut = True
+                    raise LimitExceeded("reply_body", limit, upstream=True)
+                pieces.append(piece)
+                if len(pieces) % _PIECES == 0:
+                    await asyncio.sleep(0)  # expanding needs no read: others get their turn
+        return b"".join(pieces)
+
+    def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time; expanded if it is compressed, asked for or not."""
+        return self._received() if self._encoding is None else self._expanded(self._encoding)
+
+    async def _expanded(self, encoding: str) -> AsyncGenerator[bytes, None]:
+        expander: Decoder | None = decoder(encoding)
+        async with aclosing(self._received()) as received:
+            async for data in received:
+                if expander is None:
+                    yield data
+                else:
+                    for piece in expander.expand(data):
+                        yield piece
+        if expander is not None:
+            expander.finish()
+
+    async def _received(self) -> AsyncGenerator[bytes, None]:
+        connection, watch = self._connection, self._watch
+        if connection is None:
+            raise StreamTruncated("the reply was closed before it was read")
+        pieces = connection.pieces
+        try:
+            while self._connection is connection:
+                if pieces:
+                    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                    pieces.clear()
+                    if connection.unread:
+                        connection.taken()
+                    watch.received()
+                    yield data
+                elif connection.error is not None:
+                    raise connection.error
+                elif connection.ended:
+                    return
+                elif connection.step is None:
+                    await connection.arrival()
+                else:
+                    connection.parked = connection.step
+                    await _PARKED
+                    connection.parked = None
+        except GeneratorExit:
+            # Read no further, by one who has the terminal event; or whose client left, and then the upstream is cut.
+            self._left = connection.parked is None and not watch.client_gone()
+            raise
+        finally:
+            connection.parked = None
+        raise StreamTruncated("the reply was closed before it was read")
+
+    async def close(self) -> None:
+        """Give the connection back at the body's end, or, if the reader had enough, soon after; else cut it."""
+        self._watch.upstream_done()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.leave(finish=self._left and not self._cut)

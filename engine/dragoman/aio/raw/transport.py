@@ -1,0 +1,67 @@
+"""The transport on raw sockets (design §5): HTTP/1.1, one request at a time on pooled keep-alive connections.
+
+No proxies, no redirects, no HTTP/2: for egress proxies there is `aiohttp_client`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+
+from ..upstream import Call, Connections
+from ..watch import Watch
+from .answer import RawAnswer
+from .dial import Dialer
+from .head import Origin, request_head, split
+from .pool import Pool
+
+_TARGETS = 1024
+_CLOSING = 1.0
+"""Seconds that sockets get to be closed by the loop, which takes one turn of it."""
+
+
+class RawUpstream:
+    """The transport. Must be made inside a running event loop; `tls` is for a certificate authority of one's own."""
+
+    def __init__(self, connections: Connections | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._connections = connections or Connections()
+        self._dialer = Dialer(tls, self._connections.dns_seconds)
+        self._pools: dict[Origin, Pool] = {}
+        self._targets: dict[str, tuple[Pool, str]] = {}
+
+    @property
+    def busy(self) -> int:
+        """Connections that carry a request, or are being made for one."""
+        return sum(pool.busy for pool in self._pools.values())
+
+    async def open(self, call: Call, watch: Watch) -> RawAnswer:
+        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
+        pool, start = self._targets.get(call.url) or self._target(call.url)
+        head = request_head(start, call.headers, len(call.body), stream=call.stream)
+        connection = pool.take()
+        if connection is None:
+            connection = await pool.connect(call.timeouts.connect, watch)
+        watch.attach(connection.fail)
+        connection.send(head, call.body)
+        await connection.answered()
+        return RawAnswer(connection, watch)
+
+    def _target(self, url: str) -> tuple[Pool, str]:
+        origin, start = split(url)
+        if len(self._targets) >= _TARGETS:
+            # URLs come from the configuration, but an embedder's may not.
+            self._targets.clear()
+            self._pools = {origin: pool for origin, pool in self._pools.items() if not pool.unused}
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = Pool(origin, self._dialer, self._connections)
+        self._targets[url] = pool, start
+        return pool, start
+
+    async def close(self) -> None:
+        """Cut all connections and wait until they are closed."""
+        self._dialer.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await asyncio.gather(*(pool.close() for pool in self._pools.values()))

@@ -1,0 +1,221 @@
+"""How the body of a raw answer is read: one batch for each network read, by a future or by a step."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from dragoman.aio.raw.answer import RawAnswer
+from dragoman.aio.watch import ClientGone
+from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
+from support.raw_connections import HEAD, bench, chunk
+
+LAST = b"0\r\n\r\n"
+
+
+class Stepped:
+    """A reader that nobody awaits: each step runs it to its next wait. `told` is what became of it."""
+
+    def __init__(self, answer: RawAnswer, then: Callable[[bytes], None] | None = None) -> None:
+        self.answer = answer
+        self.then = then
+        self.steps = 0
+        self.told: list[object] = []
+        self._work = self._read(answer.batches())
+        answer.on_arrival(self.step)
+        self.step()
+
+    async def _read(self, batches: AsyncGenerator[bytes, None]) -> None:
+        async for data in batches:
+            self.told.append(data)
+            if self.then is not None:
+                self.then(data)
+
+    def step(self) -> None:
+        """As the gateway's pump does it."""
+        self.steps += 1
+        try:
+            assert self._work.send(None) is None
+        except StopIteration:
+            self.told.append("end")
+        except Exception as error:
+            self.told.append(type(error))
+
+    def throw(self, error: BaseException) -> None:
+        """What a cancelled handler does."""
+        with pytest.raises(type(error)):
+            self._work.throw(error)
+
+
+async def test_each_read_is_one_step_and_one_batch() -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD + chunk(b"early"))
+        reader = Stepped(answer)
+        assert reader.told == [b"early"]
+        connection.data_received(chunk(b"one") + chunk(b"two") + b"5\r\nthr")
+        assert reader.told[1:] == [b"onetwothr"]
+        connection.data_received(b"ee")
+        connection.data_received(b"\r\n")
+        assert reader.steps == 3, "a read without body wakes nobody"
+        connection.data_received(chunk(b"last") + LAST)
+        assert reader.told[2:] == [b"ee", b"last", "end"]
+        await answer.close()
+        assert made.pool.take() is connection
+
+
+@pytest.mark.parametrize("how", ["lost", "eof", "failed", "malformed", "malformed behind bytes"])
+async def test_a_step_is_told_of_every_end(how: str) -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD)
+        reader = Stepped(answer)
+        if how == "lost":
+            made.wires[0].lose()
+        elif how == "eof":
+            connection.eof_received()
+        elif how == "failed":
+            connection.fail(ClientGone())
+        else:
+            connection.data_received((chunk(b"x") if "bytes" in how else b"") + b"zz\r\n")
+        told = [ClientGone] if how == "failed" else [StreamTruncated]
+        assert reader.told == ([b"x", *told] if "bytes" in how else told)
+        assert made.wires[0].closed
+
+
+async def test_a_body_that_ends_with_the_connection_steps_once_more() -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(b"HTTP/1.1 200 OK\r\n\r\nbytes")
+        reader = Stepped(answer)
+        connection.eof_received()
+        assert reader.told == [b"bytes", "end"]
+
+
+async def test_a_step_may_close_the_answer() -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD)
+
+        def close(data: bytes) -> None:
+            with pytest.raises(StopIteration):
+                answer.close().send(None)
+
+        reader = Stepped(answer, close)
+        connection.data_received(chunk(b"one") + chunk(b"two"))
+        assert reader.told == [b"onetwo", StreamTruncated]
+        assert made.wires[0].closed
+        connection.data_received(chunk(b"three"))
+        assert reader.steps == 2
+
+
+async def test_a_reader_that_is_behind_pauses_its_server_and_goes_on() -> None:
+    """Between two steps it waits for its client, so what comes meanwhile steps nothing."""
+    async with bench(unread=1024) as made:
+        answer, connection = await made.answer(HEAD + chunk(b"first"))
+        busy = answer.batches()
+        steps = []
+        answer.on_arrival(lambda: steps.append(1))
+        assert await anext(busy) == b"first"
+        for _ in range(3):
+            connection.data_received(chunk(bytes(600)))
+        assert made.wires[0].paused
+        assert len(await anext(busy)) == 1800
+        assert not made.wires[0].paused
+        assert not steps
+        await busy.aclose()
+
+
+async def test_futures_again_where_the_steps_end() -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD)
+        batches = answer.batches()
+        read = batches.__anext__()
+        answer.on_arrival(lambda: pytest.fail("stepped after it was switched off"))
+        assert read.send(None) is None
+        answer.on_arrival(None)
+        connection.data_received(chunk(b"one"))
+        with pytest.raises(StopIteration) as first:
+            read.send(None)
+        assert first.value.value == b"one"
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        connection.data_received(chunk(b"two"))
+        assert await waiting == b"two"
+        await batches.aclose()
+
+
+@pytest.mark.parametrize("stepped", [True, False])
+async def test_a_cancelled_reader_is_told_nothing_more_and_the_upstream_is_cut(stepped: bool) -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD)
+        if stepped:
+            reader = Stepped(answer)
+            reader.throw(asyncio.CancelledError())
+        else:
+            task = asyncio.create_task(answer.read(99))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        connection.data_received(chunk(b"late"))
+        await answer.close()
+        assert made.wires[0].closed
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_who_has_had_enough_lets_the_reply_finish_unless_the_client_is_gone(gone: bool) -> None:
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD + chunk(b"terminal"))
+        answer._watch._gone = lambda: gone
+        batches = answer.batches()
+        await anext(batches)
+        await batches.aclose()
+        await answer.close()
+        assert made.wires[0].closed is gone
+        if not gone:
+            connection.data_received(LAST)
+            assert made.pool.take() is connection
+
+
+async def test_a_body_past_the_limit_is_cut() -> None:
+    async with bench() as made:
+        answer, _ = await made.answer(HEAD + chunk(bytes(100)))
+        with pytest.raises(LimitExceeded, match="reply_body = 99"):
+            await answer.read(99)
+        await answer.close()
+        assert made.wires[0].closed
+
+
+async def test_a_compressed_body_is_expanded_read_by_read() -> None:
+    packed = gzip.compress(b"words" * 1000)
+    head = HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
+    async with bench() as made:
+        answer, connection = await made.answer(head)
+        reader = Stepped(answer)
+        for at in range(0, len(packed), 7):
+            connection.data_received(chunk(packed[at : at + 7]))
+        connection.data_received(LAST)
+        assert reader.told.pop() == "end"
+        assert b"".join(data for data in reader.told if isinstance(data, bytes)) == b"words" * 1000
+
+
+async def test_an_unknown_encoding_fails_the_read_and_not_the_answer() -> None:
+    """The status and the headers of an error must not be lost for it."""
+    async with bench() as made:
+        answer, _ = await made.answer(b"HTTP/1.1 429 No\r\ncontent-encoding: br\r\ncontent-length: 1\r\n\r\nx")
+        assert answer.status == 429
+        with pytest.raises(UpstreamProtocolError, match="'br'"):
+            await answer.read(99)
+
+
+async def test_a_closed_answer_has_no_body() -> None:
+    async with bench() as made:
+        answer, _ = await made.answer(HEAD + chunk(b"x") + LAST)
+        suspended = answer.batches()
+        assert await anext(suspended) == b"x"
+        await answer.close()
+        await answer.close()
+        answer.on_arrival(None)
+        for batches in (suspended, answer.batches()):
+            with pytest.raises(StreamTruncated, match="closed"):
+                await anext(batches)
