@@ -36,6 +36,7 @@ def setup(
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     app.router.add_get(f"{prefix}/v1/models", gateway.models)
     app.router.add_get(f"{prefix}/health", gateway.health)
+    app.router.add_get(f"{prefix}/metrics", inspection.metrics)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
         gateway.open()

@@ -1,4 +1,4 @@
-"""The command line: `dragoman serve | demo | check | translate | explain`."""
+"""The command line: `dragoman serve | demo | check | translate | explain | bench`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _DIALECTS = [dialect.value for dialect in Dialect]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script. Returns the exit status: 0 fine, 1 failed, 2 wrong usage."""
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["bench"]:
+        return _bench(words[1:])
+    args = _parser().parse_args(words)
     logging.basicConfig(
         level=logging.DEBUG if getattr(args, "verbose", False) else logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
@@ -63,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(serve)
     serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default 8080)")
+    serve.add_argument(
+        "--workers",
+        type=_worker_count,
+        metavar="N",
+        help="processes that share the address; auto or 0 for one per core (default 1)",
+    )
     serve.add_argument("--verbose", action="store_true", help="log more")
     serve.set_defaults(run=_serve)
 
@@ -93,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
     _add_translation(explain)
     explain.set_defaults(run=_explain)
+
+    # Its words are the rig's own: `main` hands them over before they come here.
+    commands.add_parser("bench", help="measure gateways side by side on this machine (bench --help)", add_help=False)
     return parser
 
 
@@ -121,25 +133,58 @@ def _config(args: argparse.Namespace) -> Config:
     return load_config(args.config)
 
 
-def _serve(args: argparse.Namespace) -> int:
-    from .running import run_loop, running, until_told_to_stop
+def _worker_count(word: str) -> int:
+    if word != "auto" and not word.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number or auto; got {word!r}")
+    return 0 if word == "auto" else int(word)
 
+
+def _served_config(args: argparse.Namespace) -> Config:
+    """The configuration with what the command line says otherwise. Raises ConfigError."""
     config = _config(args)
-    server = config.server
-    host = server.host if args.host is None else args.host
-    port = server.port if args.port is None else args.port
-    config = replace(config, server=replace(server, host=host, port=port))
+    wishes = {"host": args.host, "port": args.port, "workers": args.workers}
+    given = {name: wish for name, wish in wishes.items() if wish is not None}
+    config = replace(config, server=replace(config.server, **given))
     config.check()
+    return config
+
+
+def _serve(args: argparse.Namespace) -> int:
+    config = _served_config(args)
+    if config.server.workers != 1:
+        return _serve_with_workers(args, config)
+
+    from .notify import notify
+    from .running import run_loop, running, until_told_to_stop
 
     async def serve() -> int:
         async with running(config) as up:
             print(f"dragoman listens on {up.url}", file=sys.stderr)
             _describe(up.config)
+            notify("READY=1")
             await until_told_to_stop()
+            notify("STOPPING=1")
             print("dragoman stops", file=sys.stderr)
         return 0
 
     return run_loop(serve())
+
+
+def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
+    if sys.platform == "win32":
+        raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
+    from .running import run_loop
+    from .workers import Supervisor, cores
+
+    def announce(url: str, config: Config) -> None:
+        print(f"dragoman listens on {url} with workers: {config.server.workers or cores()}", file=sys.stderr)
+        _describe(config)
+
+    async def supervise() -> int:
+        supervisor = Supervisor(config, lambda: _served_config(args), announce, log_level=logging.getLogger().level)
+        return await supervisor.run()
+
+    return run_loop(supervise())
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -194,6 +239,18 @@ def _explain(args: argparse.Namespace) -> int:
     told = explanation(translation)
     _print(dumps(told) if args.json else as_text(told).encode("utf-8", "backslashreplace"))
     return 0
+
+
+def _bench(words: Sequence[str]) -> int:
+    """The rig's command line; its short run unless `--full` is said."""
+    try:
+        from dragoman_bench.cli import main as bench
+    except ImportError as error:
+        print(f"dragoman bench cannot run here, it is made for Linux: {error}", file=sys.stderr)
+        return 2
+    if words[:1] == ["peers"] or "--quick" in words:
+        return bench(words)
+    return bench([word for word in words if word != "--full"] if "--full" in words else ["--quick", *words])
 
 
 def _input(args: argparse.Namespace) -> bytes:

@@ -13,20 +13,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.upstream import Connections, Timeouts
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.profile import SHIPPED, Profile, shipped
 from dragoman.protocols import Dialect
 
 from .providers import VENDOR_URL, Auth, Provider, Secret, default_profile
-from .settings import SIMULATED, UNKNOWN_MODEL, Config, Models, Route, Server
+from .settings import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from .tables import ConfigError, Problem, Table, closest
 
 __all__ = (
     "Auth",
     "Config",
     "ConfigError",
+    "Connections",
     "Models",
     "Provider",
     "Route",
@@ -78,6 +79,7 @@ def _server(table: Table) -> Server:
     default = Server()
     host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
     receipts = table.integer("receipts")
+    workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
     server = Server(
@@ -87,6 +89,10 @@ def _server(table: Table) -> Server:
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
         receipts=default.receipts if receipts is None else receipts,
+        workers=default.workers if workers is None else workers,
+        reload_drain=default.reload_drain if reload_drain is None else reload_drain,
+        transport=table.word("transport", TRANSPORTS) or default.transport,
+        connections=Connections(**table.table("connections").values_of(Connections)),
     )
     table.finish()
     return server

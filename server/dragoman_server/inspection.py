@@ -18,6 +18,7 @@ from dragoman.translate import parse_body, translate
 
 from .credentials import check_inbound
 from .explain import explanation, guess_client
+from .exposition import CONTENT_TYPE, exposition
 from .gateway import DEFECT, Gateway
 from .inbound import read_body, read_model, wished
 from .providers import Provider
@@ -41,8 +42,16 @@ class Inspection:
         """`POST /v1/dragoman/explain?to=…&from=…`: a request that the gateway would reject is rejected here alike."""
         return await self._answer(request, asked_in(request), self._explain)
 
+    async def metrics(self, request: web.Request) -> web.Response:
+        """`GET /metrics`, of all workers whichever is asked. Names of the configuration are in it, hence the key."""
+        return await self._answer(request, asked_in(request), self._metrics, CONTENT_TYPE)
+
     async def _answer(
-        self, request: web.Request, asked: Dialect, make: Callable[[web.Request, bytes], Awaitable[bytes]]
+        self,
+        request: web.Request,
+        asked: Dialect,
+        make: Callable[[web.Request, bytes], Awaitable[bytes]],
+        content_type: str = "application/json",
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
@@ -54,17 +63,26 @@ class Inspection:
         except Exception:
             log.exception("%s %s failed by a defect", request_id, request.path)
             return error_response(asked, replace(DEFECT), request_id)
-        return web.Response(body=body, content_type="application/json", headers={OWN_ID: request_id})
+        return web.Response(body=body, headers={"content-type": content_type, OWN_ID: request_id})
+
+    async def _metrics(self, request: web.Request, _: bytes) -> bytes:
+        siblings = self._gateway.siblings
+        return exposition(self._gateway.metrics.alone() if siblings is None else await siblings.totals())
 
     async def _receipt(self, request: web.Request, owner: bytes) -> bytes:
         request_id = request.match_info["request_id"]
-        receipt = self._gateway.receipts.find(request_id, owner)
-        if receipt is None:
-            keep = self._gateway.config.server.receipts
-            kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
-            message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
-            raise DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
-        return receipt.json()
+        receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
+        if receipt is not None:
+            return receipt.json()
+        if siblings is not None and (found := await siblings.receipt(request_id, owner)) is not None:
+            return found
+        raise self._no_receipt(request_id)
+
+    def _no_receipt(self, request_id: str) -> DragomanError:
+        keep = self._gateway.config.server.receipts
+        kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
+        message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
+        return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
 
     async def _explain(self, request: web.Request, _: bytes) -> bytes:
         limits = self._gateway.config.server.limits

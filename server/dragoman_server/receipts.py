@@ -17,6 +17,7 @@ from dragoman.model import Json
 from dragoman.protocols import Dialect
 from dragoman.translate import Translation
 
+from .metrics import Metrics
 from .renames import renamed
 
 TEXT_MAX = 300
@@ -45,12 +46,23 @@ class Receipt:
     ended: str = "open"
     status: int | None = None
     error: Json | None = None
+    route: str = ""
+    """Which rule of the configuration led to the provider."""
+    metrics: Metrics | None = field(default=None, repr=False)
+    """Who counts the end."""
+    opened_at: float = 0.0
+    begun_at: float | None = None
     _kept: bytes = field(default=b"", repr=False)
 
     @property
     def losses(self) -> Losses | None:
         """The ledger, once the request was translated and until the reply has ended."""
         return self.translation.losses if self.translation is not None else None
+
+    def begin(self) -> None:
+        """The first event of a streamed reply came."""
+        if self.metrics is not None:
+            self.metrics.begun(self)
 
     def end(self, ended: str, status: int, failure: Failure | None = None) -> None:
         """Complete the receipt. Only the first end counts."""
@@ -61,6 +73,9 @@ class Receipt:
             self.error = _told(failure, ended == "rejected")
         # A copy: the serializer's own buffer is some 8 KB whatever it holds.
         self._kept = bytes(memoryview(self.json()))
+        if self.metrics is not None:
+            self.metrics.ended(self, failure)
+            self.metrics = None
         # With it go the ledger, the tools and what a reply repeats of its request.
         self.translation = None
 

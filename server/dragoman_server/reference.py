@@ -16,9 +16,13 @@ from typing import Any
 from dragoman.bridge import Declared
 from dragoman.context import ReplyContext
 from dragoman.directions import CODECS, DIRECTIONS, Direction
+from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman.losses import MEANING
 from dragoman.translate import Translation
+
+from .metrics import NAMED_CODES
+from .totals import FAMILIES, SECONDS
 
 _MADE = "<!-- Made by `python -m dragoman_server.reference` from the code: do not edit. -->"
 
@@ -61,6 +65,55 @@ header `x-dragoman-on-loss: reject`, a loss in a request is a 400 that names the
 {codes}
 """
 
+_METRICS = """\
+# Metrics
+
+{made}
+
+`GET /metrics` in Prometheus' text format (0.0.4). Where `server.keys` are configured it asks for one, as all endpoints
+do that tell of the configuration. With [several workers](../howto/many-cores.md) any of them answers for all: numbers
+are added up, and counters keep what was counted by workers that have left.
+
+Labels are dialects, names of the configuration and the words below, so there are only as many series as the
+configuration has names. Nothing is counted while a stream runs: a request is counted when it is taken, when its first
+event comes and when it ends.
+
+{families}
+
+Histograms have buckets up to {buckets} seconds.
+
+## Labels
+
+{labels}
+
+## Configuring Prometheus
+
+```yaml
+scrape_configs:
+  - job_name: dragoman
+    authorization:
+      credentials_file: /etc/prometheus/dragoman.key
+    static_configs:
+      - targets: ["127.0.0.1:8080"]
+```
+"""
+
+_LABELS = {
+    "client": "the dialect: `chat`, `messages`, `responses`",
+    "provider": "the name in `[providers]`; empty if the request never got so far",
+    "route": "the `model` of the route; `PROVIDER/*` where the client named the provider; `models` for the big or the"
+    " small model without a route; `unknown` where `models.unknown` decided; empty if no rule knew the model",
+    "ended": "`completed`, `failed`, `refused`, `rejected`, `abandoned`, as in a [receipt](http-api.md#receipts)",
+    "status": "`2xx`, `4xx` (499: the client left), `5xx`, as the client got it: of a stream that fails late, `2xx`",
+    "stream": "`true`, `false`: what the client asked for",
+    "kind": "of tokens and of the gateway's own errors: as above; of upstream errors: ",
+    "code": "of the [loss](losses.md)",
+    "worker": "its number, from 1",
+    "result": "as above",
+    "version": "Dragoman's",
+    "python": "Python's version",
+}
+
 
 def directions() -> str:
     """directions.md: the table of directions, and what each stage does."""
@@ -89,7 +142,29 @@ def losses() -> str:
     return _LOSSES.format(made=_MADE, codes=_table(("code", "meaning"), rows))
 
 
-PAGES: dict[str, Callable[[], str]] = {"directions.md": directions, "losses.md": losses}
+def metrics() -> str:
+    """metrics.md: every family of metrics and its labels."""
+    rows = [
+        (
+            f"`{family.name}`",
+            family.kind.value,
+            ", ".join(f"`{label}`" for label in family.labels) or "none",
+            family.doc,
+        )
+        for family in FAMILIES.values()
+    ]
+    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | NAMED_CODES))
+    labels = dict.fromkeys(label for family in FAMILIES.values() for label in family.labels)
+    meanings = [(f"`{label}`", _LABELS[label] + (kinds if label == "kind" else "")) for label in labels]
+    return _METRICS.format(
+        made=_MADE,
+        families=_table(("name", "type", "labels", "meaning"), rows),
+        buckets=", ".join(f"{seconds:g}" for seconds in SECONDS),
+        labels=_table(("label", "values"), meanings),
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {"directions.md": directions, "losses.md": losses, "metrics.md": metrics}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,13 +25,17 @@ _SMALL = ("haiku",)
 
 
 class Target(NamedTuple):
-    """Where a request goes. `warning` is told when the name was only guessed at."""
+    """Where a request goes. `warning` is told when the name was only guessed at.
+
+    `route` is the configured pattern that led there, or which other rule did: never a name that a client chose.
+    """
 
     provider: Provider
     upstream_model: str
     renamed: bool
     warning: str | None
     knobs: Knobs
+    route: str = "models"
 
 
 class UnknownModel(DragomanError):
@@ -76,7 +80,7 @@ class _Compiled:
                 upstream_model = match.expand(upstream_model)
             else:
                 upstream_model = upstream_model.replace("*", match[1])
-        return Target(self.provider, upstream_model, upstream_model != model, None, self.knobs)
+        return Target(self.provider, upstream_model, upstream_model != model, None, self.knobs, self.route.model)
 
 
 class Router:
@@ -137,7 +141,7 @@ class Router:
                     return target
         name, _, rest = model.partition("/")
         if rest and (provider := self.config.providers.get(name)):
-            return Target(provider, rest, True, None, self.config.knobs)
+            return Target(provider, rest, True, None, self.config.knobs, f"{name}/*")
         return None
 
     def _placed(self, model: str) -> Target | None:
@@ -174,10 +178,11 @@ class Router:
         if policy == "pass":
             # The first one of the file; a route for `*` says otherwise.
             provider = next(iter(self.config.providers.values()))
-            return Target(provider, model, False, None, self.config.knobs)
+            return Target(provider, model, False, None, self.config.knobs, "unknown")
         if policy == "small" and self._small:
             target = self._sized(self._small, model, client)
-            return target._replace(warning=f"unknown model {_shown(model)} was sent to {target.upstream_model}")
+            warning = f"unknown model {_shown(model)} was sent to {target.upstream_model}"
+            return target._replace(warning=warning, route="unknown")
         raise self._unknown(model)
 
     def _unknown(self, model: str) -> UnknownModel:

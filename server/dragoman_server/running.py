@@ -17,7 +17,9 @@ from dragoman.aio.upstream import Upstream
 from .app import make_app
 from .gateway import Gateway
 from .settings import Config
-from .simulator import SCRIPTS, make_simulator
+
+DRAIN = 10.0
+"""Seconds that open replies have when the gateway is told to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,31 @@ class Running:
     simulator_url: str | None
 
 
+def app_runner(app: web.Application, drain: float = 1.0) -> web.AppRunner:
+    """How every gateway of ours is run, wherever it listens."""
+    # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
+    return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain)
+
+
+@asynccontextmanager
+async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
+    """The configuration to serve, with `config.simulated` that of a simulated upstream which is up, and its URL."""
+    if not config.simulated:
+        yield config, None
+        return
+    from .simulator import SCRIPTS, make_simulator  # a tenth of a second that no other gateway has to spend
+
+    async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as url:
+        yield config.with_simulator(url, tuple(SCRIPTS)), url
+
+
 @asynccontextmanager
 async def listening(app: web.Application, host: str, port: int, *, drain: float = 1.0) -> AsyncIterator[str]:
     """Serve `app` on `host:port` (0 = any free port) and give its URL.
 
     At the end, requests that the app itself did not bring to an end get `drain` seconds.
     """
-    # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain)
+    runner = app_runner(app, drain)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
@@ -50,7 +69,7 @@ async def listening(app: web.Application, host: str, port: int, *, drain: float 
 
 @asynccontextmanager
 async def running(
-    config: Config, *, pace: float = 0.02, drain: float = 10.0, upstream: Upstream | None = None
+    config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Upstream | None = None
 ) -> AsyncIterator[Running]:
     """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
 
@@ -58,13 +77,7 @@ async def running(
     seconds; `upstream` is a transport instead of the usual one, which the gateway then closes.
     """
     server = config.server
-    if not config.simulated:
-        app = make_app(config, gateway=Gateway(config, upstream=upstream), drain=drain)
-        async with listening(app, server.host, server.port) as url:
-            yield Running(config, url, None)
-        return
-    async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as simulator_url:
-        filled = config.with_simulator(simulator_url, tuple(SCRIPTS))
+    async with with_upstream(config, pace=pace) as (filled, simulator_url):
         app = make_app(filled, gateway=Gateway(filled, upstream=upstream), drain=drain)
         async with listening(app, server.host, server.port) as url:
             yield Running(filled, url, simulator_url)

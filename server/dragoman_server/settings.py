@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.upstream import Connections, Timeouts
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman.protocols import Dialect
@@ -133,9 +133,22 @@ class Models:
 UNKNOWN_MODEL = ("small", "reject", "pass")
 
 
+WORKERS_MAX = 256
+"""Most worker processes: beyond any machine's cores, below what a slip of the keyboard would start."""
+
+
+TRANSPORTS = ("raw", "aiohttp")
+"""How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
+_LEAST = {"head": 1024, "unread": 1024}
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests."""
+    """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests.
+
+    `workers` are the processes of `dragoman serve` (0 = one for each core); after a reload the old ones have
+    `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -143,6 +156,10 @@ class Server:
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
     receipts: int = 1000
+    workers: int = 1
+    reload_drain: int = 600
+    transport: str = "raw"
+    connections: Connections = field(default_factory=Connections)
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys
@@ -160,6 +177,16 @@ class Server:
                 yield f"server.keys[{index}]", "is empty"
         if self.receipts < 0:
             yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
+        if not 0 <= self.workers <= WORKERS_MAX:
+            yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
+        if self.reload_drain < 0:
+            yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
+        if self.transport not in TRANSPORTS:
+            yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
+        for what in fields(Connections):
+            number, least = getattr(self.connections, what.name), _LEAST.get(what.name, 0)
+            if not (number >= least and isfinite(number)):
+                yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
         for timer in fields(Timeouts):
             seconds = getattr(self.timeouts, timer.name)
             if not (seconds > 0 and isfinite(seconds)):

@@ -188,9 +188,15 @@ class Table:
                 self.problems.append((f"{self.at(key)}[{index}]", f"expected a string, got {kind_of(value)}"))
         return out
 
-    def integer(self, key: str) -> int | None:
-        """An integer, or a string with an environment reference that gives one (`port = "${PORT:-8080}"`)."""
+    def integer(self, key: str, *, auto: int | None = None) -> int | None:
+        """An integer, or a string with an environment reference that gives one (`port = "${PORT:-8080}"`).
+
+        `auto` is what the word `auto` stands for, where it may.
+        """
         value = self._data.get(key)
+        if value == "auto" and auto is not None:
+            self._asked.add(key)
+            return auto
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)
             return number
@@ -198,6 +204,8 @@ class Table:
         resolved = self._resolve(value, self.at(key))
         if resolved is None:
             return None
+        if resolved == "auto" and auto is not None:
+            return auto
         if not re.fullmatch(r"[0-9]{1,18}", resolved):
             self.wrong(key, f"expected an integer from {value}")
             return None

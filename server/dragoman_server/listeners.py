@@ -1,0 +1,122 @@
+"""The listening sockets of an address that several processes share.
+
+The supervisor binds them, all workers inherit them, and none is closed before the end: closing a listener resets the
+connections that wait in its queue, also those that had nothing to do with why it was closed. So a worker that leaves
+only stops accepting, and whoever accepts from the same socket next finds the queue as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+
+BALANCED = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
+"""Whether the system spreads connections over several sockets of one address. Elsewhere SO_REUSEPORT is missing, or the
+socket bound last gets all of them."""
+BACKLOG = 1024
+"""Connections that may wait in one socket's queue (the system may allow fewer)."""
+
+
+class Listeners:
+    """`groups[i]` are the sockets of one share of the connections: one for each address that `host` stands for.
+
+    A share is meant for one worker. With `balanced` each share has sockets of its own (SO_REUSEPORT); else there is one
+    share, which all workers accept from. Raises OSError if the address cannot be had.
+    """
+
+    def __init__(self, host: str, port: int, *, balanced: bool = BALANCED) -> None:
+        self.balanced = balanced
+        self.groups: list[list[socket.socket]] = []
+        self._host = host
+        self._addresses = _resolved(host, port)
+        if port and balanced:
+            # With SO_REUSEPORT, a port that another gateway of this user has would be shared with it silently.
+            for sock in self._bound(reuse_port=False):
+                sock.close()
+        self.groups.append(self._bound(reuse_port=balanced))
+        self.port: int = self.groups[0][0].getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Where the gateway is, without a path."""
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}"
+
+    def grow(self, shares: int) -> None:
+        """Have at least so many shares, where there can be more than one. Raises OSError."""
+        while self.balanced and len(self.groups) < shares:
+            self.groups.append(self._bound(reuse_port=True))
+
+    def listen(self) -> None:
+        """Let connections come. They wait until a worker accepts them."""
+        for group in self.groups:
+            for sock in group:
+                sock.listen(BACKLOG)
+
+    def descriptors(self) -> list[list[int]]:
+        """The file descriptors, as `groups`."""
+        return [[sock.fileno() for sock in group] for group in self.groups]
+
+    def close(self) -> None:
+        """Give the address up; whoever inherited the sockets still has it."""
+        for group in self.groups:
+            for sock in group:
+                sock.close()
+
+    def _bound(self, *, reuse_port: bool) -> list[socket.socket]:
+        port = self.groups[0][0].getsockname()[1] if self.groups else 0
+        group: list[socket.socket] = []
+        missing: OSError | None = None
+        try:
+            for family, address in self._addresses:
+                # All addresses get the port that the system chose for the first one.
+                where = (address[0], address[1] or port, *address[2:])
+                try:
+                    group.append(_bind(family, where, reuse_port))
+                except OSError as error:
+                    if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                        raise OSError(error.errno, f"cannot listen on {_shown(where)}: {_reason(error)}") from None
+                    missing = error  # `localhost` is ::1 as well, also where there is no IPv6
+                else:
+                    port = group[-1].getsockname()[1]
+            if not group and missing is not None:
+                raise OSError(missing.errno, f"cannot listen on {self._host}: {_reason(missing)}")
+        except BaseException:
+            for sock in group:
+                sock.close()
+            raise
+        return group
+
+
+def _resolved(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {_reason(error)}") from None
+    return list(dict.fromkeys((int(family), address) for family, _, _, _, address in found))  # type: ignore[misc]
+
+
+def _bind(family: int, address: tuple[object, ...], reuse_port: bool) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _shown(address: tuple[object, ...]) -> str:
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or (os.strerror(error.errno) if error.errno else str(error))).lower()

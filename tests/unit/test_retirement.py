@@ -1,0 +1,116 @@
+"""Connections of a worker that leaves: the next reply is the last, idle ones linger, nobody is cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp import web
+
+from dragoman_server.retirement import Retirement
+from dragoman_server.running import app_runner
+
+
+@dataclass(slots=True)
+class House:
+    """A server that is going to leave. `slow` lets `GET /slow` go on."""
+
+    retirement: Retirement
+    server: web.Server
+    url: str
+    slow: asyncio.Event
+    arrived: asyncio.Event
+    now: float = 0.0
+
+    def connections(self) -> int:
+        return len(self.server.connections)
+
+
+@asynccontextmanager
+async def a_house(linger: float = 20.0) -> AsyncIterator[House]:
+    slow, arrived = asyncio.Event(), asyncio.Event()
+
+    async def quick(_: web.Request) -> web.Response:
+        return web.Response(text="quick")
+
+    async def streamed(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"begun ")
+        arrived.set()
+        await slow.wait()
+        await response.write(b"and done")
+        return response
+
+    app = web.Application()
+    app.router.add_get("/quick", quick)
+    app.router.add_get("/slow", streamed)
+    retirement = Retirement(app, linger=linger, clock=lambda: house.now)
+    runner = app_runner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert runner.server is not None
+        house = House(retirement, runner.server, f"http://127.0.0.1:{site.port}", slow, arrived)
+        yield house
+    finally:
+        await runner.cleanup()
+
+
+async def get(session: aiohttp.ClientSession, house: House, path: str) -> tuple[str, str | None]:
+    async with session.get(house.url + path) as response:
+        return await response.text(), response.headers.get("connection")
+
+
+async def gone(house: House) -> None:
+    assert await house.retirement.finish(house.server, 5)
+    assert house.connections() == 0
+
+
+async def test_an_idle_connection_gets_one_more_reply_and_is_told_that_it_is_the_last() -> None:
+    async with a_house() as house, aiohttp.ClientSession() as session:
+        assert await get(session, house, "/quick") == ("quick", None)
+        house.retirement.begin()
+        assert house.connections() == 1
+        assert await get(session, house, "/quick") == ("quick", "close")
+        await gone(house)
+
+
+async def test_idle_connections_linger_and_are_closed_then() -> None:
+    async with a_house() as house, aiohttp.ClientSession() as session:
+        await get(session, house, "/quick")
+        house.retirement.begin()
+        house.now = 19.9
+        house.retirement.close_idle(house.server)
+        await asyncio.sleep(0)
+        assert house.connections() == 1
+        house.now = 20.0
+        await gone(house)
+
+
+async def test_an_open_stream_is_not_idle_and_its_client_may_come_again() -> None:
+    """Its headers have left: they could not say that the connection ends."""
+    async with a_house() as house, aiohttp.ClientSession() as session:
+        asked = asyncio.create_task(get(session, house, "/slow"))
+        await house.arrived.wait()
+        house.retirement.begin()
+        house.now = 100.0
+        assert not await house.retirement.finish(house.server, 0.01)
+        house.slow.set()
+        assert await asked == ("begun and done", None)
+        house.now = 119.0
+        house.retirement.close_idle(house.server)
+        assert await get(session, house, "/quick") == ("quick", "close")
+        await gone(house)
+
+
+async def test_nothing_changes_before_it_begins() -> None:
+    async with a_house(linger=0) as house, aiohttp.ClientSession() as session:
+        for _ in range(3):
+            assert await get(session, house, "/quick") == ("quick", None)
+        assert house.connections() == 1
+        assert house.server.requests_count == 3
