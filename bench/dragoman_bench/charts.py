@@ -1,0 +1,170 @@
+"""SVG by hand: horizontal bars and rows of dots that are read in light and dark, without a script or a dependency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+from typing import Literal
+
+_WIDTH = 860
+_LABELS = 256
+"""Pixels for the names at the left."""
+_VALUES = 154
+"""Pixels for the figures at the right."""
+_PLOT = _WIDTH - _LABELS - _VALUES
+_LINE = 28
+_TOP = 62
+_BOTTOM = 40
+
+Tone = Literal["own", "bare", "other"]
+"""The gateway the chart is about; what only bounds it; the rest."""
+
+_STYLE = """<style>
+text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328 }
+.title { font-size: 16px; font-weight: 600 }
+.muted { fill: #59636e; font-size: 12px }
+.grid { stroke: #d1d9e0; stroke-width: 1 }
+.mark { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 4 3 }
+.own { fill: #0969da; stroke: #0969da }
+.bare { fill: #b6bec7; stroke: #b6bec7 }
+.other { fill: #818b98; stroke: #818b98 }
+.range { stroke: #1f2328; stroke-width: 1.5; fill: none }
+.gap { stroke: #ffffff; stroke-width: 3; fill: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc }
+.muted { fill: #9198a1 }
+.grid { stroke: #3d444d }
+.mark { stroke: #f85149 }
+.own { fill: #4493f8; stroke: #4493f8 }
+.bare { fill: #525a64; stroke: #525a64 }
+.other { fill: #7d8590; stroke: #7d8590 }
+.range { stroke: #f0f6fc }
+.gap { stroke: #0d1117 }
+}
+</style>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A value, the range it is the middle of (drawn where it is one), and what is written behind it."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    told: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Values by name, small ones first, on one line."""
+
+    label: str
+    values: Mapping[str, float]
+    tone: Tone
+
+
+def bars(title: str, subtitle: str, rows: Sequence[Bar], *, mark: tuple[float, str] | None = None) -> str:
+    """Bars from zero. Those longer than four times the middle one (or `mark`) are cut, and look cut."""
+    middle = sorted(row.value for row in rows)[len(rows) // 2]
+    reach = max(min(max(row.high for row in rows), 4 * max(middle, mark[0] if mark else 0.0)), 1e-9)
+    step = _round_step(reach)
+    end = ceil(reach / step - 1e-9) * step
+    steps = [number * step for number in range(round(end / step) + 1)]
+    body = [_grid_line(_LABELS + at / end * _PLOT, _tell(at), len(rows)) for at in steps]
+    body += [_bar(row, _TOP + number * _LINE, end) for number, row in enumerate(rows)]
+    if mark is not None:
+        x = _LABELS + mark[0] / end * _PLOT
+        bottom = _TOP + len(rows) * _LINE
+        body.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{bottom}"/>')
+        body.append(f'<text class="muted" x="{x:.1f}" y="{_TOP - 10}" text-anchor="middle">{escape(mark[1])}</text>')
+    return _drawing(title, subtitle, body, len(rows))
+
+
+def dots(title: str, subtitle: str, rows: Sequence[Dots], unit: str) -> str:
+    """Dots on a logarithmic scale: percentiles, of which the large ones matter and the small ones are many."""
+    values = [value for row in rows for value in row.values.values() if value > 0]
+    low, high = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
+
+    def at(value: float) -> float:
+        return _LABELS + (log10(max(value, 10.0**low)) - low) / (high - low) * _PLOT
+
+    body = [_grid_line(at(10.0**power), f"{_tell(10.0**power)} {unit}", len(rows)) for power in range(low, high + 1)]
+    for number, row in enumerate(rows):
+        y = _TOP + number * _LINE + _LINE / 2
+        places = [at(value) for value in row.values.values()]
+        left, right = min(places), max(places)
+        body.append(_label(row.label, y))
+        body.append(f'<line class="{row.tone}" x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke-width="2"/>')
+        for size, (name, value) in zip((4.0, 5.5, 7.0), row.values.items(), strict=False):
+            told = escape(f"{row.label} {name}: {_tell(value)} {unit}")
+            body.append(
+                f'<circle class="{row.tone}" cx="{at(value):.1f}" cy="{y}" r="{size}"><title>{told}</title></circle>'
+            )
+        told = " · ".join(_tell(value, 2) for value in row.values.values())
+        body.append(f'<text class="muted" x="{_LABELS + _PLOT + 10}" y="{y + 4}">{told}</text>')
+    return _drawing(title, subtitle, body, len(rows))
+
+
+def _bar(row: Bar, top: float, end: float) -> str:
+    y, height = top + 5, _LINE - 10
+    length = min(row.value, end) / end * _PLOT
+    out = [
+        _label(row.label, top + _LINE / 2),
+        f'<rect class="{row.tone}" stroke="none" x="{_LABELS}" y="{y}" width="{length:.1f}" height="{height}" rx="2"/>',
+    ]
+    if row.value > end:
+        x = _LABELS + _PLOT - 26
+        out.append(
+            f'<path class="gap" d="M{x} {y + height + 3} l8 -{height + 6} M{x + 8} {y + height + 3} l8 -{height + 6}"/>'
+        )
+    elif row.high - row.low > end / 100:
+        left, right = (_LABELS + min(value, end) / end * _PLOT for value in (row.low, row.high))
+        out.append(
+            f'<path class="range" d="M{left:.1f} {y + 9} H{right:.1f} M{left:.1f} {y + 5} v8 M{right:.1f} {y + 5} v8"/>'
+        )
+    out.append(f'<text x="{_LABELS + _PLOT + 10}" y="{top + _LINE / 2 + 4}">{escape(row.told)}</text>')
+    return "\n".join(out)
+
+
+def _label(text: str, middle: float) -> str:
+    return f'<text x="{_LABELS - 10}" y="{middle + 4}" text-anchor="end">{escape(text)}</text>'
+
+
+def _grid_line(x: float, told: str, rows: int) -> str:
+    bottom = _TOP + rows * _LINE
+    return (
+        f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom + 4}"/>\n'
+        f'<text class="muted" x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{told}</text>'
+    )
+
+
+def _drawing(title: str, subtitle: str, body: Sequence[str], rows: int) -> str:
+    height = _TOP + rows * _LINE + _BOTTOM
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
+        f'role="img" aria-label="{escape(title)}">'
+    )
+    titles = (
+        f'<text class="title" x="8" y="20">{escape(title)}</text>\n'
+        f'<text class="muted" x="8" y="38">{escape(subtitle)}</text>'
+    )
+    return "\n".join([head, _STYLE, titles, *body, "</svg>", ""])
+
+
+def _round_step(reach: float) -> float:
+    """A step of 1, 2 or 5 times a power of ten that divides the axis into four to ten."""
+    power: float = 10.0 ** floor(log10(reach / 4))
+    return next(step for factor in (5, 2, 1) if reach / (step := factor * power) >= 4)
+
+
+def _tell(value: float, digits_that_matter: int = 3) -> str:
+    """As short as that."""
+    if value == 0:
+        return "0"
+    digits = max(0, digits_that_matter - 1 - floor(log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,68 @@
+"""The load client, `python -m dragoman_bench.client`: a plan (`plan.Plan`) on stdin, what it saw on stdout, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from .delays import MISSING, available
+from .forms import FORMS
+from .load import Load
+from .plan import Plan, PlanError
+from .processes import open_files_limit
+
+
+def result(load: Load) -> dict[str, Any]:
+    """What a load has seen: counts, errors by kind, samples, and delays in ms."""
+    tally = load.tally
+    return {
+        "plan": {name: value for name, value in asdict(load.plan).items() if name not in ("body", "headers")},
+        "opened": tally.opened,
+        "begun": tally.begun,
+        "streams": tally.streams,
+        "replies": tally.replies,
+        "chunks": tally.chunks,
+        "received": tally.received,
+        "cut": tally.cut,
+        "samples": load.samples,
+        "delay_ms": tally.delay.summary(),
+        "first_ms": tally.first.summary(),
+        "whole_ms": tally.whole.summary(),
+        "errors": tally.errors,
+    }
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Carry out a plan on a loop of uvloop's."""
+    import uvloop
+
+    load = Load(plan)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        # A collection would pause every stream at once. What a load makes has no cycles but those it breaks itself.
+        gc.collect()
+        gc.disable()
+        runner.run(load.run(FORMS[plan.mode]))
+    return result(load)
+
+
+def main() -> int:
+    """2 for a plan that cannot be carried out, with the reason on stderr."""
+    if not available():
+        print(MISSING, file=sys.stderr)
+        return 2
+    try:
+        plan = Plan.of_json(sys.stdin.read())
+    except PlanError as error:
+        print(f"plan: {error}", file=sys.stderr)
+        return 2
+    open_files_limit()
+    json.dump(run(plan), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

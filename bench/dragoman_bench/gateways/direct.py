@@ -1,0 +1,36 @@
+"""No gateway at all: what the load client and the upstream take by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .gateway import SAME, Direction, Kind, Started
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The client talks to the upstream."""
+
+    name: str = "direct"
+    kind: Kind = "none"
+    directions: frozenset[Direction] = SAME
+    about: str = "no gateway: the client talks to the upstream"
+    note: str = ""
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self) -> str | None:
+        """Never."""
+        return None
+
+    def version(self) -> str:
+        """The rig's own."""
+        return ""
+
+    async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
+        """Give the upstream's own address."""
+        return Started(upstream_url, 0, _nothing)
+
+
+async def _nothing() -> None:
+    return

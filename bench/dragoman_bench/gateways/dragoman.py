@@ -1,0 +1,63 @@
+"""Dragoman itself, by its console command and a configuration file, as an operator would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+
+from .gateway import ALL, Direction, Kind, Started
+from .launch import free_port, launch, own_module
+
+_CONFIG = """\
+[server]
+host = "127.0.0.1"
+port = {port}
+{transport}
+[providers.upstream]
+dialect = "{dialect}"
+base_url = "{url}"
+api_key = "sk-bench"
+profile = "compatible"
+
+[[routes]]
+model = "*"
+provider = "upstream"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dragoman:
+    """One worker in its default configuration. `transport` is the upstream transport; None for the default one."""
+
+    name: str
+    transport: str | None
+    about: str
+    kind: Kind = "translate"
+    directions: frozenset[Direction] = ALL
+    note: str = "it logs a line for each request, as it does by default"
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self) -> str | None:
+        """A version without the choice of transports cannot be measured with one."""
+        from dragoman_server.settings import Server
+
+        if self.transport is not None and "transport" not in {spec.name for spec in fields(Server)}:
+            return "this version of dragoman has no setting server.transport: measure `dragoman` instead"
+        return None
+
+    def version(self) -> str:
+        """Of the installed distribution."""
+        return version("dragoman")
+
+    async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
+        """Start `python -m dragoman_server serve config.toml`. Raises StartError."""
+        port = free_port()
+        config = _CONFIG.format(
+            port=port,
+            transport=f'transport = "{self.transport}"\n' if self.transport else "",
+            dialect=direction[1],
+            url=upstream_url + ("" if direction[1] == "messages" else "/v1"),
+        )
+        command, env = own_module("dragoman_server", "serve", "{folder}/config.toml")
+        return await launch(command, port, core, env=env, files={"config.toml": config}, ready="/health")

@@ -1,0 +1,100 @@
+"""The raw TCP relay: two sockets spliced by asyncio protocols, nothing read. The least a process in between costs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from .serving import End, Place, serve
+
+_BACKLOG = 4096
+
+
+class Side(asyncio.Protocol):
+    """One end. What it reads goes to the other end; a full other end pauses it."""
+
+    __slots__ = ("other", "transport", "waiting")
+
+    def __init__(self, other: Side | None) -> None:
+        self.other = other
+        self.transport: asyncio.Transport | None = None
+        self.waiting = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The upstream's end is there: what its client said already goes out."""
+        self.transport = cast("asyncio.Transport", transport)
+        if self.other is not None:
+            self.other.other = self
+            if self.other.waiting:
+                self.transport.write(bytes(self.other.waiting))
+                self.other.waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on, or keep it until there is somewhere to pass it."""
+        if self.other is None or self.other.transport is None:
+            self.waiting += data
+        else:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        """This end does not read: stop reading the other one."""
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """One end gone, both gone."""
+        self.transport = None
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.close()
+
+
+class Inbound(Side):
+    """The client's end: its connection opens the one to the upstream."""
+
+    __slots__ = ("dialling", "gone", "place")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(None)
+        self.place = place
+        self.gone = False
+        self.dialling: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Dial the upstream."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.dialling = asyncio.get_running_loop().create_task(self._dial())
+
+    async def _dial(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: Side(self), self.place.host, self.place.upstream_port)
+        except OSError:
+            if self.transport is not None:
+                self.transport.abort()
+        if self.gone and self.other is not None and self.other.transport is not None:
+            self.other.transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Also while the upstream is being dialled."""
+        self.gone = True
+        super().connection_lost(error)
+
+
+async def begin(place: Place) -> End:
+    """Listen; connections that are open at the end go with their clients."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Inbound(place), "127.0.0.1", place.port, backlog=_BACKLOG)
+
+    async def end() -> None:
+        server.close()
+
+    return end
+
+
+if __name__ == "__main__":
+    serve(begin)

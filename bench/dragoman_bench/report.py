@@ -1,0 +1,213 @@
+"""A run as a page: what was run on what, charts, an overview of ratios, every figure, how each gateway was set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+from .charts import Bar, Dots, Tone, bars, dots
+from .results import Results, Row, Subject
+from .tables import FOOTNOTES, KEEPS_UP, SHARES, Table, marks, number, overview, scenario_table, times
+
+_OWN = "dragoman"
+
+
+def report(results: Results, drawn: Mapping[str, str]) -> str:
+    """The page in Markdown; `drawn` are the charts that lie beside it."""
+    parts = [_head(results)]
+    parts += [f"![{_title(svg)}]({name})\n" for name, svg in drawn.items()]
+    parts.append(_ratios(results))
+    parts += [_scenario(results, told) for told in results.scenarios]
+    parts.append(_missing(results))
+    parts.append("## Gateways\n\n" + "\n".join(_subject(subject) for subject in results.gateways))
+    return "\n".join(part for part in parts if part)
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Those that there are figures for, by file name."""
+    drawn = {}
+    costs = _bars(results, "stream-100", lambda row: row.ratio("cpu_us_per_chunk"), _cost_told)
+    if costs:
+        drawn["cpu-per-chunk.svg"] = bars(
+            "CPU per streamed chunk",
+            "100 streams of 40 deltas a second, one by one; multiples of an aiohttp proxy that does not translate"
+            + _marked(costs),
+            costs,
+            mark=(1.0, "the aiohttp proxy"),
+        )
+    delays = _delays(results, "stream-100")
+    if delays:
+        drawn["delay.svg"] = dots(
+            "Delay per chunk: median, p99, p99.9",
+            "from the upstream's write to the client's read, 100 streams of 40 deltas a second" + _marked(delays),
+            delays,
+            "ms",
+        )
+    sizes = _bars(results, "open-1000", _kilobytes, lambda kilobytes, rows: f"{number(kilobytes)} kB")
+    if sizes:
+        drawn["memory.svg"] = bars(
+            "Memory per open stream",
+            "kB of the gateway's process for each of 1,000 open streams" + _marked(sizes),
+            sizes,
+        )
+    return drawn
+
+
+def _marked(drawn: Sequence[Bar | Dots]) -> str:
+    labels = "".join(row.label for row in drawn)
+    return "".join(f"; {mark} {told}" for mark, told in (("†", "overloaded"), ("‡", "with errors")) if mark in labels)
+
+
+def _gateways(results: Results, scenario: str) -> dict[str, list[Row]]:
+    out: dict[str, list[Row]] = {}
+    for row in results.of(scenario):
+        out.setdefault(row.gateway, []).append(row)
+    return out
+
+
+def _bars(
+    results: Results,
+    scenario: str,
+    value: Callable[[Row], float | None],
+    told: Callable[[float, list[Row]], str],
+) -> list[Bar]:
+    """A bar for each gateway: the middle of its directions, and their range."""
+    out = []
+    for name, rows in _gateways(results, scenario).items():
+        values = [found for row in rows if (found := value(row)) is not None]
+        if values:
+            middle = median(values)
+            tone = _tone(results, name)
+            out.append(Bar(_label(name, rows), middle, min(values), max(values), told(middle, rows), tone))
+    return out
+
+
+def _cost_told(ratio: float, rows: list[Row]) -> str:
+    cost = median(row.figures["cpu_us_per_chunk"] for row in rows if row.figures.get("cpu_us_per_chunk"))
+    return f"{times(ratio)}  ({number(cost)} µs)"
+
+
+def _kilobytes(row: Row) -> float | None:
+    size: float | None = row.figures.get("bytes_per_stream")
+    return None if size is None else size / 1e3
+
+
+def _delays(results: Results, scenario: str) -> list[Dots]:
+    """A line for each gateway: each percentile the middle of its directions."""
+    out = []
+    for name, rows in _gateways(results, scenario).items():
+        shares = [row.figures["delay_ms"] for row in rows if row.figures.get("delay_ms")]
+        if shares:
+            middle = {share: median(each[share] for each in shares) for share in SHARES}
+            out.append(Dots(_label(name, rows), middle, _tone(results, name)))
+    return out
+
+
+def _label(name: str, rows: list[Row]) -> str:
+    where = rows[0].direction if len(rows) == 1 else f"({len(rows)} directions)"
+    return f"{name} {where}{max((marks(row) for row in rows), key=len)}"
+
+
+def _tone(results: Results, name: str) -> Tone:
+    if name.startswith(_OWN):
+        return "own"
+    return "bare" if results.subject(name).kind in ("none", "relay") or name == "floor" else "other"
+
+
+def _title(svg: str) -> str:
+    return svg.partition('aria-label="')[2].partition('"')[0]
+
+
+def _head(results: Results) -> str:
+    machine = results.machine
+    packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
+    lines = [
+        f"# Benchmark of {results.made[:10]}",
+        "",
+        f"`{results.command}`",
+        "",
+        f"- made: {results.made}, {_rounds(results)}",
+        f"- machine: {machine}",
+        f"- software: {packages}" + (f"; commit {machine.commit}" if machine.commit else ""),
+        "- what the figures mean and what they do not: the README of `bench/`; all of them: `results.json`",
+    ]
+    if results.quick:
+        lines.append("- **a short run**: good for a look, not for publication")
+    return "\n".join(lines) + "\n"
+
+
+def _rounds(results: Results) -> str:
+    return "one round" if results.rounds == 1 else f"medians of {results.rounds} rounds that went through all gateways"
+
+
+def _ratios(results: Results) -> str:
+    table = overview(results)
+    if not table.rows:
+        return ""
+    told = (
+        f"Multiples of what `{results.baseline}` takes of CPU or memory to pass the same upstream stream on as it is, "
+        "in the same run. Below 1 is less."
+    )
+    return f"## Ratios\n\n{told}\n\n{table.markdown()}{_footnotes(table)}"
+
+
+def _footnotes(table: Table) -> str:
+    text = "".join("".join(row) for row in table.rows)
+    return "".join(f"\n{mark} {told}.\n" for mark, told in FOOTNOTES.items() if mark in text)
+
+
+def _scenario(results: Results, told: Mapping[str, object]) -> str:
+    name = str(told["name"])
+    table = scenario_table(results, name)
+    if not table.rows:
+        return ""
+    out = f"## {name}\n\n{str(told['about'])[0].upper()}{str(told['about'])[1:]}.\n\n{table.markdown()}"
+    if "kept up" in table.head:
+        out += (
+            "\n*Kept up*: the share of what the upstream sent that came through in the measured window, where it was "
+            f"below {KEEPS_UP:.0%}. That gateway was overloaded: its delays are those of a growing queue.\n"
+        )
+    return out
+
+
+def _reasons(results: Results) -> list[str]:
+    """Why there are no figures, as lines of a list."""
+    reasons: dict[str, list[str]] = {}
+    for row in results.rows:
+        if row.missing:
+            first = row.missing.strip().splitlines()[0]
+            reasons.setdefault(f"{row.gateway}: {first}", []).append(f"{row.scenario} {row.direction}")
+    return [f"- {subject.name}: {subject.missing}" for subject in results.gateways if subject.missing] + [
+        f"- {reason} ({', '.join(dict.fromkeys(where))})" for reason, where in reasons.items()
+    ]
+
+
+def _missing(results: Results) -> str:
+    lines = _reasons(results)
+    return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _subject(subject: Subject) -> str:
+    version = f" {subject.version}" if subject.version else ""
+    lines = [f"**{subject.name}{version}**: {subject.about}." + (f" Note: {subject.note}." if subject.note else ""), ""]
+    if subject.commands and subject.commands[0].command:
+        shown = subject.commands[0]
+        config = f"\n\n{shown.config}" if shown.config else ""
+        lines += [
+            f"<details><summary>as started for {shown.client}→{shown.upstream}</summary>",
+            "",
+            f"```\n{shown.command}{config}\n```",
+            "",
+            "</details>",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def short(results: Results) -> str:
+    """The overview for a terminal, and what there is no figure of."""
+    table = overview(results)
+    shown = (
+        f"× {results.baseline}, same run; below 1 is less\n\n{table.plain()}{_footnotes(table)}\n" if table.rows else ""
+    )
+    return shown + "".join(f"{line[2:]}\n" for line in _reasons(results))

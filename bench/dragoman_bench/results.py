@@ -1,0 +1,174 @@
+"""The results of a run as data: typed rows, a versioned JSON file, and a folder with the report beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from .runner import Run
+
+SCHEMA = 1
+"""Of results.json. A reader refuses others."""
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A gateway in a direction and a scenario: the median of its rounds and all of them; or why there is none.
+
+    A gateway that does not translate stands in its upstream's own direction, whatever was asked for.
+    """
+
+    gateway: str
+    client: str
+    upstream: str
+    scenario: str
+    figures: Figures
+    rounds: list[Figures] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def direction(self) -> str:
+        """For people."""
+        return f"{self.client}→{self.upstream}"
+
+    def ratio(self, figure: str) -> float | None:
+        """To the baseline in the same run, scenario and upstream dialect."""
+        value: float | None = (self.figures.get("ratio") or {}).get(figure)
+        return value
+
+    @property
+    def kept_up(self) -> float:
+        """Which share of what the upstream sent in the window came through in it."""
+        came, sent = self.figures.get("chunks_per_s"), self.figures.get("offered_per_s")
+        return came / sent if came is not None and sent else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What was run for a direction."""
+
+    client: str
+    upstream: str
+    command: str
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A gateway that was asked for. `missing` says why it was not measured; `commands` what was run."""
+
+    name: str
+    kind: str
+    about: str
+    note: str
+    version: str
+    missing: str
+    commands: list[Command] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A run. `made` is its end in UTC; `scenarios` have all that a load was made of."""
+
+    made: str
+    command: str
+    quick: bool
+    rounds: int
+    baseline: str
+    machine: Machine
+    scenarios: list[dict[str, Any]]
+    gateways: list[Subject]
+    rows: list[Row]
+    schema: int = SCHEMA
+
+    def of(self, scenario: str) -> list[Row]:
+        """The rows of a scenario that have figures, in the order of the run."""
+        return [row for row in self.rows if row.scenario == scenario and not row.missing]
+
+    def subject(self, name: str) -> Subject:
+        """A gateway by name. Raises KeyError."""
+        for subject in self.gateways:
+            if subject.name == name:
+                return subject
+        raise KeyError(name)
+
+
+def gather(run: Run, command: str, *, quick: bool) -> Results:
+    """What a run has measured so far, with the machine it ran on."""
+    from .runner import BASELINE
+
+    subjects = []
+    for gateway in run.gateways:
+        missing = gateway.missing() or ""
+        commands = [
+            Command(client, upstream, started, config)
+            for (name, (client, upstream)), (started, config) in run.started.items()
+            if name == gateway.name
+        ]
+        version = "" if missing else gateway.version()
+        subjects.append(Subject(gateway.name, gateway.kind, gateway.about, gateway.note, version, missing, commands))
+    rows = [
+        Row(outcome.gateway, *outcome.direction, outcome.scenario, outcome.figures, outcome.rounds, outcome.missing)
+        for outcome in run.outcomes()
+    ]
+    return Results(
+        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        command,
+        quick,
+        run.rounds,
+        BASELINE,
+        Machine.here(),
+        [scenario.told() for scenario in run.scenarios],
+        subjects,
+        rows,
+    )
+
+
+def save(results: Results, folder: Path) -> Path:
+    """Write results.json, README.md and the charts into a new folder below `folder`; its path. Raises OSError."""
+    from .report import charts, report
+
+    place = _fresh(folder, _name(results))
+    place.mkdir(parents=True)
+    (place / "results.json").write_text(json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n")
+    drawn = charts(results)
+    for name, svg in drawn.items():
+        (place / name).write_text(svg)
+    (place / "README.md").write_text(report(results, drawn))
+    return place
+
+
+def load(path: Path) -> Results:
+    """Read a results.json. Raises ValueError for one of another schema, OSError."""
+    data = json.loads(path.read_text())
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"{path} has schema {data.get('schema')}; this version reads {SCHEMA}: make the run again")
+    data["machine"] = Machine(**data["machine"])
+    data["gateways"] = [
+        Subject(**{**subject, "commands": [Command(**command) for command in subject["commands"]]})
+        for subject in data["gateways"]
+    ]
+    data["rows"] = [Row(**row) for row in data["rows"]]
+    return Results(**data)
+
+
+def _name(results: Results) -> str:
+    parts: Iterable[str] = (results.made[:10], results.machine.commit.rstrip("+"), "quick" if results.quick else "")
+    return "-".join(part for part in parts if part)
+
+
+def _fresh(folder: Path, name: str) -> Path:
+    number, place = 1, folder / name
+    while place.exists():
+        number += 1
+        place = folder / f"{name}-{number}"
+    return place

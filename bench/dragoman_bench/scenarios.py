@@ -1,0 +1,238 @@
+"""What is measured: each scenario's load, its shorter form for a quick look, and the figures it is for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from .agent_request import agent_request
+from .plan import Mode, Plan, Slow
+from .processes import open_files_limit
+from .wire import NUMBERS, Script
+
+ENDLESS = NUMBERS - 1
+"""Events of a stream that the client has ended by the upstream."""
+_PACE_MS = 25
+_TEXT = 32
+"""Bytes of a delta's text: a mark and a word. A word's token alone is four to six; its frame is what counts."""
+_SPARE_FILES = 64
+
+Figure = Literal["chunk", "delay", "first", "stream", "reply", "memory", "storm", "growth", "idle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A load and which figures to take from it. `short` replaces fields in the quick form.
+
+    `fresh`: in a process of its own, since memory freed by earlier loads would serve this one. `agent`: the request is
+    a coding agent's long one.
+    """
+
+    name: str
+    about: str
+    mode: Mode | None
+    script: Script
+    figures: frozenset[Figure]
+    streams: int = 100
+    seconds: float = 6.0
+    warm: float = 0.5
+    ramp_per_s: float = 400.0
+    rate: float = 20.0
+    total: int = 0
+    fresh: bool = False
+    agent: bool = False
+    slow: Slow | None = None
+    short: dict[str, Any] = field(default_factory=dict)
+
+    def quick(self) -> Scenario:
+        """A few seconds' worth of it: enough to see, too little to publish."""
+        return replace(self, **{"seconds": min(2.0, self.seconds), **self.short})
+
+    def fitting(self) -> Scenario:
+        """With no more streams than open files allow, of which each takes a gateway two; the figures say how many."""
+        return replace(self, streams=min(self.streams, (open_files_limit() - _SPARE_FILES) // 2))
+
+    def duration(self) -> float:
+        """Seconds it takes a gateway that keeps up, about."""
+        if self.mode is None:
+            return IDLE_SECONDS
+        ramp = self.streams / self.ramp_per_s
+        if self.mode == "storm":
+            return 2 * self.total / self.streams * 0.3 + 2
+        return ramp + self.warm + self.seconds + self.script.pace_ms / 1000 + 1
+
+    def plan(self, url: str, upstream: str, dialect: str, model: str, headers: dict[str, str]) -> Plan:
+        """For the load client, with `model` spelt as the gateway wants it."""
+        body = agent_request(dialect, model).decode() if self.agent else None
+        return Plan(
+            url,
+            dialect,
+            self.mode or "closed",
+            model,
+            self.streams,
+            self.seconds,
+            headers=headers,
+            body=body,
+            stream=not self.script.whole,
+            warm=self.warm,
+            ramp_per_s=self.ramp_per_s,
+            rate=self.rate,
+            total=self.total,
+            slow=self.slow,
+            upstream=upstream,
+            memory=bool(self.figures & {"memory", "storm", "growth"}),
+            limit=self.duration() * 3 + 60,
+        )
+
+    def told(self) -> dict[str, Any]:
+        """For the results: all that was asked."""
+        data = {name: value for name, value in asdict(self).items() if name not in ("short", "figures")}
+        return {**data, "model": self.script.model}
+
+
+WARM_UP = Script(5)
+"""Of the streams before the first measurement."""
+IDLE_SECONDS = 1.5
+"""How long a started gateway is left alone before its memory is read."""
+
+
+def _paced(events: int = ENDLESS, pace_ms: int = _PACE_MS) -> Script:
+    return Script(events, pace_ms, _TEXT)
+
+
+_ALL = (
+    Scenario("idle", "starting, and doing nothing", None, _paced(1), frozenset({"idle"}), fresh=True),
+    Scenario(
+        "stream-20",
+        "20 streams of 10 deltas a second: what the slowest gateways can carry",
+        "hold",
+        _paced(pace_ms=100),
+        frozenset({"chunk", "delay"}),
+        20,
+    ),
+    Scenario(
+        "stream-100",
+        "100 streams of 40 deltas a second: one by one",
+        "hold",
+        _paced(),
+        frozenset({"chunk", "delay"}),
+    ),
+    Scenario(
+        "stream-400",
+        "400 streams of 20 deltas a second: a busy core",
+        "hold",
+        _paced(pace_ms=50),
+        frozenset({"chunk", "delay"}),
+        400,
+    ),
+    Scenario(
+        "burst-100",
+        "100 streams of 1,000 deltas, each sent in a write of its own as fast as it is taken",
+        "closed",
+        Script(1000, 0, _TEXT),
+        frozenset({"chunk"}),
+    ),
+    Scenario(
+        "joined-100",
+        "100 streams of 1,000 deltas, sixteen in a write, as fast as they are taken",
+        "closed",
+        Script(1000, 0, _TEXT, 16),
+        frozenset({"chunk"}),
+    ),
+    Scenario(
+        "start",
+        "streams of 2 deltas, 32 at once over kept connections: what beginning and ending one takes",
+        "closed",
+        Script(2, 0, _TEXT, joined=True),
+        frozenset({"stream"}),
+        32,
+        4.0,
+    ),
+    Scenario(
+        "arrivals",
+        "20 streams begin a second, at random times counted from the schedule",
+        "open",
+        _paced(20, 20),
+        frozenset({"first", "delay"}),
+        500,
+        short={"rate": 40.0},
+    ),
+    Scenario(
+        "whole",
+        "replies that are not streamed, 32 at once over kept connections",
+        "closed",
+        Script(1, size=400, whole=True),
+        frozenset({"reply"}),
+        32,
+        4.0,
+    ),
+    Scenario(
+        "agent",
+        "a coding agent's request of 218 messages, and a short streamed reply",
+        "closed",
+        Script(2, 0, _TEXT, joined=True),
+        frozenset({"stream"}),
+        8,
+        4.0,
+        agent=True,
+    ),
+    Scenario(
+        "open-1000",
+        "1,000 open streams with a delta every 2 s",
+        "hold",
+        _paced(ENDLESS, 2000),
+        frozenset({"memory"}),
+        1000,
+        4.0,
+        2.5,
+        fresh=True,
+        short={"seconds": 1.0, "warm": 1.0},
+    ),
+    Scenario(
+        "open-10000",
+        "10,000 open streams with a delta each second",
+        "hold",
+        _paced(ENDLESS, 1000),
+        frozenset({"memory", "chunk", "delay"}),
+        10_000,
+        15.0,
+        2.0,
+        800.0,
+        fresh=True,
+        short={"streams": 2000, "seconds": 3.0},
+    ),
+    Scenario(
+        "slow",
+        "100 streams beside 20 readers that take 10 kB a second of what comes at full speed",
+        "hold",
+        _paced(),
+        frozenset({"delay", "growth"}),
+        100,
+        warm=2.0,
+        fresh=True,
+        slow=Slow(20, Script(9999, 0, 2000, 16).model),
+    ),
+    Scenario(
+        "storm",
+        "clients that hang up at random points, 50 at once, 1,000 in all",
+        "storm",
+        Script(500, 20, _TEXT),
+        frozenset({"storm"}),
+        50,
+        total=1000,
+        fresh=True,
+        short={"total": 300},
+    ),
+)
+
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
+QUICK = ("idle", "stream-100", "burst-100", "start", "arrivals", "whole", "open-1000")
+"""Of the short run."""
+
+
+def models() -> tuple[str, ...]:
+    """Every model name that a run asks for: some gateways want them listed beforehand."""
+    variants = [variant for scenario in _ALL for variant in (scenario, scenario.quick())]
+    names = [variant.script.model for variant in variants]
+    names += [variant.slow.model for variant in variants if variant.slow is not None]
+    return tuple(dict.fromkeys((WARM_UP.model, *names)))

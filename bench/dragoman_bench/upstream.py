@@ -1,0 +1,349 @@
+"""The upstream simulator: `python -m dragoman_bench.upstream [--port N]` prints {"port": N, "pid": N} and serves.
+
+A request's path says the dialect, its model name what to send (`wire.Script`). GET /bench/stats tells counts as JSON;
+GET /bench/finish ends every paced stream in good order at its next event, so that a measurement chooses its own length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import re
+import signal
+import time
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from . import scenarios
+from .pacer import Pacer
+from .processes import open_files_limit
+from .replies import Reply, head, reply
+from .wire import PATHS, Script, asked
+
+_LARGEST_REQUEST = 64 * 1024 * 1024
+_LARGEST_HEAD = 64 * 1024
+_BURST = 16
+"""Writes of one stream before the next stream's turn."""
+_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d{1,12})", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
+_CLOSES = re.compile(rb"\r\nconnection:\s*close", re.IGNORECASE)
+_EXPECTS = re.compile(rb"\r\nexpect:\s*100-continue", re.IGNORECASE)
+_CHUNKED_END = b"0\r\n\r\n"
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start, but for those open and blocked now.
+
+    `cancelled`: streams whose connection went away before their end; `blocked`: those whose reader does not read.
+    """
+
+    connections: int = 0
+    connections_open: int = 0
+    streams: int = 0
+    open: int = 0
+    blocked: int = 0
+    finished: int = 0
+    cancelled: int = 0
+    replies: int = 0
+    events: int = 0
+    refused: int = 0
+
+
+class Simulator:
+    """What the connections share."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.counts = Counts()
+        self.pacer = Pacer(loop)
+        self.finishing = 0
+        """Streams with a number up to this one are to end at their next event."""
+
+    def stats(self) -> bytes:
+        """For /bench/stats."""
+        return json.dumps({**asdict(self.counts), "cpu_ns": time.process_time_ns()}).encode()
+
+
+class Stream:
+    """One reply on its way."""
+
+    __slots__ = ("connection", "gone", "interval_ns", "number", "reply", "script", "serial", "simulator", "texts")
+
+    def __init__(self, simulator: Simulator, connection: Connection, sent: Reply, script: Script) -> None:
+        self.simulator = simulator
+        self.connection = connection
+        self.reply = sent
+        self.script = script
+        self.number = 0
+        self.gone = False
+        self.texts: list[bytes] = []
+        self.interval_ns = script.pace_ms * 1_000_000
+        counts = simulator.counts
+        counts.streams += 1
+        counts.open += 1
+        self.serial = counts.streams
+
+    def begin(self) -> None:
+        """Send the head and the first delta in one write, and see to it that the rest follows.
+
+        Paced streams start at times that fall between each other's: the interval is divided by the golden section.
+        """
+        script = self.script
+        if script.joined:
+            deltas = b"".join(self._delta() for _ in range(script.events))
+            self.connection.write(self.reply.opening + deltas + self._end())
+            return
+        first = self.reply.opening + self._delta()
+        if script.events == 1:
+            self.connection.write(first + self._end())
+            return
+        self.connection.write(first)
+        if script.pace_ms:
+            share = self.serial * 0.6180339887498949 % 1.0
+            self.simulator.pacer.add(self, time.monotonic_ns() + self.interval_ns + int(share * self.interval_ns))
+        else:
+            self.simulator.loop.call_soon(self.burst)
+
+    def tick(self) -> bool:
+        """One paced delta; behind the last one the end."""
+        if self.gone:
+            return False
+        data = self._delta()
+        if self.number == self.script.events or self.serial <= self.simulator.finishing:
+            self.connection.write(data + self._end())
+            return False
+        self.connection.write(data)
+        return True
+
+    def burst(self) -> None:
+        """Some deltas at once, each batch a write; then the other streams' turn."""
+        connection, script = self.connection, self.script
+        for _ in range(_BURST):
+            if self.gone:
+                return
+            if connection.paused:
+                connection.waiting = self
+                self.simulator.counts.blocked += 1
+                return
+            data = self._delta()
+            for _ in range(min(script.batch - 1, script.events - self.number)):
+                data += self._delta()
+            if self.number == script.events:
+                connection.write(data + self._end())
+                return
+            connection.write(data)
+        self.simulator.loop.call_soon(self.burst)
+
+    def _delta(self) -> bytes:
+        number = self.number
+        self.number = number + 1
+        last = self.number == self.script.events or (
+            self.interval_ns > 0 and self.serial <= self.simulator.finishing and number > 0
+        )
+        self.simulator.counts.events += 1
+        now = time.monotonic_ns()
+        if self.reply.keeps_text:
+            self.texts.append(self.reply.text(self.serial, number, now, last=last))
+        return self.reply.delta(self.serial, number, now, last=last)
+
+    def _end(self) -> bytes:
+        closing = self.reply.closing(self.texts)
+        counts = self.simulator.counts
+        counts.open -= 1
+        counts.finished += 1
+        self.gone = True
+        self.simulator.loop.call_soon(self.connection.ended)
+        return closing
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection: keep-alive, one request at a time.
+
+    Writes go to the socket at once. The loop's transport would collect those of one turn into one segment, and an
+    event's send time would be that of another's; it is used for what the socket does not take.
+    """
+
+    __slots__ = ("closes", "descriptor", "paused", "received", "simulator", "stream", "transport", "waiting")
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+        self.transport: asyncio.Transport | None = None
+        self.descriptor = -1
+        self.received = b""
+        self.stream: Stream | None = None
+        self.waiting: Stream | None = None
+        self.paused = False
+        self.closes = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A socket of the loop's, which we write to beside it."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=0)
+        self.descriptor = transport.get_extra_info("socket").fileno()
+        self.simulator.counts.connections += 1
+        self.simulator.counts.connections_open += 1
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """A stream that was on its way is cancelled."""
+        self.transport = None
+        self.simulator.counts.connections_open -= 1
+        if self.stream is not None and not self.stream.gone:
+            self.stream.gone = True
+            self.simulator.counts.open -= 1
+            self.simulator.counts.cancelled += 1
+            self.simulator.counts.blocked -= self.waiting is not None
+        self.stream = self.waiting = None
+
+    def pause_writing(self) -> None:
+        """The transport holds what the socket did not take."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """It is empty again."""
+        self.paused = False
+        if self.waiting is not None:
+            stream, self.waiting = self.waiting, None
+            self.simulator.counts.blocked -= 1
+            self.simulator.loop.call_soon(stream.burst)
+
+    def write(self, data: bytes) -> None:
+        """To the socket, or behind what waits for it."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        if self.paused or transport.get_write_buffer_size():
+            transport.write(data)
+            return
+        try:
+            taken = os.write(self.descriptor, data)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            transport.abort()
+            return
+        if taken < len(data):
+            transport.write(data[taken:])
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the request once it is whole; a request that comes early waits."""
+        self.received = self.received + data if self.received else data
+        if self.stream is None:
+            self._next()
+
+    def ended(self) -> None:
+        """The reply is out."""
+        self.stream = None
+        if self.closes and self.transport is not None:
+            self.transport.close()
+        elif self.received:
+            self._next()
+
+    def _next(self) -> None:
+        data = self.received
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            if len(data) > _LARGEST_HEAD:
+                self._refuse(431, "the request's head is larger than 64 kB")
+            return
+        first = data[:end]
+        if b"100-continue" in first and _EXPECTS.search(first) and len(data) == end + 4:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        length = _LENGTH.search(first)
+        if length is not None:
+            whole = end + 4 + int(length[1])
+        elif _CHUNKED.search(first):
+            whole = len(data) if data.endswith(_CHUNKED_END) else len(data) + 1
+        else:
+            whole = end + 4
+        if whole > _LARGEST_REQUEST:
+            self._refuse(413, "the request is larger than 64 MB")
+        elif len(data) >= whole:
+            self.received = data[whole:]
+            self.closes = _CLOSES.search(first) is not None or b" HTTP/1.0" in first.partition(b"\r\n")[0]
+            self._answer(first.partition(b"\r\n")[0].split(b" "), data[end + 4 : whole])
+
+    def _answer(self, line: list[bytes], body: bytes) -> None:
+        path = line[1].partition(b"?")[0].decode(errors="replace") if len(line) == 3 else ""
+        if path == "/bench/stats":
+            return self._json(200, self.simulator.stats())
+        if path == "/bench/finish":
+            self.simulator.finishing = self.simulator.counts.streams
+            return self._json(200, self.simulator.stats())
+        if path == "/health":
+            return self._json(200, b"{}")
+        if path == "/v1/models":  # smg routes nothing before it has seen the models of its worker
+            return self._json(200, _catalogue())
+        dialect = next((name for name, known in PATHS.items() if path.endswith(known.removeprefix("/v1"))), None)
+        if dialect is None:
+            return self._refuse(404, f"no dialect has the path {path[:200]!r}; known: {', '.join(PATHS.values())}")
+        script = asked(body)
+        if script is None:
+            return self._refuse(400, "the model must be named as bench-e200-p20-s32 or bench-whole")
+        sent = reply(dialect, script.size)
+        if script.whole:
+            self.simulator.counts.replies += 1
+            self.write(sent.whole)
+            return self._continue()
+        self.stream = Stream(self.simulator, self, sent, script)
+        self.stream.begin()
+
+    def _refuse(self, status: int, message: str) -> None:
+        self.simulator.counts.refused += 1
+        self.received, self.closes = b"", True
+        self._json(status, json.dumps({"error": {"type": "invalid_request_error", "message": message}}).encode())
+
+    def _json(self, status: int, body: bytes) -> None:
+        first = head(b"application/json", b"content-length: %d" % len(body))
+        self.write(first.replace(b"200 OK", b"%d -" % status, 1) + body)
+        self._continue()
+
+    def _continue(self) -> None:
+        if self.closes or self.received:
+            self.simulator.loop.call_soon(self.ended)
+
+
+def _catalogue() -> bytes:
+    models = [{"id": name, "object": "model", "created": 1, "owned_by": "bench"} for name in scenarios.models()]
+    return json.dumps({"object": "list", "data": models}).encode()
+
+
+async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
+    """Listen on 127.0.0.1."""
+    loop = asyncio.get_running_loop()
+    simulator = Simulator(loop)
+    return await loop.create_server(lambda: Connection(simulator), "127.0.0.1", port, backlog=4096), simulator
+
+
+async def _main(port: int, *, until_eof: bool) -> None:
+    stop = asyncio.Event()
+    if until_eof:
+        asyncio.get_running_loop().add_reader(0, stop.set)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    server, simulator = await serve(port)
+    print(json.dumps({"port": server.sockets[0].getsockname()[1], "pid": os.getpid()}), flush=True)
+    gc.freeze()
+    await stop.wait()
+    server.close()
+    simulator.pacer.close()
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    import uvloop
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--until-eof", action="store_true", help="end with the one who holds the other end of stdin")
+    args = parser.parse_args()
+    open_files_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_main(args.port, until_eof=args.until_eof))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+"""The load client believes nothing: each way a reply can be wrong has a name; loads of each form count right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dragoman_bench.client import result
+from dragoman_bench.delays import Delays
+from dragoman_bench.forms import FORMS
+from dragoman_bench.load import Load
+from dragoman_bench.plan import Plan, PlanError, Slow
+from dragoman_bench.receiver import Receiver, Tally
+from dragoman_bench.replies import Reply, chunk, reply
+from dragoman_bench.upstream import Simulator, serve
+from dragoman_bench.wire import DIALECTS, Script
+
+EVENTS = 5
+SERIAL = 3
+
+
+class Wire(asyncio.Transport):
+    """Takes what is written; aborting it tells the protocol."""
+
+    def __init__(self, protocol: Receiver) -> None:
+        super().__init__()
+        self.protocol = protocol
+        self.written = b""
+        self.gone = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.written += data
+
+    def is_closing(self) -> bool:
+        """After abort."""
+        return self.gone
+
+    def abort(self) -> None:
+        """At once, where a loop would do it later."""
+        if not self.gone:
+            self.gone = True
+            self.protocol.connection_lost(None)
+
+
+class Reception:
+    """A receiver that has asked, what became of its replies, and its tally."""
+
+    def __init__(self, dialect: str, *, streamed: bool = True) -> None:
+        self.ends: list[str | None] = []
+        self.tally = Tally(measuring=True)
+        self.receiver = Receiver(dialect, self.tally, lambda _, error: self.ends.append(error))
+        self.wire = Wire(self.receiver)
+        self.receiver.connection_made(self.wire)
+        self.streamed = streamed
+        self.ask()
+
+    def ask(self) -> None:
+        """Again."""
+        self.receiver.send(b"POST", time.monotonic_ns(), streamed=self.streamed)
+
+    def take(self, *pieces: bytes) -> Reception:
+        """What came from the gateway."""
+        for piece in pieces:
+            if piece and not self.wire.gone:
+                self.receiver.data_received(piece)
+        return self
+
+    def errors(self) -> dict[str, int]:
+        """Counted so far."""
+        return {kind: found["count"] for kind, found in self.tally.errors.items()}
+
+
+def deltas(sent: Reply, serial: int = SERIAL) -> list[bytes]:
+    """Of a stream, framed."""
+    return [sent.delta(serial, n, time.monotonic_ns(), last=n == EVENTS - 1) for n in range(EVENTS)]
+
+
+def stream(sent: Reply, middle: list[bytes]) -> bytes:
+    """With these deltas between a good opening and a good end."""
+    return sent.opening + b"".join(middle) + sent.closing([sent.text(SERIAL, n, n, last=False) for n in range(EVENTS)])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_good_stream_is_good_however_it_is_cut(dialect: str) -> None:
+    sent = reply(dialect, 40)
+    data = stream(sent, deltas(sent))
+    start = len(sent.opening)
+    for at in range(start, min(len(data), start + 700), 6):
+        got = Reception(dialect).take(data[:at], data[at:])
+        assert got.ends == [None], (at, got.tally.errors)
+        assert (got.tally.chunks, got.tally.streams, got.errors()) == (EVENTS, 1, {})
+    got = Reception(dialect).take(*(data[n : n + 1] for n in range(len(data))))
+    assert (got.ends, got.tally.chunks, got.errors()) == ([None], EVENTS, {})
+    assert got.tally.delay.summary()["count"] == EVENTS
+
+
+def test_the_next_reply_comes_over_the_same_connection() -> None:
+    sent = reply("chat", 0)
+    got = Reception("chat").take(stream(sent, deltas(sent)))
+    assert got.receiver.healthy
+    got.ask()
+    got.take(stream(sent, deltas(sent, SERIAL + 1)))
+    assert (got.ends, got.tally.streams, got.wire.gone) == ([None, None], 2, False)
+
+
+def test_a_chunk_boundary_inside_a_mark_and_other_line_ends_are_understood() -> None:
+    head, sent = reply("chat", 0).opening.partition(b"\r\n\r\n")[0], reply("chat", 0)
+    frames = b"".join(d.partition(b"\r\n")[2][:-2] for d in deltas(sent)) + b"data: [DONE]\n\n"
+    for text in (frames, frames.replace(b"\n\n", b"\r\n\r\n")):
+        body = b"".join(chunk(text[n : n + 7]) for n in range(0, len(text), 7)) + b"0\r\n\r\n"
+        got = Reception("chat").take(head + b"\r\n\r\n" + body)
+        assert (got.ends, got.tally.chunks, got.errors()) == ([None], EVENTS, {})
+
+
+def swapped(of: list[bytes]) -> list[bytes]:
+    """Two in the wrong order."""
+    return [of[0], of[2], of[1], *of[3:]]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_deltas_that_are_lost_repeated_or_strangers_are_told(dialect: str) -> None:
+    sent = reply(dialect, 30)
+    good = deltas(sent)
+    assert "lost-delta" in Reception(dialect).take(stream(sent, [*good[:2], *good[3:]])).errors()
+    assert "lost-delta" in Reception(dialect).take(stream(sent, good[1:])).errors()
+    assert "repeated-delta" in Reception(dialect).take(stream(sent, [*good[:2], good[1], *good[2:]])).errors()
+    assert "repeated-delta" in Reception(dialect).take(stream(sent, swapped(good))).errors()
+    other = deltas(sent, SERIAL + 1)
+    assert "mixed-streams" in Reception(dialect).take(stream(sent, [*good[:2], other[2], *good[2:]])).errors()
+    assert Reception(dialect).take(stream(sent, good[:-1])).ends == ["cut"]
+
+
+def test_an_end_that_is_not_one_is_told() -> None:
+    sent = reply("messages", 0)
+    whole = sent.opening + b"".join(deltas(sent))
+    assert Reception("messages").take(whole, b"0\r\n\r\n").ends == ["no-terminal"]
+    half = Reception("messages").take(stream(sent, deltas(sent))[:-5] + chunk(b"event: mess") + b"0\r\n\r\n")
+    assert half.ends == ["half-event"]
+    cut = Reception("messages").take(whole)
+    cut.receiver.connection_lost(None)
+    assert cut.ends == ["cut"]
+    silent = Reception("messages")
+    silent.receiver.connection_lost(ConnectionResetError())
+    assert silent.ends == ["no-reply"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "frame"),
+    [
+        ("chat", b'data: {"error":{"message":"overloaded"}}\n\n'),
+        ("messages", b'event: error\ndata: {"type":"error","error":{"type":"api_error"}}\n\n'),
+        ("responses", b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'),
+    ],
+)
+def test_an_error_inside_the_stream_is_told_with_its_words(dialect: str, frame: bytes) -> None:
+    sent = reply(dialect, 0)
+    got = Reception(dialect).take(sent.opening, deltas(sent)[0], chunk(frame))
+    assert got.ends == ["in-band"]
+    assert frame.decode().strip() in got.tally.errors["in-band"]["example"]
+    assert got.wire.gone
+
+
+def test_a_refusal_and_bad_http_are_told() -> None:
+    refused = Reception("chat").take(b"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy")
+    assert refused.ends == ["status-503"]
+    assert refused.tally.errors["status-503"]["example"] == "busy"
+    assert Reception("chat").take(b"HTTP/1.1 what\r\n\r\n").ends == ["bad-http"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_whole_reply_must_have_its_text(dialect: str) -> None:
+    whole = reply(dialect, 30).whole
+    got = Reception(dialect, streamed=False).take(whole[:50], whole[50:])
+    assert (got.ends, got.tally.replies, got.tally.streams) == ([None], 1, 0)
+    empty = Reception(dialect, streamed=False).take(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+    assert empty.ends == ["no-text"]
+    until_close = Reception(dialect, streamed=False).take(b"HTTP/1.1 200 OK\r\n\r\n", whole.partition(b"\r\n\r\n")[2])
+    until_close.receiver.connection_lost(None)
+    assert (until_close.ends, until_close.receiver.healthy) == ([None], False)
+
+
+def test_delays_are_exact_to_the_microsecond_and_bounded() -> None:
+    delays = Delays()
+    for us in range(1, 1001):
+        delays.add(us * 1000 + 999)
+    delays.add(-5)
+    told = delays.summary()
+    assert (told["count"], told["min"], told["max"]) == (1001, 0.0, 1.0)
+    assert told["p50"] == pytest.approx(0.5, abs=0.001)
+    assert told["p99"] == pytest.approx(0.99, abs=0.001)
+    delays.clear()
+    assert delays.summary() == {"count": 0}
+    delays.add(10**18)
+    assert delays.summary()["max"] == pytest.approx(65_535, rel=0.001)
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[tuple[str, Simulator]]:
+    """The simulator's address, and itself."""
+    server, simulator = await serve()
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", simulator
+    server.close()
+    simulator.pacer.close()
+    async with asyncio.timeout(10):
+        while simulator.counts.connections_open:  # noqa: ASYNC110 (other tasks of this loop move it)
+            await asyncio.sleep(0)
+
+
+async def loaded(plan: Plan) -> dict[str, Any]:
+    """What a load saw."""
+    load = Load(plan)
+    await load.run(FORMS[plan.mode])
+    return json.loads(json.dumps(result(load)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_held_streams_are_measured_while_all_are_open(upstream: tuple[str, Simulator], dialect: str) -> None:
+    url, simulator = upstream
+    slow = Slow(2, Script(2000, 0, 2000).model, 2048, 5)
+    got = await loaded(
+        Plan(url, dialect, "hold", Script(9999, 5).model, 10, 0.2, warm=0.0, upstream=url, slow=slow, memory=True)
+    )
+    assert got["errors"] == {}
+    assert (got["opened"], got["begun"], got["streams"]) == (10, 10, 10)
+    edges = got["samples"]
+    assert edges["begin"]["chunks"] < edges["end"]["chunks"]
+    assert edges["end"]["streams"] == 0
+    assert 0 < got["delay_ms"]["count"] <= edges["end"]["chunks"] - edges["begin"]["chunks"]
+    assert (simulator.counts.cancelled, simulator.counts.finished) == (2, 10)
+
+
+async def test_replies_follow_each_other(upstream: tuple[str, Simulator]) -> None:
+    url, simulator = upstream
+    got = await loaded(Plan(url, "chat", "closed", Script(3).model, 4, 0.2, warm=0.05, upstream=url))
+    assert got["errors"] == {}
+    assert got["streams"] == got["opened"] == simulator.counts.finished
+    assert got["chunks"] == 3 * got["streams"]
+    assert simulator.counts.connections == 4 + 3  # the samples'
+    whole = await loaded(Plan(url, "chat", "closed", "bench-whole", 4, 0.1, warm=0.0, stream=False))
+    assert (whole["errors"], whole["replies"]) == ({}, simulator.counts.replies)
+
+
+async def test_arrivals_come_as_the_seed_has_drawn_them(upstream: tuple[str, Simulator]) -> None:
+    url, simulator = upstream
+    plan = Plan(url, "messages", "open", Script(3, 1).model, 50, 0.3, warm=0.0, rate=100, seed=5)
+    first = await loaded(plan)
+    assert first["errors"] == {}
+    assert first["opened"] == first["streams"] == simulator.counts.streams > 10
+    assert (await loaded(plan))["opened"] == first["opened"]
+
+
+async def test_more_arrivals_than_may_be_open_are_errors(upstream: tuple[str, Simulator]) -> None:
+    url, _ = upstream
+    plan = Plan(url, "chat", "open", Script(30, 20).model, 1, 0.2, warm=0.0, rate=500)
+    assert (await loaded(plan))["errors"]["too-many"]["count"] > 1
+
+
+async def test_a_storm_leaves_no_stream_open(upstream: tuple[str, Simulator]) -> None:
+    url, simulator = upstream
+    plan = Plan(url, "responses", "storm", Script(9999, 5).model, 10, total=60, cut_within_ms=30)
+    got = await loaded(plan)
+    assert (got["errors"], got["cut"]) == ({}, 60)
+    async with asyncio.timeout(10):
+        while simulator.counts.connections_open:  # noqa: ASYNC110 (other tasks of this loop move it)
+            await asyncio.sleep(0)
+    assert simulator.counts.open == 0
+    assert simulator.counts.cancelled == simulator.counts.streams > 0
+
+
+async def test_nobody_listening_is_an_error_and_a_plan_s_limit_an_end(upstream: tuple[str, Simulator]) -> None:
+    got = await loaded(Plan("http://127.0.0.1:9", "chat", "closed", "bench-whole", 2, 0.1, warm=0.0, stream=False))
+    assert got["errors"]["connect"]["count"] == 2
+    url, _ = upstream
+    late = await loaded(Plan(url, "chat", "hold", Script(9, 60_000).model, 1, 5, warm=0.0, upstream=url, limit=0.2))
+    assert late["errors"]["time-limit"]["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"dialect": "gemini"}, "dialect is"),
+        ({"mode": "run"}, "mode is"),
+        ({"streams": 0}, "streams is"),
+        ({"seconds": 1e9}, "seconds and limit"),
+        ({"rate": 0}, "above 0"),
+        ({"mode": "hold"}, "give `upstream`"),
+        ({"mode": "storm"}, "total"),
+        ({"colour": "red"}, "unknown: colour"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_says_why(wrong: dict[str, Any], told: str) -> None:
+    plan = {"url": "http://x", "dialect": "chat", "mode": "closed", "model": "m", "streams": 1}
+    assert Plan.of_json(json.dumps(plan)).streams == 1
+    with pytest.raises(PlanError, match=told):
+        Plan.of_json(json.dumps(plan | wrong))
+
+
+def test_a_plan_that_is_none_ends_the_command_with_the_reason() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "dragoman_bench.client"], input="{", capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("plan: not a plan")

@@ -1,0 +1,46 @@
+"""`dragoman bench`: the rig's own command line, short unless told otherwise."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dragoman_bench import cli
+from dragoman_server.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "handed_over"),
+    [
+        ([], ["--quick"]),
+        (["--directions", "messages-chat"], ["--quick", "--directions", "messages-chat"]),
+        (["--full", "--rounds", "2"], ["--rounds", "2"]),
+        (["--quick"], ["--quick"]),
+        (["peers", "list"], ["peers", "list"]),
+    ],
+)
+def test_words_go_to_the_rig(words: list[str], handed_over: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def rig(given: list[str]) -> int:
+        seen.append(given)
+        return 7
+
+    monkeypatch.setattr(cli, "main", rig)
+    assert main(["bench", *words]) == 7
+    assert seen == [handed_over]
+
+
+def test_where_the_rig_cannot_be_imported_this_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "dragoman_bench.cli", None)
+    assert main(["bench"]) == 2
+    assert "it is made for Linux" in capsys.readouterr().err
+
+
+def test_it_is_among_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "measure gateways side by side" in capsys.readouterr().out

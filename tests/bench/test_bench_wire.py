@@ -1,0 +1,139 @@
+"""The rig's replies are what vendors send: well framed, whole, and understood by the engine in every direction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httptools
+import pytest
+
+from dragoman import ReplyContext, Translation, direction
+from dragoman_bench.replies import Reply, reply
+from dragoman_bench.wire import (
+    CLOCK,
+    DIALECTS,
+    MARK,
+    MARK_BYTES,
+    NUMBERS,
+    REPEATING,
+    TERMINAL,
+    Script,
+    asked,
+    filler,
+    request,
+)
+
+SERIAL = 7
+EVENTS = 12
+
+
+class Body:
+    """What the chunked or sized body of a reply holds."""
+
+    def __init__(self, data: bytes) -> None:
+        self.body = b""
+        self.complete = False
+        parser = httptools.HttpResponseParser(self)
+        parser.feed_data(data)
+        self.status = parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser."""
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        """Called by the parser."""
+        self.complete = True
+
+
+def streamed(sent: Reply, events: int = EVENTS) -> bytes:
+    """A whole stream on the wire."""
+    deltas = [sent.delta(SERIAL, n, 1000 + n, last=n == events - 1) for n in range(events)]
+    texts = [sent.text(SERIAL, n, 1000 + n, last=n == events - 1) for n in range(events)]
+    return sent.opening + b"".join(deltas) + sent.closing(texts)
+
+
+def payloads(body: bytes) -> list[Any]:
+    """The JSON of each frame."""
+    lines = (frame.splitlines()[-1] for frame in body.split(b"\n\n") if frame)
+    return [json.loads(line[6:]) for line in lines if line != b"data: [DONE]"]
+
+
+@pytest.mark.parametrize("size", [0, MARK_BYTES, 32, 500])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_is_well_framed_and_says_each_delta_once(dialect: str, size: int) -> None:
+    got = Body(streamed(reply(dialect, size)))
+    assert got.complete
+    assert got.status == 200
+    assert TERMINAL[dialect] in got.body
+    assert payloads(got.body)
+    said = REPEATING.split(got.body)[0]
+    marks = MARK.findall(said)
+    assert [int(number) for number, _, _ in marks] == [SERIAL * NUMBERS + n for n in range(EVENTS)]
+    assert [flag for _, flag, _ in marks] == [b"@"] * (EVENTS - 1) + [b"!"]
+    assert [int(sent) for _, _, sent in marks] == [1000 + n for n in range(EVENTS)]
+    assert said.count(filler(size)) >= EVENTS
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_whole_reply_is_json_with_its_text(dialect: str) -> None:
+    got = Body(reply(dialect, 80).whole)
+    assert got.complete
+    assert len(MARK.findall(json.dumps(json.loads(got.body)).encode())) == 1
+
+
+def test_a_responses_stream_counts_its_events_and_tells_its_text_again() -> None:
+    events = payloads(Body(streamed(reply("responses", 40), 120)).body)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+    assert events[-4]["text"] == text
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == text
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_the_engine_translates_every_delta_in_order(client: str, upstream: str) -> None:
+    body = Body(streamed(reply(upstream, 40))).body
+    machine = Translation(direction(client, upstream), b"", True, ReplyContext("m"), "m").stream_machine()
+    out = (machine.feed(body) or b"") + (machine.finish() or b"")
+    said = REPEATING.split(out)[0]
+    assert [int(number) % NUMBERS for number, _, _ in MARK.findall(said)] == list(range(EVENTS))
+    assert TERMINAL[client] in out
+
+
+def test_the_clock_wraps_without_changing_a_mark_s_length() -> None:
+    sent = reply("chat", 0)
+    assert len(sent.delta(1, 1, 5, last=False)) == len(sent.delta(99_999, 999_999, CLOCK * 3 - 1, last=True))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(200, 20, 32),
+        Script(1, 0, 25),
+        Script(5, 0, 100, 16),
+        Script(9, 0, 25, joined=True),
+        Script(1, size=300, whole=True),
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("prefix", ["", "openai/", "custom,"])
+def test_a_model_name_says_the_script(script: Script, dialect: str, prefix: str) -> None:
+    body = request(dialect, prefix + script.model, stream=not script.whole)
+    assert json.loads(body)["model"] == prefix + script.model
+    assert asked(body) == script
+
+
+def test_only_a_whole_name_is_a_script() -> None:
+    assert asked(b'{"model":"gpt"}') is None
+    assert asked(b'{"messages":"bench-e5-p0 is a name","model":"bench-e7-p0"}') == Script(7)
+    assert asked(b'{"model":"bench-e0-p0"}') is None
+    assert asked(b'{"model":"bench-e5-p0-x"}') is None
+    assert asked(b'{"model":"bench-e5-p0-b0"}') is None
+
+
+@pytest.mark.parametrize("wrong", [{"events": 0}, {"events": NUMBERS}, {"events": 1, "batch": 0}])
+def test_a_script_has_bounds(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"1"):
+        Script(**wrong)
