@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -20,17 +20,12 @@ from dragoman_server.providers import Provider
 from dragoman_server.settings import Config, Models, Route, Server
 from support import samples
 
+from .waiting import until as until
+
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 ALL = ((CHAT, CHAT), (CHAT, MESSAGES), (MESSAGES, CHAT), (MESSAGES, MESSAGES))
 """(client, upstream) of every direction."""
 CROSS = ((CHAT, MESSAGES), (MESSAGES, CHAT))
-
-
-async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
-    """Wait for a condition that nothing announces. Raises TimeoutError."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - nothing announces it
-            await asyncio.sleep(0.002)
 
 
 def config_for(

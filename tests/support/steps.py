@@ -1,0 +1,32 @@
+"""The engine without the turns in short: every history is read and written part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dragoman.model import Turn
+from dragoman.protocols.chat import request_reader as chat_reader
+from dragoman.protocols.messages import request_reader as messages_reader
+from dragoman.protocols.responses.open_turns import OpenTurns
+
+
+def _none(messages: list[Any], start: int, turns: list[Turn], custom: set[str] | None = None) -> int:
+    return start
+
+
+def _no_items(self: OpenTurns, items: list[Any], start: int) -> int:
+    return start
+
+
+@contextmanager
+def without_steps() -> Iterator[None]:
+    """Inside, no reader finds a step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages_reader, "read_steps", _none)
+        patch.setattr(chat_reader, "read_steps", _none)
+        patch.setattr(OpenTurns, "steps", _no_items)
+        yield

@@ -1,0 +1,25 @@
+"""Waiting in tests: for turns of the event loop, and for what nothing announces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+async def turns(count: int = 3) -> None:
+    """So many turns of the event loop: on loopback what was sent before them has been read after them."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def at_once(event: asyncio.Event) -> None:
+    """It is set as soon as loopback and both sides' callbacks had their turns: no timer was waited for."""
+    await turns(30)
+    assert event.is_set()
+
+
+async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    """Wait for a condition that nothing announces. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.002)
