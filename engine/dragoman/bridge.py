@@ -26,10 +26,13 @@ from .model import (
     ToolKind,
     ToolReference,
     ToolResult,
+    Turn,
 )
 from .names import fit_name
 from .profile import Profile
 from .unwrapper import FIELD, Unwrapper
+
+_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losse
             choice.custom = False
         choice.names = [bridge.sent_name(name) for name in choice.names]
     for turn in request.turns:
+        if type(turn) is not Turn:
+            continue  # a step in short: calls of plain functions and their results
         for part in turn.parts:
             if type(part) is ToolCall:
                 bridge.call(part)
@@ -96,6 +101,10 @@ class _Bridge:
                 tool.description = "\n\n".join(filter(None, (namespace.description, tool.description)))
             tool.namespace = None
             self._bare.setdefault(name, tool.name)
+        if kind is _FUNCTION and namespace is None:
+            if self._flat:
+                self._take(tool)
+            return
         if kind is ToolKind.CUSTOM and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
             self._losses.add(Code.CUSTOM_WRAPPED, tool.at, "became a function")
@@ -103,13 +112,16 @@ class _Bridge:
         elif kind is ToolKind.SEARCH and self._search:
             tool.kind = ToolKind.FUNCTION
         if self._flat and kind is not ToolKind.HOSTED:  # those have no name of their own
-            # Checked here, because a flattened name may meet one that was written out.
-            if tool.name in self._taken:
-                raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
-            self._taken.add(tool.name)
+            self._take(tool)
         if tool.name != name or tool.kind is not kind:
             kept = tool.namespace.name if tool.namespace is not None else None
             self.declared[flat_name(tool.name, kept)] = Declared(name, namespace.name if namespace else None, kind)
+
+    def _take(self, tool: Tool) -> None:
+        # Checked here, because a flattened name may meet one that was written out.
+        if tool.name in self._taken:
+            raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
+        self._taken.add(tool.name)
 
     def sent_name(self, name: str) -> str:
         """The name sent for one of a choice, which has no namespace: a tool without one goes before the others."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import Failure
 
@@ -141,34 +141,22 @@ class Delta:
     text: str
 
 
-class Deltas:
+class Deltas(NamedTuple):
     """Several `Delta`s of one block in a row, whose texts are spelled already; each stays an event of its own.
 
-    `said` is all of their texts, `spelled` holds each as JSON, as orjson writes it; none is empty. A stage that does more
-    with a text than pass it on takes them one by one: `each`. Nearly all of a stream comes so (see `groove`).
+    `said` is all of their texts, `spelled` holds each as JSON, as orjson writes it; none is empty. A stage that does
+    more with a text than pass it on takes them one by one: `each`. Nearly all of a stream comes so (see `groove`). It
+    is a tuple because that is made without a Python call.
     """
 
-    __slots__ = ("index", "said", "spelled", "texts")
-
-    def __init__(self, index: int, said: str, texts: list[str], spelled: list[bytes]) -> None:
-        self.index = index
-        self.said = said
-        self.texts = texts
-        self.spelled = spelled
+    index: int  # type: ignore[assignment]  # a tuple's own `index` is not missed
+    said: str
+    texts: list[str]
+    spelled: list[bytes]
 
     def each(self) -> list[Delta]:
         """The same as single events."""
         return [Delta(self.index, text) for text in self.texts]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Deltas):
-            return NotImplemented
-        return (self.index, self.texts, self.spelled) == (other.index, other.texts, other.spelled)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Deltas({self.index}, {self.texts!r})"
 
 
 @dataclass(slots=True)

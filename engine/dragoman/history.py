@@ -7,10 +7,13 @@ is also why a result that comes too late is dropped and not fetched back to its 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .errors import Unsupported
 from .knobs import Knobs
 from .losses import Code, Losses
 from .model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from .steps import ResultTurn, SpokenTurn
 
 NO_RESULT = "no result recorded"
 
@@ -27,37 +30,60 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
     where the `orphans` knob says `reject`.
     """
     turns = request.turns
-    pending: dict[str, ToolCall] = {}
+    pending: dict[str, bool] = {}
     open_runs: list[_Run] = []
-    run = _Run()
+    first = last = 0
+    results: Turn | None = None
     answered = False
-    for index, turn in enumerate(turns):
+    count = len(turns)
+    index = -1
+    while (index := index + 1) < count:
+        turn = turns[index]
+        if not pending and index + 1 < count and _is_exchange(turn, turns[index + 1]):
+            # Nothing is open before and after it. Nearly all of an agent's history is like this.
+            answered = True
+            index += 1
+            continue
         role = turn.role
         if role is _ASSISTANT:
             if answered:
                 if pending:
-                    run.orphans = list(pending.values())
-                    open_runs.append(run)
+                    open_runs.append(_Run(first, last, results, _calls(turns[first : last + 1], pending)))
                     pending.clear()
-                run, answered = _Run(index), False
-            run.last = index
-            for part in turn.parts:
-                if type(part) is ToolCall:
-                    pending[part.id] = part
-        elif role is _USER and not _is_empty(turn):
+                first, results, answered = index, None, False
+            last = index
+            if type(turn) is SpokenTurn and turn.calls is not None:
+                for call in turn.calls:
+                    pending[call[0]] = True
+            else:
+                for part in turn.parts:
+                    if type(part) is ToolCall:
+                        pending[part.id] = True
+        elif role is _USER:
+            strays: tuple[int, ...] = ()
+            place = 0
+            if type(turn) is ResultTurn and turn.results is not None:
+                for result in turn.results:
+                    if not pending.pop(result[0], False):
+                        strays = (*strays, place)
+                    elif results is None:
+                        results = turn
+                    place += 1
+            elif _is_empty(turn):
+                continue
+            else:
+                for part in turn.parts:
+                    if type(part) is ToolResult:
+                        if not pending.pop(part.call_id, False):
+                            strays = (*strays, place)
+                        elif results is None:
+                            results = turn
+                    place += 1
             answered = True
-            strays = None
-            for part in turn.parts:
-                if type(part) is ToolResult:
-                    if pending.pop(part.call_id, None) is None:
-                        strays = [part] if strays is None else [*strays, part]
-                    elif run.results is None:
-                        run.results = turn
-            if strays is not None:
+            if strays:
                 _drop(turn, strays, knobs, losses)
     if answered and pending:
-        run.orphans = list(pending.values())
-        open_runs.append(run)
+        open_runs.append(_Run(first, last, results, _calls(turns[first : last + 1], pending)))
     if not open_runs:
         return
     if knobs.orphans == "reject":
@@ -70,8 +96,21 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
         for run in reversed(open_runs):
             _repair(turns, run)
         for run in open_runs:
-            for call in run.orphans:
-                losses.add(Code.ORPHAN_REPAIRED, call.at, "an error result was added")
+            for orphan in run.orphans:
+                losses.add(Code.ORPHAN_REPAIRED, orphan.at, "an error result was added")
+
+
+def _is_exchange(turn: Turn, following: Turn) -> bool:
+    """Are they calls and, at once, their results."""
+    if type(turn) is not SpokenTurn or type(following) is not ResultTurn:
+        return False
+    calls, results = turn.calls, following.results
+    if calls is None or results is None or len(calls) != len(results):
+        return False
+    if len(calls) == 1:
+        return calls[0][0] == results[0][0]
+    # As often as each is called: of two calls of one id, only one can be answered.
+    return len({call[0] for call in calls} & {result[0] for result in results}) == len(calls)
 
 
 class _Run:
@@ -79,10 +118,14 @@ class _Run:
 
     __slots__ = ("first", "last", "orphans", "results")
 
-    def __init__(self, first: int = 0) -> None:
-        self.first = self.last = first
-        self.results: Turn | None = None
-        self.orphans: list[ToolCall] = []
+    def __init__(self, first: int, last: int, results: Turn | None, orphans: list[ToolCall]) -> None:
+        self.first, self.last, self.results, self.orphans = first, last, results, orphans
+
+
+def _calls(turns: list[Turn], pending: Iterable[str]) -> list[ToolCall]:
+    """The calls of these ids."""
+    calls = {part.id: part for turn in turns for part in turn.parts if type(part) is ToolCall}
+    return [calls[call_id] for call_id in pending]
 
 
 def _is_empty(turn: Turn) -> bool:
@@ -94,13 +137,15 @@ def _is_empty(turn: Turn) -> bool:
     return not parts
 
 
-def _drop(turn: Turn, strays: list[ToolResult], knobs: Knobs, losses: Losses) -> None:
-    for stray in strays:
+def _drop(turn: Turn, strays: tuple[int, ...], knobs: Knobs, losses: Losses) -> None:
+    parts = turn.parts
+    for place in strays:
+        stray = parts[place]
+        assert type(stray) is ToolResult
         if knobs.orphans == "reject":
             raise Unsupported(stray.at, f"no call {stray.call_id!r} waits for this result")
         losses.add(Code.ORPHAN_DROPPED, stray.at, "no call waits for this result")
-    gone = {id(stray) for stray in strays}
-    turn.parts = [part for part in turn.parts if id(part) not in gone]
+    turn.parts = [part for place, part in enumerate(parts) if place not in strays]
 
 
 def _repair(turns: list[Turn], run: _Run) -> None:

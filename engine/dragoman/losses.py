@@ -6,6 +6,7 @@ becomes a 400 that names the field; a reply that has begun can no longer be refu
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -163,16 +164,24 @@ class Loss(NamedTuple):
 class Losses:
     """The ledger of one request and its reply: at most `keep` rows, and an exact count by code.
 
-    A row is put into words only when it is read: a long agent history adds hundreds that nobody reads.
+    A row is put into words, and counted, only when it is read: a long agent history adds hundreds that nobody reads.
     """
 
-    __slots__ = ("_rows", "counts", "keep", "strict")
+    __slots__ = ("_beyond", "_rows", "keep", "strict")
 
     def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
         self.strict = strict
         self.keep = keep
-        self.counts: dict[Code, int] = {}
         self._rows: list[tuple[Code, Path | str, str]] = []
+        self._beyond: dict[Code, int] = {}
+        """How many by code were not kept."""
+
+    @property
+    def counts(self) -> dict[Code, int]:
+        """How many by code, in the order in which each was first added."""
+        counts = Counter(code for code, _, _ in self._rows)
+        counts.update(self._beyond)
+        return dict(counts)
 
     @property
     def rows(self) -> list[Loss]:
@@ -188,9 +197,10 @@ class Losses:
             raise Unsupported(
                 path, f"cannot be carried to this upstream ({code}: {MEANING[code]}), and losses are refused"
             )
-        self.counts[code] = self.counts.get(code, 0) + 1
         if len(self._rows) < self.keep:
             self._rows.append((code, path, done))
+        else:
+            self._beyond[code] = self._beyond.get(code, 0) + 1
 
     def relax(self) -> None:
         """From here on only record: the reply has begun."""
@@ -201,4 +211,4 @@ class Losses:
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
 
     def __len__(self) -> int:
-        return sum(self.counts.values())
+        return len(self._rows) + sum(self._beyond.values()) if self._beyond else len(self._rows)

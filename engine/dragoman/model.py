@@ -190,7 +190,7 @@ Part = Text | Refusal | Image | Document | SearchResult | ToolReference | Reason
 
 @dataclass(slots=True)
 class Turn:
-    """One turn of the conversation.
+    """One turn of the conversation. Those of a tool loop come in short (`steps`), and are turns like any other.
 
     `spelling` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
     by dialects that know it. `plain` says that the content was a bare string. `name` is Chat's participant name.

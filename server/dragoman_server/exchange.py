@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
+from dragoman.aio.client import EventStream
 from dragoman.aio.relay import open_stream, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import Watch
@@ -36,15 +38,19 @@ class Exchange:
     receipt: Receipt
     now: Callable[[], float]
 
-    async def answer(self, answer: Answer, watch: Watch) -> web.StreamResponse:
+    def answer(self, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
         if not 200 <= answer.status < 300:
-            return await self._refused(answer)
+            return self._refused(answer)
         headers = self._headers(answer)
-        if self.translation.stream:
-            if "json" in answer.headers.get("content-type", ""):
-                return await self._not_streamed(answer, headers)
-            return await self._stream(answer, watch, headers)
+        if not self.translation.stream:
+            return self._replied(answer, headers)
+        if "json" in answer.headers.get("content-type", ""):
+            return self._not_streamed(answer, headers)
+        return self._stream(answer, watch, headers)
+
+    async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
+        """A whole reply."""
         body = await answer.read(self.translation.context.limits.reply_body)
         try:
             written = self.translation.reply(body, answer.headers)
@@ -80,8 +86,10 @@ class Exchange:
 
     async def _stream(self, answer: Answer, watch: Watch, headers: dict[str, str]) -> web.StreamResponse:
         stream = await open_stream(self.translation, answer, watch)
+        self.receipt.begin()
         tell_losses(headers, self.translation.losses)
         response = _event_stream(headers)
+        del headers
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
             how = await send_stream(self.request, response, stream, watch, self.client)
@@ -121,9 +129,10 @@ class Exchange:
         context, failure = self.translation.context, self.translation.context.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({failure.kind})", "failed"
-        losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-        log.info("%s %s %s → %s %s%s", context.request_id, self.translation.direction, context.model,
-                 self.translation.upstream_model, how, losses)  # fmt: skip
+        if log.isEnabledFor(logging.INFO):
+            losses = f"; losses: {context.losses.summary()}" if context.losses else ""
+            log.info("%s %s %s → %s %s%s", context.request_id, self.translation.direction, context.model,
+                     self.translation.upstream_model, how, losses)  # fmt: skip
         self.receipt.end(ended, status)
 
 
@@ -135,7 +144,9 @@ def tell_losses(headers: MutableMapping[str, str], losses: Losses | None) -> Non
 
 def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
     # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
-    response = web.StreamResponse(headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"})
-    response.content_type = "text/event-stream"
-    response.charset = "utf-8"
-    return response
+    headers |= {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",
+    }
+    return EventStream(headers=headers)

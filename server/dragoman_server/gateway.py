@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from aiohttp import web
 
+from dragoman.aio.aiohttp_client import AiohttpUpstream
+from dragoman.aio.raw.transport import RawUpstream
 from dragoman.aio.relay import STOPPING
-from dragoman.aio.upstream import AiohttpUpstream, Call, Upstream
+from dragoman.aio.upstream import Call, Upstream
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.directions import direction
+from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
@@ -29,11 +32,13 @@ from .catalogue import anthropic_models, openai_models
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import read_body, read_model, wished
+from .metrics import Metrics
 from .providers import Provider
 from .receipts import Receipt, Receipts
 from .rescue import OWN_ID, asked_in, error_response
 from .routing import Router
 from .settings import Config
+from .siblings import Siblings
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
@@ -41,9 +46,16 @@ _SENDER = "x-dragoman-sender"
 
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
 
+Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
+"""A handler of aiohttp's."""
+
 _LAST_WORDS = 1.0
 _CLIENT_GONE = 499
 """nginx's word for it. Nobody reads it but middlewares and access logs."""
+
+
+def _gone() -> bool:
+    return True
 
 
 def new_request_id() -> str:
@@ -55,7 +67,8 @@ class Gateway:
     """One configured gateway. `open` and `close` bracket its life inside a running loop.
 
     `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
-    became of the last requests.
+    became of the last requests, `metrics` what was counted. Where several workers are one gateway, `siblings` are the
+    others, and `sender` is the same in all of them.
     """
 
     def __init__(
@@ -65,22 +78,37 @@ class Gateway:
         upstream: Upstream | None = None,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_request_id,
+        sender: str | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         self.config = config
         self.router = Router(config)
         self.receipts = Receipts(config.server.receipts)
+        self.metrics = Metrics(now=now)
+        self.siblings = siblings
         self._upstream = upstream
         self._now = now
         self.new_id = new_id
-        self._sender = new_id()
+        self._sender = sender or new_id()
         self._open: set[Watch] = set()
+        # Not methods that await one: an open stream would keep a frame of each.
+        self.chat: Endpoint = partial(self._answer, client=Dialect.CHAT)
+        """`POST /v1/chat/completions`."""
+        self.messages: Endpoint = partial(self._answer, client=Dialect.MESSAGES)
+        """`POST /v1/messages`, with or without `?beta=true`."""
+        self.responses: Endpoint = partial(self._answer, client=Dialect.RESPONSES)
+        """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self._stopping = False
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
         if self._upstream is None:
-            self._upstream = AiohttpUpstream()
+            server = self.config.server
+            if server.transport == "aiohttp":
+                self._upstream = AiohttpUpstream(server.connections, trust_env=True)
+            else:
+                self._upstream = RawUpstream(server.connections)
 
     async def stop(self, seconds: float) -> None:
         """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
@@ -116,18 +144,6 @@ class Gateway:
 
     # --- endpoints -----------------------------------------------------------------------------------------------
 
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/chat/completions`."""
-        return await self._answer(request, Dialect.CHAT)
-
-    async def messages(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/messages`, with or without `?beta=true`."""
-        return await self._answer(request, Dialect.MESSAGES)
-
-    async def responses(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/responses`."""
-        return await self._answer(request, Dialect.RESPONSES)
-
     async def models(self, request: web.Request) -> web.Response:
         """`GET /v1/models`."""
         client = asked_in(request)
@@ -147,9 +163,23 @@ class Gateway:
     # --- one request ---------------------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
+        # One frame, and as few locals as can be: an open stream keeps them.
         receipt = Receipt(self.new_id(), client, int(self._now()))
+        self.metrics.opened(receipt)
+        watch: Watch | None = None
         try:
-            return await self._relay(request, client, receipt)
+            call, exchange = await self._understood(request, receipt)
+            watch = self._watched(request, call)
+            upstream = self._upstream
+            assert upstream is not None, "the gateway is not open"
+            answer = await upstream.open(call, watch)
+            # Nothing asks for the request again: a long one must not be kept for the length of its reply.
+            del call
+            exchange.translation.body = b""
+            try:
+                return await exchange.answer(answer, watch)
+            finally:
+                await answer.close()
         except DragomanError as error:
             failure = error.failure
             log.info("%s %s failed: %s %s", receipt.request_id, client, failure.status, failure.kind)
@@ -165,6 +195,14 @@ class Gateway:
             return self._failed(receipt, replace(DEFECT), "failed")
         finally:
             receipt.end("abandoned", _CLIENT_GONE)
+            if watch is not None:
+                self._leave(watch)
+
+    def _watched(self, request: web.Request, call: Call) -> Watch:
+        transport = request.transport
+        watch = Watch(call.timeouts, transport.is_closing if transport is not None else _gone)
+        self._open.add(watch)
+        return watch
 
     def _failed(self, receipt: Receipt, failure: Failure, ended: str) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
@@ -172,13 +210,16 @@ class Gateway:
         receipt.end(ended, response.status, failure)
         return response
 
-    async def _relay(self, request: web.Request, client: Dialect, receipt: Receipt) -> web.StreamResponse:
+    async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[Call, Exchange]:
+        """What to send upstream, and what to make of the answer."""
         if self._stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
-        if request.headers.get(_SENDER) == self._sender:
+        headers = request.headers
+        if headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        receipt.owner = check_inbound(self.config, request.headers)
+        client = receipt.client
+        receipt.owner = check_inbound(self.config, headers)
         self.receipts.file(receipt)
         limits = self.config.server.limits
         body = await read_body(request, limits.request_body)
@@ -187,28 +228,21 @@ class Gateway:
         target = self.router.resolve(model, client)
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
-        receipt.provider = target.provider.name
+        provider = target.provider
+        receipt.provider, receipt.route = provider.name, target.route
         receipt.translation = translation = translate(
-            direction(client, target.provider.dialect),
+            DIRECTIONS[client, provider.dialect],
             body,
             payload=payload,
             upstream_model=target.upstream_model,
-            profile=target.provider.profile,
-            knobs=wished(target.knobs, request.headers),
+            profile=provider.profile,
+            knobs=wished(target.knobs, headers),
             limits=limits,
             created=receipt.created,
             request_id=receipt.request_id,
         )
-        call = self._call(request, translation, target.provider)
-        exchange = Exchange(request, client, translation, target.provider.name, receipt, self._now)
-        assert self._upstream is not None, "the gateway is not open"
-        async with AsyncExitStack() as stack:
-            watch = Watch(call.timeouts, lambda: request.transport is None or request.transport.is_closing())
-            self._open.add(watch)
-            stack.callback(self._leave, watch)
-            answer = await self._upstream.open(call, watch)
-            stack.push_async_callback(answer.close)
-            return await exchange.answer(answer, watch)
+        exchange = Exchange(request, client, translation, provider.name, receipt, self._now)
+        return self._call(request, translation, provider), exchange
 
     def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
         same = translation.direction.passthrough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -99,5 +100,8 @@ def run_loop(main: Coroutine[Any, Any, int]) -> int:
         import uvloop
 
         factory = uvloop.new_event_loop
+    # What was imported lives as long as the process: the collector need not walk it again and again.
+    gc.collect()
+    gc.freeze()
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(main)

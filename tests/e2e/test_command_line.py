@@ -10,8 +10,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,58 +19,27 @@ import pytest
 
 from dragoman.protocols import Dialect
 from dragoman_server.cli import main
+from support.commands import Command, command, environment
 from support.gateways import ALL, CHAT, CROSS, MESSAGES
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
 
 SECRET = "sk-very-secret-4711"
 
 
-def _environment(**more: str) -> dict[str, str]:
-    """This process's, without what a gateway reads from it."""
-    hidden = re.compile(r"(OPENAI|ANTHROPIC|UPSTREAM|BIG_MODEL|SMALL_MODEL|DRAGOMAN)")
-    kept = {name: value for name, value in os.environ.items() if not hidden.match(name)}
-    return {**kept, "PYTHONUNBUFFERED": "1", **more}
-
-
-@asynccontextmanager
-async def command(*args: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m dragoman_server ARGS` as a process; killed at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "dragoman_server", *args),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=_environment(**environment),
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def announced(process: asyncio.subprocess.Process) -> tuple[str, str]:
-    """The URL that the gateway says it listens on, and everything it says up to then and about its upstreams."""
-    assert process.stderr is not None
-    said, url = "", None
-    async with asyncio.timeout(15):
-        while True:
-            line = (await process.stderr.readline()).decode()
-            assert line, said
-            said += line
-            if found := re.search(r"dragoman listens on (http://\S+)", line):
-                url = found[1]
-            if url is not None and ("model " in line or "provider " in line):
-                return url, said
+async def announced(process: Command) -> str:
+    """The URL that the gateway says it listens on, after it has also told about its upstreams."""
+    url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+    await process.says(r"model |provider ")
+    return url
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 async def test_serve_without_any_configuration_is_a_simulated_gateway(how: signal.Signals) -> None:
     async with command("serve", "--port", "0") as process:
-        url, said = await announced(process)
-        assert "simulated upstream" in said
-        assert "OPENAI_API_KEY" in said
+        url = await announced(process)
+        assert "simulated upstream" in process.said
+        assert "OPENAI_API_KEY" in process.said
+        assert process.children() == [], "one worker is one process"
         async with aiohttp.ClientSession() as session:
             for client in (CHAT, MESSAGES):
                 body = dump(request(client, model="sim-text", stream=True))
@@ -80,32 +48,29 @@ async def test_serve_without_any_configuration_is_a_simulated_gateway(how: signa
                     assert judge(client, await response.read()).text.startswith("You said: Hi")
             async with session.get(f"{url}/v1/models") as response:
                 assert "sim-tools" in await response.text()
-        process.send_signal(how)
-        _, rest = await asyncio.wait_for(process.communicate(), 10)
-        assert process.returncode == 0
-        assert "dragoman stops" in rest.decode()
-        assert "Traceback" not in rest.decode()
+        process.process.send_signal(how)
+        assert await process.ends() == 0
+        assert "dragoman stops" in process.said
+        assert "Traceback" not in process.said
 
 
 async def test_serve_announces_its_upstreams_without_keys() -> None:
     async with command(
         "serve", "--port", "0", OPENAI_API_KEY=SECRET, OPENAI_BASE_URL="http://127.0.0.1:9/v1"
     ) as process:
-        _, said = await announced(process)
-        assert "provider openai: chat at http://127.0.0.1:9/v1, with a key" in said
-        process.terminate()
-        out, rest = await asyncio.wait_for(process.communicate(), 10)
-    assert SECRET.encode() not in said.encode() + out + rest
+        await announced(process)
+        assert "provider openai: chat at http://127.0.0.1:9/v1, with a key" in process.said
+        process.process.terminate()
+        await process.ends()
+    assert SECRET not in process.said
 
 
 async def test_serve_refuses_a_wrong_configuration(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text('[server]\nport = "eighty"\n[providers.x]\ndialect = "klingon"\nbase_url = "http://x"\n')
     async with command("serve", str(path)) as process:
-        out, said = await asyncio.wait_for(process.communicate(), 15)
-    assert process.returncode == 2
-    assert out == b""
-    lines = said.decode().splitlines()
+        assert await process.ends() == 2
+    lines = process.said.splitlines()
     assert any(line.startswith("server.port: expected an integer") for line in lines)
     assert any(line.startswith("providers.x.dialect: expected one of chat, messages") for line in lines)
 
@@ -115,10 +80,9 @@ async def test_serve_on_a_port_in_use_is_no_traceback() -> None:
     async with taken:
         port = taken.sockets[0].getsockname()[1]
         async with command("serve", "--port", str(port)) as process:
-            _, said = await asyncio.wait_for(process.communicate(), 15)
-    assert process.returncode == 1
-    assert "Traceback" not in said.decode()
-    assert str(port) in said.decode()
+            assert await process.ends() == 1
+    assert "Traceback" not in process.said
+    assert str(port) in process.said
 
 
 # --- in this process -------------------------------------------------------------------------------------------------
@@ -142,7 +106,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 
     def call(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Said:
         for name in list(os.environ):
-            if name not in _environment():
+            if name not in environment():
                 monkeypatch.delenv(name)
         for name, value in (env or {}).items():
             monkeypatch.setenv(name, value)
@@ -282,6 +246,8 @@ def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
         ("translate", "--from", "klingon", "--to", "chat", "-"),
         ("explain", "--from", "chat", "-"),
         ("serve", "--port", "x"),
+        ("serve", "--workers", "many"),
+        ("serve", "--workers", "-1"),
     ],
 )
 def test_wrong_usage_exits_2(run: Run, args: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman import Dialect, Direction, Knobs, Losses, shipped
 from dragoman.directions import CODECS
 from dragoman.jsontext import dumps
-from dragoman.model import Request, Role, Text
+from dragoman.model import Request, Role, Text, Turn
 from dragoman.names import NameTable
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
@@ -42,7 +42,8 @@ def without_places(value: Any) -> Any:
     """A canonical value as plain data, without where it stood and without what absence means anyway."""
     if is_dataclass(value):
         named = {f.name: without_places(getattr(value, f.name)) for f in fields(value) if f.name not in PLACES}
-        return {"": type(value).__name__, **named}
+        # A turn in short is the turn that it stands for.
+        return {"": "Turn" if isinstance(value, Turn) else type(value).__name__, **named}
     if isinstance(value, list | tuple):
         return [without_places(item) for item in value]
     if isinstance(value, dict):

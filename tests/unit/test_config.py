@@ -253,6 +253,26 @@ def test_each_wrong_value_is_named_once_at_its_path(data: dict[str, Any], path: 
     assert list(problems(data)) == [path]
 
 
+@pytest.mark.parametrize(("given", "count"), [(3, 3), (0, 0), ("auto", 0), ("${N}", 4), ("${M}", 0)])
+def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
+    config = parse_config({"server": {"workers": given}}, {"N": "4", "M": "auto"})
+    assert config.server.workers == count
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "told"),
+    [
+        ("workers", -1, "expected 0 (one for each core) to 256; got -1"),
+        ("workers", 257, "expected 0 (one for each core) to 256; got 257"),
+        ("workers", "many", "expected an integer, got a string"),
+        ("reload_drain", -1, "expected 0 seconds or more; got -1"),
+        ("reload_drain", "auto", "expected an integer, got a string"),
+    ],
+)
+def test_what_workers_cannot_be(key: str, wrong: Any, told: str) -> None:
+    assert problems({"server": {key: wrong}})[f"server.{key}"] == told
+
+
 def test_environment_references() -> None:
     data = {
         "server": {"port": "${PORT:-8081}", "host": "${HOST}"},

@@ -47,7 +47,8 @@ def context(**settings: Any) -> ReplyContext:
 
 
 def frames(*events: Event, into: ReplyContext | None = None) -> list[Frame]:
-    return Writer(into or context()).feed(list(events))
+    written: list[Frame] = Writer(into or context()).feed(list(events))
+    return written
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:

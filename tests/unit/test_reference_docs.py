@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.upstream import Connections, Timeouts
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
 from dragoman.losses import MEANING, Code
@@ -57,6 +57,11 @@ def test_limits_are_told_as_they_are() -> None:
 
 def test_timeouts_are_told_as_they_are() -> None:
     assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
+
+
+def test_connections_are_told_as_they_are() -> None:
+    expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(Connections)}
+    assert _rows("`[server.connections]`") == expected
 
 
 def test_profile_flags_are_told_as_they_are() -> None:

@@ -55,7 +55,8 @@ def finish(reason: StopReason, native: str | None = None) -> Finish:
 
 
 def frames(*events: Event, into: ReplyContext | None = None) -> list[Frame]:
-    return Writer(into or context()).feed(list(events))
+    written: list[Frame] = Writer(into or context()).feed(list(events))
+    return written
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:

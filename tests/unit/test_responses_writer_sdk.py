@@ -50,7 +50,8 @@ def written(events: list[Event], into: ReplyContext) -> list[Frame]:
     writer = Writer(into)
     frames = writer.feed(events)
     assert writer.done
-    return frames
+    written: list[Frame] = frames
+    return written
 
 
 @given(streams, surfaces)

@@ -35,7 +35,7 @@ class Dragoman:
     about: str
     kind: Kind = "translate"
     directions: frozenset[Direction] = ALL
-    note: str = "it logs a line for each request, as it does by default"
+    note: str = "it runs without its line for each request (--quiet), as the peers do where they can"
     without: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> str | None:
@@ -59,5 +59,5 @@ class Dragoman:
             dialect=direction[1],
             url=upstream_url + ("" if direction[1] == "messages" else "/v1"),
         )
-        command, env = own_module("dragoman_server", "serve", "{folder}/config.toml")
+        command, env = own_module("dragoman_server", "serve", "--quiet", "{folder}/config.toml")
         return await launch(command, port, core, env=env, files={"config.toml": config}, ready="/health")

@@ -1,17 +1,19 @@
-"""One timer per reply that watches everything about time: upstream silence, tool stalls, client silence, slow readers.
+"""All about time of one reply: upstream silence, tool stalls, client silence, slow readers, a client that left.
 
-The hot path only notes what happened (an attribute each); the timer looks at the notes a few times per timeout. The
-clock is the event loop's.
+The hot path notes only that something happened, one attribute each. The loop's timer wheel looks at the notes at least
+eight times per timeout and counts from the look that finds one: a timeout is never early and at most a quarter late.
+The clock is the event loop's.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import StreamTruncated, UpstreamTimeout
-from ..events import BlockEnd, BlockStart, Delta, Event, Kind
+from ..events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from .wheel import wheel_of
 
 if TYPE_CHECKING:
     from .upstream import Timeouts
@@ -21,80 +23,101 @@ class ClientGone(Exception):
     """The client hung up. Nothing is left to tell it; the upstream is cancelled."""
 
 
-class ToolWatch:
-    """A stage on events that changes nothing: it notes whether a tool call is open and when it last moved on."""
+class Audience(Protocol):
+    """The client's side of a stream whose headers are out. Neither call may raise."""
 
-    __slots__ = ("_open", "_watch", "done")
+    def beat(self) -> None:
+        """Send a heartbeat, unless the client does not read."""
+        ...
+
+    def cut(self) -> None:
+        """Drop the client."""
+        ...
+
+
+TEXTS = (Delta, Deltas)
+"""What nearly all of a stream consists of. Batches of one of these need no `ToolWatch` while no call is open."""
+
+
+class ToolWatch:
+    """Looks through a stream's events and notes when an open tool call moved on. `calls` are the open ones' indexes."""
+
+    __slots__ = ("_watch", "calls")
 
     def __init__(self, watch: Watch) -> None:
-        self.done = False
         self._watch = watch
-        self._open: set[int] = set()
+        self.calls: set[int] | None = None
 
-    def feed(self, events: list[Event], /) -> list[Event]:
-        """The same events."""
+    def see(self, events: list[Event]) -> None:
+        """Take a batch."""
+        calls = self.calls
         for event in events:
             kind = type(event)
-            if kind is Delta:
-                if self._open:
+            if kind in TEXTS:
+                if calls:
                     self._watch.tool_moved()
             elif isinstance(event, BlockStart):
                 if event.kind is Kind.TOOL:
-                    self._open.add(event.index)
+                    if calls is None:
+                        calls = self.calls = set()
+                    calls.add(event.index)
                     self._watch.tool_moved()
-            elif isinstance(event, BlockEnd) and event.index in self._open:
-                self._open.discard(event.index)
-                if not self._open:
+            elif calls and isinstance(event, BlockEnd):
+                calls.discard(event.index)
+                if not calls:
                     self._watch.tools_closed()
-        return events
-
-    def finish(self) -> list[Event]:
-        """Nothing."""
-        return []
 
 
 class Watch:
     """The timer of one reply. `attach` gives it the upstream to fail, `serve` the client to keep awake.
 
-    `gone()` asks whether the client hung up: servers that do not cancel handlers tell nobody (T-75).
+    `gone()` asks whether the client hung up: servers that do not cancel handlers tell nobody (T-75). `heard` and `told`
+    are the notes of bytes from the upstream and to the client; whoever has some sets them.
     """
 
     __slots__ = (
-        "_beat",
+        "_audience",
         "_broken",
-        "_cut",
         "_fail",
         "_gone",
-        "_handle",
+        "_heard_at",
         "_loop",
+        "_moved",
         "_opened_at",
-        "_period",
-        "_received_at",
-        "_sent_at",
+        "_slot",
         "_started",
         "_timeouts",
+        "_told_at",
         "_tool_at",
         "_waiting",
+        "_wheel",
         "_writing_since",
+        "heard",
+        "told",
     )
 
-    def __init__(self, timeouts: Timeouts, gone: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        gone: Callable[[], bool] | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self._timeouts = timeouts
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._fail: Callable[[BaseException], None] | None = None
         self._broken: Callable[[], bool] | None = None
-        self._beat: Callable[[], None] | None = None
-        self._cut: Callable[[], None] | None = None
+        self._audience: Audience | None = None
         self._gone = gone
-        now = self._loop.time()
-        self._opened_at = self._received_at = self._sent_at = now
+        self._opened_at = self._heard_at = self._told_at = self._loop.time()
+        self.heard = self.told = self._moved = False
         self._started = False
         self._waiting = False
         self._tool_at: float | None = None
         self._writing_since: float | None = None
         shortest = min(timeouts.first_byte, timeouts.idle, timeouts.tool_stall, timeouts.write, timeouts.heartbeat)
-        self._period = min(1.0, max(0.005, shortest / 4))
-        self._handle = self._loop.call_later(self._period, self._tick)
+        self._wheel = wheel_of(self._loop, shortest / 8)
+        self._slot: int | None = self._wheel.put(self)
 
     def attach(self, fail: Callable[[BaseException], None], broken: Callable[[], bool] | None = None) -> None:
         """`fail(error)` must make the upstream's pending read raise `error`.
@@ -103,14 +126,15 @@ class Watch:
         """
         self._fail, self._broken = fail, broken
 
-    def serve(self, beat: Callable[[], None], cut: Callable[[], None]) -> None:
-        """The client's headers are out: `beat()` sends a heartbeat, `cut()` drops the client."""
-        self._beat, self._cut = beat, cut
-        self._sent_at = self._loop.time()
+    def serve(self, audience: Audience) -> None:
+        """The client's headers are out."""
+        self._audience = audience
+        self._told_at = self._loop.time()
 
     def await_event(self) -> None:
         """A stream is expected: signs of life do not stop the first-byte timer, `begun` does."""
         self._waiting = True
+        self._started = False
 
     def begun(self) -> None:
         """The first event came."""
@@ -122,35 +146,35 @@ class Watch:
         return self._gone is not None and self._gone()
 
     def received(self) -> None:
-        """Bytes came from the upstream."""
-        self._received_at = self._loop.time()
-        if not self._waiting:
-            self._started = True
+        """Bytes came from the upstream: sets `heard`."""
+        self.heard = True
 
     def tool_moved(self) -> None:
         """A tool call is open and moved on."""
-        self._tool_at = self._received_at
+        self._moved = True
 
     def tools_closed(self) -> None:
         """No tool call is open."""
+        self._moved = False
         self._tool_at = None
 
     def writing(self) -> None:
-        """A write to the client begins."""
-        self._writing_since = self._loop.time()
+        """The client does not take more at once: it is waited for."""
+        self._writing_since = now = self._loop.time()
+        self._note(now)
 
     def written(self) -> None:
-        """It ended. The upstream's silence is counted from here: it was not read meanwhile."""
+        """It took it. The upstream's silence is counted from here: it was not read meanwhile."""
         now = self._loop.time()
         if self._tool_at is not None and self._writing_since is not None:
             # Only the time of the write itself: a sign of life, passed on, is no progress of the call.
             self._tool_at += now - self._writing_since
         self._writing_since = None
-        self._sent_at = self._received_at = now
+        self._told_at = self._heard_at = now
 
     def upstream_done(self) -> None:
         """Nothing more is awaited from the upstream."""
-        self._fail = None
+        self._fail = self._broken = None
 
     def expire(self, error: BaseException) -> None:
         """Fail the upstream's read with `error`, if anything is still awaited from it."""
@@ -160,31 +184,53 @@ class Watch:
 
     def stop(self) -> None:
         """The reply is over."""
-        self._handle.cancel()
-        self._fail = self._beat = self._cut = self._gone = self._broken = None
+        if self._slot is not None:
+            self._wheel.take(self, self._slot)
+            self._slot = None
+        self._fail = self._broken = self._audience = self._gone = None
 
-    def _tick(self) -> None:
-        now, limits = self._loop.time(), self._timeouts
-        self._handle = self._loop.call_later(self._period, self._tick)
+    def _note(self, now: float) -> None:
+        """What happened since the last look counts as now."""
+        if self.heard:
+            self.heard = False
+            self._heard_at = now
+            if not self._waiting:
+                self._started = True
+        if self.told:
+            self.told = False
+            self._told_at = now
+        if self._moved:
+            self._moved = False
+            self._tool_at = now
+
+    def look(self, now: float, /) -> None:
+        """The wheel's turn."""
+        self._note(now)
+        limits = self._timeouts
         if self._writing_since is not None:
-            if now - self._writing_since > limits.write and self._cut is not None:
-                self._cut()
+            if now - self._writing_since > limits.write and self._audience is not None:
+                self._audience.cut()
             return
-        if self._fail is not None and self.client_gone():
+        if self._fail is None:
+            self._beat(now)
+            return
+        if self.client_gone():
             self.expire(ClientGone())
             return
-        if self._beat is not None and now - self._sent_at >= limits.heartbeat:
-            self._sent_at = now
-            self._beat()
-        if self._fail is None:
-            return
+        self._beat(now)
         if self._broken is not None and self._broken():
             self.expire(StreamTruncated("upstream connection broke before the end of the stream"))
             return
-        silent = now - self._received_at
+        silent = now - self._heard_at
         if self._tool_at is not None and now - self._tool_at > limits.tool_stall:
             self.expire(UpstreamTimeout("tool_stall", limits.tool_stall))
-        elif not self._started and (now - self._opened_at if self._waiting else silent) > limits.first_byte:
-            self.expire(UpstreamTimeout("first_byte", limits.first_byte))
-        elif self._started and silent > limits.idle:
+        elif not self._started:
+            if (now - self._opened_at if self._waiting else silent) > limits.first_byte:
+                self.expire(UpstreamTimeout("first_byte", limits.first_byte))
+        elif silent > limits.idle:
             self.expire(UpstreamTimeout("idle", limits.idle))
+
+    def _beat(self, now: float) -> None:
+        if self._audience is not None and now - self._told_at >= self._timeouts.heartbeat:
+            self._told_at = now
+            self._audience.beat()

@@ -105,7 +105,7 @@ def _as_time(value: str, now: float) -> str | None:
             return None
         moment = parsed
     try:
-        return datetime.fromtimestamp(ceil(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{datetime.fromtimestamp(ceil(moment), UTC).replace(tzinfo=None).isoformat()}Z"
     except (ValueError, OverflowError, OSError):
         return None
 

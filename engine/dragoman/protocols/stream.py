@@ -5,7 +5,7 @@ An error never loses the part of a batch before it, so any split of the same byt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..context import ReplyContext
@@ -40,10 +40,18 @@ class StreamReader:
         self._ear = Ear(self.volatile)
         self._note: Note | None = None
 
-    def feed(self, frames: list[Frame | bytes] | bytes, /) -> list[Event]:
+    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
         out: list[Event] = []
         if isinstance(frames, bytes):
+            groove = self._ear.groove
+            if (
+                groove is not None
+                and (run := groove.only(frames)) is not None
+                and (self._note is None or self._note(run))
+            ):
+                self._ear.fruitless = 0
+                return [run]
             self._read_whole(frames, out)
             return out
         for frame in frames:
@@ -138,8 +146,9 @@ class StreamWriter:
         self.context = context
         self.done = False
 
-    def feed(self, events: list[Event], /) -> Frames | bytes:
-        """The frames that follow from the events; what was spelled with them is given as bytes, encoded already.
+    def feed(self, events: list[Event], /) -> Any:
+        """The frames that follow from the events. What was spelled with its event is encoded already: as bytes among
+        the frames, or instead of them if it is all there is.
 
         What cannot be written is an in-band error; nothing is raised.
         """
@@ -180,7 +189,7 @@ class StreamWriter:
             self.context.failure = event.failure
         return out
 
-    def finish(self) -> Frames:
+    def finish(self) -> list[Frame]:
         """Nothing is held back: every reader ends its stream with `End` or `Error`."""
         return []
 

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.aio.upstream import AiohttpUpstream, Call
+from dragoman.aio.raw.transport import RawUpstream
+from dragoman.aio.upstream import Call
 from dragoman.directions import CODECS
 from dragoman.jsontext import loads
 from dragoman.losses import MEANING, Code
@@ -60,7 +61,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    tee = Tee(AiohttpUpstream())
+    tee = Tee(RawUpstream())
     async with running(config, pace=pace, upstream=tee) as up:
         if taken:
             terminal.say(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")

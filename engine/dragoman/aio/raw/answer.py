@@ -93,7 +93,7 @@ class RawAnswer:
                     pieces.clear()
                     if connection.unread:
                         connection.taken()
-                    watch.received()
+                    watch.heard = True
                     yield data
                 elif connection.error is not None:
                     raise connection.error

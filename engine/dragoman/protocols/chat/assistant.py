@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 from ...envelope import own_block
-from ...errors import Unsupported
+from ...errors import Path, Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Call, SpokenTurn
 from .marks import Marks
 from .media import text_part
-from .wire import DIALECT, JoinedText, write_citation
+from .wire import DIALECT, write_citation
+
+# Member access on an enum class costs more than a global.
+_CACHE_HINT = Code.CACHE_HINT
+_FOREIGN = Code.REASONING_FOREIGN
+_UNSIGNED = Code.REASONING_UNSIGNED
 
 
 class AssistantWriter:
     """Writes one message at a time: text, refusal, reasoning and calls have a field each, whatever their order was."""
+
+    __slots__ = (
+        "_demotes",
+        "_known",
+        "_longest_id",
+        "_replays",
+        "knobs",
+        "losses",
+        "marks",
+        "names",
+        "own",
+        "profile",
+    )
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: Marks
     ) -> None:
         self.own = origin == DIALECT
         self.profile, self.knobs, self.losses, self.names, self.marks = profile, knobs, losses, names, marks
+        self._longest_id = profile.call_id_max
+        self._replays = self.own or profile.reasoning_replay
+        self._demotes = knobs.demote_reasoning == "on"
+        self._known = names.known
 
-    def write(self, turn: Turn) -> Json | None:
-        """The turn as a message, or None if nothing of it is left.
+    def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
+        """The turn as a message, or None if nothing of it is left; the ids of its calls and the ids sent for them go
+        into `opened`.
 
         Raises `Unsupported` for a part that an assistant message cannot hold.
         """
         losses = self.losses
-        text = JoinedText()
+        pieces: list[str] = []
+        apart = False  # Does another block stand between the last piece and the next: then they are paragraphs.
         reasoning: list[str] = []
         refusal: list[str] = []
         calls: list[Json] = []
@@ -39,22 +64,28 @@ class AssistantWriter:
             if type(part) is Text:
                 if part.cache is not None:
                     if marked is not None:  # one message has one text to mark
-                        losses.add(Code.CACHE_HINT, marked.at)
+                        losses.add(_CACHE_HINT, marked.at)
                     marked = part
                 if part.apart:
-                    text.gap()
-                if part.text:
+                    apart = True
+                text = part.text
+                if text:
                     if calls:
                         losses.add(Code.BLOCK_ORDER, part.at)
-                    start = text.add(part.text)
+                    if apart and pieces:
+                        pieces.append("\n\n")
+                    apart = False
                     if part.citations:
-                        self._cite(part, start, annotations)
+                        self._cite(part, sum(map(len, pieces)), annotations)
+                    pieces.append(text)
                 continue
-            text.gap()
+            apart = True
             if type(part) is ToolCall:
-                calls.append(self._call(part))
+                calls.append(self._call(part, opened))
             elif type(part) is Reasoning:
-                self._reason(part, reasoning, text)
+                demoted = self._reason(part, reasoning)
+                if demoted is not None:
+                    pieces += ["\n\n", demoted] if pieces else [demoted]
             elif type(part) is Refusal:
                 refusal.append(part.text)
             elif type(part) is Native:
@@ -62,9 +93,10 @@ class AssistantWriter:
             else:
                 raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
 
-        content: str | list[Json] | None = str(text)
+        whole = "".join(pieces)
+        content: str | list[Json] | None = whole
         if marked is not None:
-            content = self._mark(text, marked)
+            content = self._mark(whole, marked)
         elif self.own and not turn.plain and self.profile.text_parts:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
         if not content:
@@ -84,12 +116,37 @@ class AssistantWriter:
             message["name"] = turn.name
         return message
 
-    def _mark(self, text: JoinedText, marked: Text) -> str | list[Json]:
+    def write_short(self, turn: SpokenTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
+        """The same of a turn in short, whose client speaks another dialect."""
+        message: Json = {"role": "assistant", "content": turn.text or None}
+        if turn.thoughts:
+            reasoning: list[str] = []
+            said: list[str] = []
+            for text, at, origin, proof, _ in turn.thoughts:
+                demoted = self._recall(text, at, origin, proof is not None, reasoning)
+                if demoted is not None:
+                    said.append(demoted)
+            if said:
+                message["content"] = "\n\n".join([*said, turn.text] if turn.text else said)
+            if reasoning:
+                message["reasoning_content"] = "\n\n".join(reasoning)
+        if calls:
+            written: list[Json] = []
+            message["tool_calls"] = written
+            for call_id, name, arguments, at in calls:
+                written.append(self._function(call_id, name, arguments, at, opened))
+        elif not message["content"]:
+            if "reasoning_content" not in message:
+                return None
+            message["content"] = ""
+        return message
+
+    def _mark(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
-        if not (text.pieces and self.profile.text_parts and self.marks.taken):
+        if not (text and self.profile.text_parts and self.marks.taken):
             self.marks.put(None, marked.cache, marked.at)
-            return str(text)
-        part = text_part(str(text))
+            return text
+        part = text_part(text)
         self.marks.put(part, marked.cache, marked.at)
         return [part]
 
@@ -101,23 +158,31 @@ class AssistantWriter:
         if written is None or None in written:
             self.losses.add(Code.CITATIONS, part.at)
 
-    def _call(self, part: ToolCall) -> Json:
+    def _call(self, part: ToolCall, opened: dict[str, str]) -> Json:
         """A call; its arguments stay the very text they were."""
         if part.search or part.namespace is not None:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
         if part.cache is not None:  # Chat marks content parts only
             self.losses.add(Code.CACHE_HINT, part.at)
-        call_id = fit_call_id(part.id, self.profile.call_id_max)
+        if not part.custom:
+            return self._function(part.id, part.name, part.arguments, part.at, opened)
+        call_id = opened[part.id] = fit_call_id(part.id, self._longest_id)
         name = self.names.fit(part.name, part.at)
-        if part.custom:
-            return {"id": call_id, "type": "custom", "custom": {"name": name, "input": part.arguments}}
-        arguments = part.arguments
-        if not self.own and not arguments.strip():  # compatible servers parse what they are given
-            arguments = "{}"
-        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        return {"id": call_id, "type": "custom", "custom": {"name": name, "input": part.arguments}}
 
-    def _reason(self, part: Reasoning, reasoning: list[str], text: JoinedText) -> None:
-        """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked.
+    def _function(self, call_id: str, name: str, arguments: str, at: Path, opened: dict[str, str]) -> Json:
+        sent_id = call_id
+        if len(call_id) > self._longest_id or not (call_id.isidentifier() and call_id.isascii()):
+            sent_id = fit_call_id(call_id, self._longest_id)
+        opened[call_id] = sent_id
+        sent = self._known.get(name) or self.names.fit(name, at)
+        if not self.own and (not arguments or arguments.isspace()):  # compatible servers parse what they are given
+            arguments = "{}"
+        return {"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}}
+
+    def _reason(self, part: Reasoning, reasoning: list[str]) -> str | None:
+        """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked: what
+        is then to be content is given.
 
         What came in an envelope goes back to the family that made it only.
         """
@@ -128,21 +193,27 @@ class AssistantWriter:
                 reasoning.append(thought)
             elif part.text and self.knobs.demote_reasoning == "on":
                 self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
-                text.add(part.text)
-                text.gap()
+                return part.text
             else:
                 self.losses.add(Code.REASONING_FOREIGN, part.at)
-        elif part.redacted or not part.text:
-            if part.redacted or part.proof:
-                self.losses.add(Code.REASONING_ENCRYPTED, part.at)
-        elif self.own or self.profile.reasoning_replay:
-            reasoning.append(part.text)
-            if part.proof:  # the text goes back, its signature has no field here
-                self.losses.add(Code.REASONING_SIGNATURE, part.at)
-        elif self.knobs.demote_reasoning == "on":
-            self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
-            text.add(part.text)
-            text.gap()
+        elif part.redacted:
+            self.losses.add(Code.REASONING_ENCRYPTED, part.at)
         else:
-            unsigned = part.origin == DIALECT
-            self.losses.add(Code.REASONING_UNSIGNED if unsigned else Code.REASONING_FOREIGN, part.at)
+            return self._recall(part.text, part.at, part.origin, bool(part.proof), reasoning)
+        return None
+
+    def _recall(self, text: str, at: Path, origin: str, proven: bool, reasoning: list[str]) -> str | None:
+        """The same for what came as it was made."""
+        if not text:
+            if proven:
+                self.losses.add(Code.REASONING_ENCRYPTED, at)
+        elif self._replays:
+            reasoning.append(text)
+            if proven:  # the text goes back, its signature has no field here
+                self.losses.add(Code.REASONING_SIGNATURE, at)
+        elif self._demotes:
+            self.losses.add(_FOREIGN, at, "became plain text")
+            return text
+        else:
+            self.losses.add(_UNSIGNED if origin == DIALECT else _FOREIGN, at)
+        return None

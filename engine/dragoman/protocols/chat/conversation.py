@@ -21,19 +21,23 @@ from ...model import (
     Role,
     SearchResult,
     Text,
-    ToolCall,
     ToolReference,
     ToolResult,
     Turn,
 )
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Call, Result, ResultTurn, SpokenTurn
 from .assistant import AssistantWriter
 from .marks import Marks, is_marked
 from .media import search_text, text_part, write_document, write_image
 from .wire import DIALECT
 
 _FAILED = "Error: the tool call failed without a message."
+
+# Member access on an enum class costs more than a global.
+_USER = Role.USER
+_ASSISTANT = Role.ASSISTANT
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
@@ -42,21 +46,48 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
     Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if no message is left.
     """
     conversation = _Conversation(request.origin, profile, knobs, losses, names)
+    foreign = request.origin != DIALECT
     for turn in request.turns:
-        conversation.add(turn)
+        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
+            conversation.spoken(turn, turn.calls)
+        elif type(turn) is ResultTurn and turn.results is not None:
+            conversation.answers(turn.results)
+        elif turn.role is _USER:
+            conversation.user(turn)
+        elif turn.role is _ASSISTANT:
+            conversation.assistant(turn)
+        else:
+            conversation.instruction(turn)
     return conversation.finish()
 
 
 class _Conversation:
     """The messages so far, and what waits for the open calls to be answered."""
 
+    __slots__ = (
+        "assistants",
+        "attachments",
+        "held",
+        "knobs",
+        "losses",
+        "marks",
+        "messages",
+        "moved",
+        "names",
+        "open",
+        "origin",
+        "overtaken",
+        "profile",
+        "writer",
+    )
+
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self.origin, self.profile, self.knobs, self.losses, self.names = origin, profile, knobs, losses, names
         self.marks = Marks(profile, losses)
-        self.assistant = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
+        self.writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
         self.messages: list[Json] = []
-        self.open: set[str] = set()
-        """Calls that no result has answered yet."""
+        self.open: dict[str, str] = {}
+        """Calls that no result has answered yet, and the ids sent for them."""
         self.held: list[Json] = []
         self.overtaken: list[tuple[Code, Path]] = []
         """The held messages that no later result has overtaken yet."""
@@ -65,19 +96,31 @@ class _Conversation:
         self.attachments = 0
         self.assistants: list[Path] = []
 
-    def add(self, turn: Turn) -> None:
-        """Write one turn."""
-        if turn.role is Role.ASSISTANT:
+    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> None:
+        """Write a turn of the assistant's in short."""
+        if self.held or self.moved:
             self._flush()
-            self.open = {part.id for part in turn.parts if type(part) is ToolCall}
-            message = self.assistant.write(turn)
-            if message is not None:
-                self.messages.append(message)
-                self.assistants.append(turn.at)
-        elif turn.role is Role.USER:
-            self._user(turn)
-        else:
-            self._instruction(turn)
+        self.open.clear()
+        message = self.writer.write_short(turn, calls, self.open)
+        if message is not None:
+            self.messages.append(message)
+            self.assistants.append(turn.at)
+
+    def answers(self, results: list[Result]) -> None:
+        """Write a turn of results."""
+        for result in results:
+            self._answer(result)
+        if not self.open and (self.held or self.moved):
+            self._flush()
+
+    def assistant(self, turn: Turn) -> None:
+        """Write a turn of the assistant's."""
+        self._flush()
+        self.open.clear()
+        message = self.writer.write(turn, self.open)
+        if message is not None:
+            self.messages.append(message)
+            self.assistants.append(turn.at)
 
     def finish(self) -> list[Json]:
         """The whole list."""
@@ -123,7 +166,7 @@ class _Conversation:
 
     # --- instructions and user turns ----------------------------------------------------------------------------------
 
-    def _instruction(self, turn: Turn) -> None:
+    def instruction(self, turn: Turn) -> None:
         """A system or developer message, in its place."""
         profile = self.profile
         parts: list[Json] = []
@@ -155,9 +198,14 @@ class _Conversation:
         else:
             self.messages.append(message)
 
-    def _user(self, turn: Turn) -> None:
+    def user(self, turn: Turn) -> None:
         """The turn's results as tool messages, then the rest as a user message."""
         parts: list[Json] = []
+        if turn.plain and len(turn.parts) == 1 and not self.open:
+            said = turn.parts[0]
+            if type(said) is Text and said.text and said.cache is None and turn.name is None:
+                self._flush({"role": "user", "content": said.text})
+                return
         for part in turn.parts:
             if type(part) is ToolResult:
                 self._result(part)
@@ -178,7 +226,8 @@ class _Conversation:
             if turn.name is not None:
                 message["name"] = turn.name
         if not self.open:
-            self._flush(message)
+            if message is not None or self.held or self.moved:
+                self._flush(message)
         elif message is not None:
             self.held.append(message)
             self.overtaken.append((Code.BLOCK_ORDER, turn.at))
@@ -201,41 +250,53 @@ class _Conversation:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
+    def _answer(self, result: Result) -> None:
+        """A result in short as a tool message."""
+        call_id, content, at, failed, cache = result
+        sent_id = self._close(call_id, at, failed)
+        if not content and failed:
+            content = _FAILED
+        written: str | list[Json] = content
+        if cache is not None:
+            part = text_part(content) if content and self.profile.text_parts else None
+            self.marks.put(part, cache, at)
+            if part is not None and is_marked(part):
+                written = [part]
+        self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": written})
+
     def _result(self, result: ToolResult) -> None:
         """A tool message, right behind the calls or the result before it."""
         if result.search:
             raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
-        for code, at in self.overtaken:
-            self.losses.add(code, at, "moved behind the tool results")
-        self.overtaken.clear()
-        self.open.discard(result.call_id)
-        if result.is_error:  # its content says so; OpenAI has no flag
-            self.losses.add(Code.IS_ERROR, (*result.at, "is_error"))
-        content: str | list[Json]
-        if type(result.content) is str and result.cache is None:
-            content = result.content or (_FAILED if result.is_error else "")
-        else:
-            content = self._result_content(result)
-        call_id = fit_call_id(result.call_id, self.profile.call_id_max)
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        if type(result.content) is str:
+            self._answer((result.call_id, result.content, result.at, result.is_error, result.cache))
+            return
+        sent_id = self._close(result.call_id, result.at, result.is_error)
+        self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": self._result_content(result)})
+
+    def _close(self, call_id: str, at: Path, failed: bool) -> str:
+        """The call is answered by the message that comes now. Gives the id to send."""
+        if self.overtaken:
+            for code, place in self.overtaken:
+                self.losses.add(code, place, "moved behind the tool results")
+            self.overtaken.clear()
+        if failed:  # its content says so; OpenAI has no flag
+            self.losses.add(Code.IS_ERROR, (*at, "is_error"))
+        return self.open.pop(call_id, None) or fit_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
         """What a tool message can hold of a result: text."""
         pieces: list[Json] = []
-        content = result.content
-        if isinstance(content, str):
-            if content:
-                pieces.append(text_part(content))
-        else:
-            for part in content:
-                self._result_part(part, pieces)
+        for part in result.content:
+            assert not isinstance(part, str)
+            self._result_part(part, pieces)
         if not pieces and result.is_error:
             pieces.append(text_part(_FAILED))
         if result.cache is not None:
             self.marks.put(pieces[-1] if pieces and self.profile.text_parts else None, result.cache, result.at)
         if not pieces:
             return ""
-        array = len(pieces) > 1 or is_marked(pieces[0]) or (self.origin == DIALECT and type(result.content) is list)
+        array = len(pieces) > 1 or is_marked(pieces[0]) or self.origin == DIALECT
         if array and self.profile.text_parts:
             return pieces
         return "\n".join(piece["text"] for piece in pieces)

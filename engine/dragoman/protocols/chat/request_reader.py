@@ -15,21 +15,18 @@ from ...limits import DEFAULT as DEFAULT_LIMITS
 from ...limits import Limits
 from ...losses import Code, Losses
 from ...model import (
-    EFFORTS,
     Json,
-    OutputFormat,
     Part,
     Reasoning,
     Refusal,
     Request,
     Role,
     Text,
-    Thinking,
     ToolCall,
     ToolResult,
     Turn,
 )
-from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
+from ..fields import drop_if_set, drop_unknown, kind_of, optional, reject_if_set, required, typed
 from .content import (
     ASSISTANT_PARTS,
     INSTRUCTION_PARTS,
@@ -39,6 +36,8 @@ from .content import (
     read_cache_mark,
     read_parts,
 )
+from .controls_reader import read_controls
+from .steps_reader import read_steps
 from .tools import read_tool_choice, read_tools
 from .wire import CACHE_KEYS, DIALECT, drop_proofs, read_citation, reasoning_text
 
@@ -51,6 +50,7 @@ _KNOWN = frozenset({
     "user", "safety_identifier", "moderation", *CACHE_KEYS,
 })
 # fmt: on
+_REJECTED = frozenset({"functions", "function_call", "audio", "n", "modalities"})
 _STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
 _LEGACY = "functions have no call ids, which the upstream's dialect needs; use tools"
 
@@ -62,7 +62,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     `LimitExceeded` for too many messages.
     """
     request = Request(DIALECT, required(body, "model", str), [])
-    _reject(body)
+    if not _REJECTED.isdisjoint(body):
+        _reject(body)
     messages = required(body, "messages", list)
     if not messages:
         raise ClientRequestError(("messages",), "must not be empty")
@@ -78,9 +79,9 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     request.tools = read_tools(body, losses)
     request.tool_choice = read_tool_choice(body)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    _read_controls(request, body, losses)
-    _read_service(request, body)
-    drop_if_set(body, "prediction", Code.PREDICTION, losses)
+    read_controls(request, body, losses)
+    if "prediction" in body:
+        drop_if_set(body, "prediction", Code.PREDICTION, losses)
     drop_unknown(body, _KNOWN, losses)
     return request
 
@@ -95,92 +96,6 @@ def _reject(body: Json) -> None:
     for i, modality in enumerate(optional(body, "modalities", list) or ()):
         if modality != "text":
             raise Unsupported(("modalities", i), "only text can be had from an upstream of another dialect")
-
-
-# --- controls ---------------------------------------------------------------------------------------------------------
-
-_SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
-    ("frequency_penalty", float, 0),
-    ("presence_penalty", float, 0),
-    ("logit_bias", dict, {}),
-    ("seed", int, None),
-)
-
-
-def _read_controls(request: Request, body: Json, losses: Losses) -> None:
-    for key in ("max_completion_tokens", "max_tokens"):  # the modern name wins (mapping §7.2)
-        cap = optional(body, key, int)
-        if cap is not None and request.max_tokens is None:
-            if cap < 1:
-                raise ClientRequestError((key,), "must be at least 1")
-            request.max_tokens, request.max_tokens_at = cap, (key,)
-    request.temperature = optional(body, "temperature", float)
-    request.top_p = optional(body, "top_p", float)
-    for key, kind, default in _SAMPLING:
-        value = optional(body, key, kind)
-        if value is not None and value != default:
-            request.sampling[key] = value
-    request.logprobs = bool(optional(body, "logprobs", bool))
-    request.top_logprobs = optional(body, "top_logprobs", int)
-    _read_stop(request, body.get("stop"), losses)
-    effort = one_of(body, "reasoning_effort", EFFORTS)
-    if effort is not None:
-        request.thinking = Thinking(effort, ("reasoning_effort",))
-    request.verbosity = one_of(body, "verbosity", ("low", "medium", "high"))
-    request.format = _read_format(optional(body, "response_format", dict))
-
-
-def _read_stop(request: Request, stop: Any, losses: Losses) -> None:
-    if stop is None:
-        return
-    request.stop_at = ("stop",)
-    entries = stop if type(stop) is list else [stop]
-    for i, entry in enumerate(entries):
-        path = ("stop", i) if entries is stop else ("stop",)
-        if type(entry) is not str:
-            expected = "a string" if entries is stop else "a string or an array of strings"
-            raise ClientRequestError(path, f"expected {expected}, got {kind_of(entry)}")
-        if entry.strip():
-            request.stop.append(entry)
-        else:
-            losses.add(Code.STOP_DROPPED, path, "empty or whitespace only")
-
-
-def _read_format(body: Json | None) -> OutputFormat | None:
-    if body is None:
-        return None
-    at = ("response_format",)
-    kind = required(body, "type", str, at)
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return OutputFormat(kind, at)
-    if kind != "json_schema":
-        raise Unsupported((*at, "type"), f"unknown output format {kind!r}")
-    schema, where = required(body, "json_schema", dict, at), (*at, "json_schema")
-    return OutputFormat(
-        kind,
-        at,
-        name=optional(schema, "name", str, where),
-        schema=optional(schema, "schema", dict, where),
-        strict=optional(schema, "strict", bool, where),
-        description=optional(schema, "description", str, where),
-    )
-
-
-def _read_service(request: Request, body: Json) -> None:
-    user = optional(body, "user", str)
-    request.end_user = optional(body, "safety_identifier", str) or user or None
-    request.service_tier = optional(body, "service_tier", str)
-    if request.service_tier is not None:
-        request.service_tier_at = ("service_tier",)
-    request.metadata = optional(body, "metadata", dict)
-    request.store = optional(body, "store", bool)
-    request.moderation = optional(body, "moderation", dict)
-    for key in CACHE_KEYS:
-        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
-        if value is not None:
-            request.cache[key] = value
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -202,8 +117,9 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
     """`messages` as turns, one for each message, in order."""
     turns: list[Turn] = []
     custom: set[str] = set()
-    for i, message in enumerate(messages):
-        at = ("messages", i)
+    i = -1
+    while (i := read_steps(messages, i + 1, turns, custom)) < len(messages):
+        message, at = messages[i], ("messages", i)
         if type(message) is not dict:
             raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
         role = message.get("role")

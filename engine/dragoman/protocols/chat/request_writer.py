@@ -27,6 +27,9 @@ _TIERS = {
 _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
 
 
+_NONE = Tooling([], None, None)
+
+
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
@@ -35,7 +38,9 @@ def write_request(
     Stop sequences beyond `profile.stop_limit` are not dropped where the gateway emulates them.
     Raises `Unsupported` for what the upstream cannot carry, naming the client's own field.
     """
-    tooling = write_tooling(request, knobs, losses, names)
+    tooling = _NONE
+    if request.tools or request.tool_choice is not None:
+        tooling = write_tooling(request, knobs, losses, names)
     body: Json = {"model": model, "messages": write_messages(request, profile, knobs, losses, names)}
     if tooling.tools:
         body["tools"] = tooling.tools
@@ -45,9 +50,11 @@ def write_request(
             body["parallel_tool_calls"] = request.parallel
     if tooling.web_search is not None:
         body["web_search_options"] = tooling.web_search
-    _write_cap(body, request, profile, losses)
+    if request.max_tokens is not None:
+        _write_cap(body, request, request.max_tokens, profile, losses)
     _write_sampling(body, request, profile, losses)
-    _write_stop(body, request, profile, knobs, losses)
+    if request.stop:
+        _write_stop(body, request, profile, knobs, losses)
     _write_thinking(body, request, tooling, profile, losses)
     if request.format is not None:
         body["response_format"] = _write_format(request.format, request.origin, profile)
@@ -61,10 +68,7 @@ def write_request(
     return body
 
 
-def _write_cap(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    cap = request.max_tokens
-    if cap is None:
-        return
+def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
     at = request.max_tokens_at or ("max_tokens",)
     if cap < 1:
         raise Unsupported(at, "warming the cache without output is not possible on this upstream")
@@ -105,8 +109,6 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
 
 
 def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, losses: Losses) -> None:
-    if not request.stop:
-        return
     sent = request.stop[: profile.stop_limit]
     if sent:
         body["stop"] = sent
@@ -194,8 +196,9 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
         body["metadata"] = request.metadata
     if request.store is not None and request.origin == DIALECT:  # the Responses default is another one
         body["store"] = request.store
-    for key in CACHE_KEYS:
-        if key in request.cache:
-            body[key] = request.cache[key]
+    if request.cache:
+        for key in CACHE_KEYS:
+            if key in request.cache:
+                body[key] = request.cache[key]
     if request.moderation is not None:
         body["moderation"] = request.moderation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import ClientRequestError, Path, Unsupported
 from ...knobs import Knobs
@@ -17,6 +17,7 @@ _TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
 _KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
 _WEB_SEARCH = "web_search"
+_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -30,7 +31,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     seen: set[str] = set()
     for i, declared in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", i)
-        tool = _read_tool(typed(declared, dict, at), at, losses)
+        tool = _read_plain(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
         if tool.name in seen:
             raise ClientRequestError(at, f"a second tool of the name {tool.name!r}")
         seen.add(tool.name)
@@ -39,6 +40,23 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     if options is not None:
         tools.append(_read_web_search(options))
     return tools
+
+
+def _read_plain(declared: Any, at: Path) -> Tool | None:
+    """A function of name, description and parameters, as nearly all are; None for any other."""
+    if type(declared) is not dict or len(declared) != 2 or declared.get("type") != "function":
+        return None
+    body = declared.get("function")
+    if type(body) is not dict:
+        return None
+    name, description, schema = body.get("name"), body.get("description"), body.get("parameters")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    if len(body) == 3:
+        strict = None
+    elif len(body) != 4 or type(strict := body.get("strict")) is not bool:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT)
 
 
 def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
@@ -125,7 +143,7 @@ def write_tooling(request: Request, knobs: Knobs, losses: Losses, names: NameTab
             raise Unsupported(tool.at, f"the upstream has no namespaces: {tool.namespace.name!r}")
         if tool.cache is not None:  # Chat marks content parts only
             losses.add(Code.CACHE_HINT, tool.at)
-        if tool.kind is ToolKind.FUNCTION:
+        if tool.kind is _FUNCTION:
             tools.append(_write_function(tool, request.origin, losses, names))
         elif tool.kind is ToolKind.CUSTOM:
             tools.append(_write_custom(tool, losses, names))
@@ -149,7 +167,8 @@ def _write_function(tool: Tool, origin: str, losses: Losses, names: NameTable) -
         function["parameters"] = schema
     if tool.strict is not None:
         function["strict"] = tool.strict
-    _drop_options(tool, losses)
+    if tool.options:
+        _drop_options(tool, losses)
     return {"type": "function", "function": function}
 
 

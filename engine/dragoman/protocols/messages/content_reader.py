@@ -54,25 +54,35 @@ def read_cache(block: Json, at: Path) -> Json | None:
     return {"ttl": ttl}
 
 
-def read_blocks(content: list[Any], table: dict[str, _BlockReader], role: str, at: Path, losses: Losses) -> list[Part]:
-    """The parts of a content array. `at` is the array's path. Raises `ClientRequestError`, `Unsupported`."""
+def read_blocks(
+    content: list[Any],
+    table: dict[str, _BlockReader],
+    role: str,
+    at: Path,
+    losses: Losses,
+    summaries: list[Part] | None = None,
+) -> list[Part]:
+    """The parts of a content array at `at`; those of `compaction` blocks go to `summaries` where one is given.
+
+    Raises `ClientRequestError`, `Unsupported`.
+    """
     parts: list[Part] = []
-    index = 0
+    index = -1
     for block in content:
-        path = (*at, index)
         index += 1
+        path = (*at, index)
         if type(block) is not dict:
             raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
         kind = block.get("type")
         # Bare texts are most of any history; they are read on the spot.
-        if kind == "text" and len(block) == 2 and type(block.get("text")) is str:
-            parts.append(Text(block["text"], path))
-            continue
-        reader = table.get(kind) if type(kind) is str else None
-        if reader is None:
-            _refuse(kind, path, role)
-        else:
+        if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
+            parts.append(Text(text, path))
+        elif type(kind) is str and (reader := table.get(kind)) is not None:
             parts.append(reader(block, path, losses))
+        elif kind == "compaction" and summaries is not None:
+            summaries.append(_compaction(block, path, losses))
+        else:
+            _refuse(kind, path, role)
     return parts
 
 
@@ -92,8 +102,9 @@ def _text(block: Json, at: Path, losses: Losses) -> Text:
         if not _TEXT_KEYS.issuperset(block):
             drop_unknown(block, _TEXT_KEYS, losses, at)
         part.cache = read_cache(block, at)
-        for index, citation in enumerate(optional(block, "citations", list, at) or ()):
-            part.citations.append(read_citation(typed(citation, dict, (*at, "citations", index))))
+        if "citations" in block:
+            for index, citation in enumerate(optional(block, "citations", list, at) or ()):
+                part.citations.append(read_citation(typed(citation, dict, (*at, "citations", index))))
     return part
 
 
@@ -167,13 +178,15 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
     )
 
 
-def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    signature = optional(block, "signature", str, at)
-    text = required(block, "thinking", str, at)
-    envelope = unseal(signature) if signature else None
-    if envelope is not None:
+def read_thinking_block(block: Json, at: Path, losses: Losses) -> Reasoning:
+    signature, text = block.get("signature"), block.get("thinking")
+    if type(signature) is not str or type(text) is not str:
+        signature = optional(block, "signature", str, at)
+        text = required(block, "thinking", str, at)
+    # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
+    if signature and "." in signature and (envelope := unseal(signature)) is not None:
         return Reasoning(text, at, envelope.dialect, signature, native=envelope.block, family=envelope.family)
-    return Reasoning(text, at, DIALECT, signature or None, native=block)
+    return Reasoning(text, at, DIALECT, signature or None, False, block)
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
@@ -225,10 +238,12 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
         call_id = required(block, "tool_use_id", str, at)
     result = ToolResult(call_id, given, at)
     if len(block) > 3 or "content" not in block:
-        result.is_error = optional(block, "is_error", bool, at) or False
+        if "is_error" in block:
+            result.is_error = optional(block, "is_error", bool, at) or False
         if not _RESULT_KEYS.issuperset(block):
             drop_unknown(block, _RESULT_KEYS, losses, at)
-        result.cache = read_cache(block, at)
+        if "cache_control" in block:
+            result.cache = read_cache(block, at)
         if "toolset_name" in block:
             _call_meta(block, at, losses)
     return result
@@ -286,9 +301,8 @@ USER: Final[dict[str, _BlockReader]] = {
 ASSISTANT: Final[dict[str, _BlockReader]] = {
     "text": _text,
     "tool_use": _tool_use,
-    "thinking": _thinking,
+    "thinking": read_thinking_block,
     "redacted_thinking": _redacted_thinking,
-    "compaction": _compaction,
     **dict.fromkeys(NATIVE_BLOCKS, _native),
 }
 

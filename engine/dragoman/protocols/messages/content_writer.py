@@ -6,9 +6,8 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-import orjson
+from orjson import Fragment
 
-from ...envelope import own_block
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import loads
 from ...knobs import Knobs
@@ -33,7 +32,9 @@ from ...model import (
 )
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Call, Result, SpokenTurn
 from .marks import CacheMarks
+from .thoughts_writer import ThoughtsWriter, is_blank
 from .wire import DIALECT, IMAGE_TYPES, write_citations
 
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
@@ -44,49 +45,28 @@ _IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
 
 
-def is_blank(text: str) -> bool:
-    """The API refuses text blocks that are empty or hold only white space."""
-    return not text or text.isspace()
-
-
 class ContentWriter:
-    """Writes the parts of one request. `replay` False leaves all earlier thinking out (its prefix was edited)."""
+    """Writes the parts of one request; its reasoning by `thoughts`."""
 
     __slots__ = (
         "_arguments_at",
-        "_assistant",
         "_call_ids",
-        "_knobs",
+        "_known",
         "_losses",
         "_marks",
         "_names",
         "_profile",
-        "_user",
-        "replay",
+        "thoughts",
     )
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
-        self._profile, self._knobs, self._losses = profile, knobs, losses
+        self._profile, self._losses = profile, losses
         self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
-        self._names, self._marks = names, marks
+        self._names, self._known, self._marks = names, names.known, marks
         self._call_ids: dict[str, str] = {}
-        self.replay = True
-        self._user: dict[type, Callable[[Any], Json | None]] = {
-            Text: self._user_text,
-            Image: self._image,
-            Document: self._document,
-            SearchResult: self._search_result,
-            Native: self._native,
-        }
-        self._assistant: dict[type, Callable[[Any], Json | None]] = {
-            Text: self._text,
-            ToolCall: self._call,
-            Reasoning: self._reasoning,
-            Refusal: self._refusal,
-            Native: self._native,
-        }
+        self.thoughts = ThoughtsWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
 
@@ -96,24 +76,44 @@ class ContentWriter:
             if type(part) is ToolResult:
                 results.append(self._result(part, rest))
                 continue
-            writer = self._user.get(type(part))
+            writer = _USER_PARTS.get(type(part))
             if writer is None:
                 raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
-            block = writer(part)
+            block = writer(self, part)
             if block is not None:
                 rest.append(block)
 
     def assistant(self, turn: Turn) -> list[Json]:
         """The turn's blocks in their order: thinking must directly precede its call."""
         blocks: list[Json] = []
-        table = self._assistant
         for part in turn.parts:
-            writer = table.get(type(part))
+            writer = _ASSISTANT_PARTS.get(type(part))
             if writer is None:
                 raise Unsupported(part.at, "this content cannot stand in an assistant message of a Messages upstream")
-            block = writer(part)
+            block = writer(self, part)
             if block is not None:
                 blocks.append(block)
+        return blocks
+
+    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> list[Json]:
+        """The blocks of an assistant's turn in short, whose client speaks another dialect."""
+        blocks: list[Json] = []
+        for thought, at, _, proof, _ in turn.thoughts:
+            block = self.thoughts.foreign(thought, at, proof)
+            if block is not None:
+                blocks.append(block)
+        text = turn.text
+        if text and not text.isspace():
+            blocks.append({"type": "text", "text": text})
+        for call_id, name, arguments, at in calls:
+            blocks.append(self._function(call_id, name, arguments, at))
+        return blocks
+
+    def answers(self, results: list[Result]) -> list[Json]:
+        """The blocks of a turn of results in short."""
+        blocks: list[Json] = []
+        for result in results:
+            blocks.append(self._answer(result))  # noqa: PERF401  # a comprehension of one is dearer (Python 3.11)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
@@ -240,10 +240,8 @@ class ContentWriter:
 
     # --- calls and results ----------------------------------------------------------------------------------------
 
-    def _call_id(self, call_id: str) -> str:
-        fitted = self._call_ids.get(call_id)
-        if fitted is None:
-            fitted = self._call_ids[call_id] = fit_call_id(call_id, self._profile.call_id_max)
+    def _fit(self, call_id: str) -> str:
+        fitted = self._call_ids[call_id] = fit_call_id(call_id, self._profile.call_id_max)
         return fitted
 
     def _call(self, part: ToolCall) -> Json:
@@ -253,47 +251,50 @@ class ContentWriter:
             raise Unsupported(
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
-        block: Json = {
-            "type": "tool_use",
-            "id": self._call_id(part.id),
-            "name": self._names.fit(part.name, part.at),
-            "input": self._arguments(part),
-        }
+        block = self._function(part.id, part.name, part.arguments, part.at)
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
 
-    def _arguments(self, part: ToolCall) -> Any:
+    def _function(self, call_id: str, name: str, arguments: str, at: Path) -> Json:
+        return {
+            "type": "tool_use",
+            "id": self._call_ids.get(call_id) or self._fit(call_id),
+            "name": self._known.get(name) or self._names.fit(name, at),
+            "input": self._arguments(arguments, at) if arguments else {},
+        }
+
+    def _arguments(self, text: str, at: Path) -> Any:
         """The arguments as JSON, embedded as they were spelled: digits and key order survive, nothing is re-encoded.
 
         Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
         """
-        text = part.arguments
-        if text == "":
-            return {}
-        at = (*part.at, *self._arguments_at)
         try:
             value = loads(text)
         except ValueError as error:
-            raise Unsupported(at, f"a Messages upstream takes arguments that are valid JSON: {error}") from None
+            raise Unsupported(
+                (*at, *self._arguments_at), f"a Messages upstream takes arguments that are valid JSON: {error}"
+            ) from None
         if type(value) is not dict:
-            raise Unsupported(at, "a Messages upstream takes arguments that are a JSON object")
-        return orjson.Fragment(text)
+            raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
+        return Fragment(text)
 
     def _result(self, part: ToolResult, rest: list[Json]) -> Json:
         if part.custom or part.search:
             what = "free-text (custom) tool" if part.custom else "tool search"
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
-        block: Json = {
-            "type": "tool_result",
-            "tool_use_id": self._call_id(part.call_id),
-            "content": content if isinstance(content, str) else self._result_content(content, rest),
-        }
-        if part.is_error:
+        written = content if isinstance(content, str) else self._result_content(content, rest)
+        return self._answer((part.call_id, written, part.at, part.is_error, part.cache))
+
+    def _answer(self, result: tuple[str, str | list[Json], Path, bool, Json | None]) -> Json:
+        call_id, content, at, failed, cache = result
+        sent_id = self._call_ids.get(call_id) or self._fit(call_id)
+        block: Json = {"type": "tool_result", "tool_use_id": sent_id, "content": content}
+        if failed:
             block["is_error"] = True
-        if part.cache is not None:
-            self._marks.put(block, part.cache, part.at)
+        if cache is not None:
+            self._marks.put(block, cache, at)
         return block
 
     def _result_content(self, parts: list[Part], rest: list[Json]) -> str | list[Json]:
@@ -312,7 +313,7 @@ class ContentWriter:
                 rest.append(self._image(part))
                 written = {"type": "text", "text": "[The image follows the tool results.]"}
             elif type(part) in _IN_RESULTS:
-                written = self._user[type(part)](part)
+                written = _USER_PARTS[type(part)](self, part)
             else:
                 raise Unsupported(part.at, "this content cannot stand in a tool result of a Messages upstream")
             if written is not None:
@@ -322,40 +323,28 @@ class ContentWriter:
     # --- reasoning and opaque blocks ------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        own = own_block(part, DIALECT, self._profile.family or DIALECT)
-        if own is not None:
-            return self._own_reasoning(part, own)
-        if self._profile.thinking_replay == "own_required" and part.family is None and not is_blank(part.text):
-            return {"type": "thinking", "thinking": part.text, "signature": ""}
-        code = Code.REASONING_UNSIGNED if part.proof is None and part.family is None else Code.REASONING_FOREIGN
-        return self._leave_out(part, code)
-
-    def _own_reasoning(self, part: Reasoning, native: Json) -> Json | None:
-        policy = self._profile.thinking_replay
-        if policy == "drop":
-            return self._leave_out(part, Code.REASONING_ENCRYPTED if part.redacted else Code.REASONING_FOREIGN)
-        if policy == "verify":
-            # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
-            if not (native.get("signature") or native.get("data")):
-                return self._leave_out(part, Code.REASONING_UNSIGNED)
-            if not self.replay:
-                return self._leave_out(part, Code.THINKING_INVALIDATED)
-        if "cache_control" in native:
-            # The schema has no such field; it spoils the check of the signature.
-            return {key: value for key, value in native.items() if key != "cache_control"}
-        return native
-
-    def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
-        if part.proof is None and part.family is None and is_blank(part.text):
-            return None
-        if self._knobs.demote_reasoning == "on" and not is_blank(part.text):
-            self._losses.add(code, part.at, "became plain text")
-            return {"type": "text", "text": part.text}
-        self._losses.add(code, part.at)
-        return None
+        return self.thoughts.write(part)
 
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT:
             return part.payload
         self._losses.add(Code(part.code), part.at)
         return None
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_PartWriter = Callable[[ContentWriter, Any], Json | None]
+_USER_PARTS: Final[dict[type, _PartWriter]] = {
+    Text: ContentWriter._user_text,
+    Image: ContentWriter._image,
+    Document: ContentWriter._document,
+    SearchResult: ContentWriter._search_result,
+    Native: ContentWriter._native,
+}
+_ASSISTANT_PARTS: Final[dict[type, _PartWriter]] = {
+    Text: ContentWriter._text,
+    ToolCall: ContentWriter._call,
+    Reasoning: ContentWriter._reasoning,
+    Refusal: ContentWriter._refusal,
+    Native: ContentWriter._native,
+}

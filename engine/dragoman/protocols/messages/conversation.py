@@ -13,7 +13,9 @@ from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Request, Role, Turn
 from ...profile import Profile
+from ...steps import ResultTurn, SpokenTurn
 from .content_writer import ContentWriter
+from .wire import DIALECT
 
 # Member access on an enum class costs more than the comparison.
 _USER: Final = Role.USER
@@ -35,16 +37,23 @@ def write_conversation(
         mode = "inline" if profile.system_inline else "hoist"
     if mode == "hoist" and profile.system_inline and _has_late_instructions(request.turns):
         # The prefix was edited, and models that take `system` in place bind their signatures to it (mapping §5.4).
-        writer.replay = False
+        writer.thoughts.replay = False
     builder = _Builder(writer, mode, knobs, losses)
+    foreign = request.origin != DIALECT
     for turn in request.turns:
+        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
+            builder.spoken(writer.spoken(turn, turn.calls), turn)
+            continue
+        if type(turn) is ResultTurn and turn.results is not None:
+            builder.answered(writer.answers(turn.results))
+            continue
         if turn.name is not None:
             losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
         if role is _USER:
             builder.user(turn)
         elif role is _ASSISTANT:
-            builder.assistant(turn)
+            builder.spoken(writer.assistant(turn), turn)
         else:
             builder.instruction(turn)
     builder.finish()
@@ -114,6 +123,9 @@ class _Builder:
         if results or rest:
             self._add_user(results, rest, plain=turn.plain)
 
+    def answered(self, results: list[Json]) -> None:
+        self._add_user(results, [], plain=False)
+
     def _add_user(self, results: list[Json], rest: list[Json], *, plain: bool) -> None:
         if self._role == "assistant":
             self._close()
@@ -127,10 +139,12 @@ class _Builder:
             self._run += rest
             self._plain = False
         else:
-            self._role, self._results, self._run, self._plain = "user", results, rest, plain
+            self._role = "user"
+            self._results = results
+            self._run = rest
+            self._plain = plain
 
-    def assistant(self, turn: Turn) -> None:
-        blocks = self._writer.assistant(turn)
+    def spoken(self, blocks: list[Json], turn: Turn) -> None:
         if not blocks:
             return
         if self._role == "user":
@@ -146,7 +160,10 @@ class _Builder:
             self._run += blocks
             self._plain = False
         else:
-            self._role, self._results, self._run, self._plain = "assistant", _NONE, blocks, turn.plain
+            self._role = "assistant"
+            self._results = _NONE
+            self._run = blocks
+            self._plain = turn.plain
         self._at = turn.at
 
     def instruction(self, turn: Turn) -> None:
@@ -183,7 +200,9 @@ class _Builder:
 
     def _close(self) -> None:
         """The run is complete: make it a message."""
-        blocks = self._results + self._run if self._results else self._run
+        blocks = self._run
+        if self._results:
+            blocks = self._results + blocks if blocks else self._results
         self.messages.append({"role": self._role, "content": bare(blocks, True) if self._plain else blocks})
         # The lists now belong to the message; the next run brings its own.
         self._role = ""

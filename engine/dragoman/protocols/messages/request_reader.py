@@ -12,6 +12,7 @@ from ...losses import Code, Losses
 from ...model import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
 from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_blocks
+from .steps_reader import read_steps
 from .thinking import read_effort, read_thinking
 from .tools import change_tools, read_choice, read_tools
 from .wire import DIALECT
@@ -51,11 +52,19 @@ _READ: Final = (
     "mcp_servers",
 )
 _KEYS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
+_ASIDE: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
+_SAMPLING: Final = frozenset({"temperature", "top_p", "top_k", "stop_sequences"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
 _SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
 _OUTPUT_KEYS: Final = frozenset({"effort", "format", "task_budget"})
+_METADATA_KEYS: Final = frozenset({"user_id"})
 _TIERS: Final = {"auto": "auto", "standard_only": "default"}
 _CHANGES: Final = ("tool_addition", "tool_removal")
+
+# Member access on an enum class costs more than a global.
+_INSTRUCTION: Final = Role.INSTRUCTION
+_USER: Final = Role.USER
+_ASSISTANT: Final = Role.ASSISTANT
 
 
 def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
@@ -70,45 +79,48 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         drop_unknown(body, _KEYS, losses)
     model = required(body, "model", str)
     max_tokens = _max_tokens(body)
+    if not _ASIDE.isdisjoint(body):
+        _put_aside(body, losses)
+
+    # Most requests say little: what is not there is not looked for one by one.
+    config: Json = {}
+    if "output_config" in body:
+        config = optional(body, "output_config", dict) or {}
+        drop_unknown(config, _OUTPUT_KEYS, losses, ("output_config",))
+    tools = read_tools(body, losses)
+    reader = _Conversation(tools, read_effort(config, losses) if config else None, losses)
+    turns = reader.read(body, limits)
+    # A Messages stream always ends with its usage.
+    request = Request(DIALECT, model, turns, include_usage=True, tools=tools)
+    request.max_tokens, request.max_tokens_at = max_tokens, ("max_tokens",)
+    request.stop_at = ("stop_sequences",)
+    if "tool_choice" in body:
+        request.tool_choice, request.parallel = read_choice(body, tools, losses)
+    if "speed" in body or "service_tier" in body:
+        request.service_tier, request.service_tier_at = _service_tier(body, losses)
+    request.stream = optional(body, "stream", bool) or False
+    if not _SAMPLING.isdisjoint(body):
+        request.temperature = optional(body, "temperature", float)
+        request.top_p = optional(body, "top_p", float)
+        request.top_k = optional(body, "top_k", int)
+        request.stop = _stop(body)
+    if "thinking" in body or reader.effort is not None:
+        request.thinking = read_thinking(body, reader.effort, losses)
+    if config or "output_format" in body:
+        request.format = _format(body, config)
+    if "metadata" in body:
+        request.end_user = _end_user(body, losses)
+    return request
+
+
+def _put_aside(body: Json, losses: Losses) -> None:
+    """What no other dialect has: refused or dropped."""
     for key, why in _REJECTED.items():
-        if key in body:
-            reject_if_set(body, key, why)
+        reject_if_set(body, key, why)
     for key, code in _DROPPED.items():
-        if key in body:
-            drop_if_set(body, key, code, losses)
+        drop_if_set(body, key, code, losses)
     if body.get("mcp_servers"):
         raise Unsupported(("mcp_servers",), "this upstream does not connect to MCP servers")
-
-    config = optional(body, "output_config", dict) or {}
-    drop_unknown(config, _OUTPUT_KEYS, losses, ("output_config",))
-    tools = read_tools(body, losses)
-    reader = _Conversation(tools, read_effort(config, losses), losses)
-    turns = reader.read(body, limits)
-    choice, parallel = read_choice(body, tools, losses)
-    tier, tier_at = _service_tier(body, losses)
-    return Request(
-        origin=DIALECT,
-        model=model,
-        turns=turns,
-        stream=optional(body, "stream", bool) or False,
-        # A Messages stream always ends with its usage.
-        include_usage=True,
-        tools=tools,
-        tool_choice=choice,
-        parallel=parallel,
-        max_tokens=max_tokens,
-        max_tokens_at=("max_tokens",),
-        temperature=optional(body, "temperature", float),
-        top_p=optional(body, "top_p", float),
-        top_k=optional(body, "top_k", int),
-        stop=_stop(body),
-        stop_at=("stop_sequences",),
-        thinking=read_thinking(body, reader.effort, losses),
-        format=_format(body, config),
-        end_user=_end_user(body, losses),
-        service_tier=tier,
-        service_tier_at=tier_at,
-    )
 
 
 def _max_tokens(body: Json) -> int:
@@ -145,7 +157,7 @@ def _end_user(body: Json, losses: Losses) -> str | None:
     metadata = optional(body, "metadata", dict)
     if metadata is None:
         return None
-    drop_unknown(metadata, frozenset({"user_id"}), losses, ("metadata",))
+    drop_unknown(metadata, _METADATA_KEYS, losses, ("metadata",))
     return optional(metadata, "user_id", str, ("metadata",))
 
 
@@ -171,25 +183,27 @@ class _Conversation:
             raise ClientRequestError(("messages",), "at least one message is required")
         if len(messages) > limits.messages:
             raise LimitExceeded("messages", limits.messages, upstream=False)
+        losses = self._losses
         turns: list[Turn] = []
         system = body.get("system")
         if system:
             parts, plain = self._content(system, INSTRUCTION, "the system prompt", ("system",))
-            turns.append(Turn(Role.INSTRUCTION, parts, ("system",), "top", plain))
+            turns.append(Turn(_INSTRUCTION, parts, ("system",), "top", plain))
         last_user = -1
-        for index, message in enumerate(messages):
-            at = ("messages", index)
+        index = -1
+        while (index := read_steps(messages, index + 1, turns)) < len(messages):
+            message, at = messages[index], ("messages", index)
             if type(message) is not dict:
                 raise ClientRequestError(at, f"expected a message (an object), got {kind_of(message)}")
             role = message.get("role")
             if role == "user":
                 if len(message) > 2:
-                    drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+                    drop_unknown(message, _MESSAGE_KEYS, losses, at)
                 parts, plain = self._content(message.get("content"), USER, "a user message", (*at, "content"))
-                turns.append(Turn(Role.USER, parts, at, "", plain))
+                turns.append(Turn(_USER, parts, at, "", plain))
             elif role == "assistant":
                 if len(message) > 2:
-                    drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+                    drop_unknown(message, _MESSAGE_KEYS, losses, at)
                 self._assistant(message, at, turns)
             elif role == "system":
                 if message.get("clear_at") is not None and last_user < 0:
@@ -200,25 +214,23 @@ class _Conversation:
         return turns
 
     def _content(self, content: Any, table: Any, role: str, at: Path) -> tuple[list[Part], bool]:
-        if type(content) is str:
-            return [Text(content, at)], True
-        if type(content) is not list:
-            raise ClientRequestError(at, f"expected a string or an array of content blocks, got {kind_of(content)}")
-        return read_blocks(content, table, role, at, self._losses), False
+        if type(content) is list:
+            return read_blocks(content, table, role, at, self._losses), False
+        return _plain(content, at), True
 
     def _assistant(self, message: Json, at: Path, turns: list[Turn]) -> None:
-        inside = (*at, "content")
-        content: Any = message.get("content")
-        parts, plain = self._content(content, ASSISTANT, "an assistant message", inside)
-        kinds = [] if plain else [block["type"] for block in content]
-        if "compaction" in kinds:
+        content, inside = message.get("content"), (*at, "content")
+        if type(content) is not list:
+            turns.append(Turn(_ASSISTANT, _plain(content, inside), at, "", True))
+            return
+        summaries: list[Part] = []
+        parts = read_blocks(content, ASSISTANT, "an assistant message", inside, self._losses, summaries)
+        if summaries:
             # The summary stands for what the user's side told: it becomes a user turn at its place (mapping §6.5).
-            summaries = [part for part, kind in zip(parts, kinds, strict=True) if kind == "compaction"]
-            parts = [part for part, kind in zip(parts, kinds, strict=True) if kind != "compaction"]
-            turns.append(Turn(Role.USER, summaries, at))
+            turns.append(Turn(_USER, summaries, at))
             if not parts:
                 return
-        turns.append(Turn(Role.ASSISTANT, parts, at, "", plain))
+        turns.append(Turn(_ASSISTANT, parts, at))
 
     def _system(self, message: Json, at: Path, turns: list[Turn], last_user: int) -> None:
         drop_unknown(message, _SYSTEM_KEYS, self._losses, at)
@@ -244,7 +256,7 @@ class _Conversation:
             # As the API does it: such a message is not shown any more (mapping §3).
             return
         parts, plain = self._content(content, INSTRUCTION, "a system message", inside)
-        turns.append(Turn(Role.INSTRUCTION, parts, at, "system", plain))
+        turns.append(Turn(_INSTRUCTION, parts, at, "system", plain))
 
     def _change_tools(self, content: list[Any], at: Path) -> list[Any]:
         if not any(type(block) is dict and block.get("type") in _CHANGES for block in content):
@@ -256,6 +268,13 @@ class _Conversation:
             else:
                 texts.append(block)
         return texts
+
+
+def _plain(content: Any, at: Path) -> list[Part]:
+    """Content that is no array, as its one part."""
+    if type(content) is not str:
+        raise ClientRequestError(at, f"expected a string or an array of content blocks, got {kind_of(content)}")
+    return [Text(content, at)]
 
 
 def _last_user(messages: list[Any]) -> int:

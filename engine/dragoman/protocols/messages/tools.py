@@ -25,6 +25,9 @@ _SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location",
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "none"}
 
+# Member access on an enum class costs more than a global.
+_FUNCTION: Final = ToolKind.FUNCTION
+
 WEB_SEARCH: Final = "web_search_20250305"
 
 
@@ -35,12 +38,22 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     seen: set[str] = set()
     for index, given in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", index)
-        tool = read_tool(given, at, losses)
+        tool = _read_plain(given, at) or read_tool(given, at, losses)
         if tool.name in seen:
             raise ClientRequestError((*at, "name"), f"the tool name {tool.name!r} is given twice")
         seen.add(tool.name)
         tools.append(tool)
     return tools
+
+
+def _read_plain(given: Any, at: Path) -> Tool | None:
+    """A tool of name, description and schema, as nearly all are; None for any other."""
+    if type(given) is not dict or len(given) != 3:
+        return None
+    name, description, schema = given.get("name"), given.get("description"), given.get("input_schema")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, None, None, {}, {}, DIALECT)
 
 
 def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
@@ -124,6 +137,8 @@ def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoi
     return choice, None if single is None else not single
 
 
+_SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf"})
+
 # A schema stands at another place of a tool in each dialect; the client is told its own.
 _SCHEMA_AT: Final[dict[str, Path]] = {"chat": ("function", "parameters"), "responses": ("parameters",)}
 
@@ -141,9 +156,10 @@ def write_tools(
     for tool in request.tools:
         if tool.namespace is not None:
             raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
-        if tool.kind is ToolKind.FUNCTION:
+        if tool.kind is _FUNCTION:
             written = _write_function(tool, losses, names)
-            marks.put(written, tool.cache, tool.at)
+            if tool.cache is not None:
+                marks.put(written, tool.cache, tool.at)
         elif tool.origin == DIALECT and tool.native:
             written = tool.native
             names.fit(tool.name, tool.at)
@@ -189,16 +205,16 @@ def _write_schema(tool: Tool) -> Json:
     schema = tool.schema
     if schema is None:
         return {"type": "object", "properties": {}}
+    kind = schema.get("type")
+    if kind == "object" and _SHAPES.isdisjoint(schema):
+        return schema
     at = (*tool.at, *_SCHEMA_AT.get(tool.origin, ("input_schema",)))
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
             raise Unsupported((*at, word), "a Messages upstream takes no such word at the root of a tool's schema")
-    kind = schema.get("type")
     if kind is None:
         return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
-    if kind != "object":
-        raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
-    return schema
+    raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
 
 
 def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, tools: list[Tool]) -> Json | None:

@@ -10,33 +10,46 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...envelope import own_block
-from ...errors import Unsupported
+from ...errors import Path, Unsupported
 from ...jsontext import loads
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Call, SpokenTurn
 from .wire import DIALECT, write_citation
 
 _OPENAI: Final = frozenset({"chat", "responses"})
+
+# Member access on an enum class costs more than a global.
+_FOREIGN: Final = Code.REASONING_FOREIGN
+_UNSIGNED: Final = Code.REASONING_UNSIGNED
 
 
 class AssistantWriter:
     """Writes one turn at a time to the end of a list of items."""
 
-    __slots__ = ("_knobs", "_losses", "_names", "_own", "_profile", "_sent", "_table")
+    __slots__ = (
+        "_knobs",
+        "_known",
+        "_longest_id",
+        "_losses",
+        "_names",
+        "_own",
+        "_profile",
+        "_sent",
+        "_shapes",
+    )
 
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
+        self._known, self._longest_id = names.known, profile.call_id_max
+        self._shapes = not profile.text_parts or knobs.derive_phase == "on"
+        """Are messages given another shape once their turn is written."""
         self._sent: dict[str, Json] = {}
         """Reasoning items by id: the API refuses one that comes twice."""
-        self._table: dict[type, Callable[[Any], Json | None]] = {
-            ToolCall: self._call,
-            Reasoning: self._reasoning,
-            Native: self._native,
-        }
 
     def write(self, turn: Turn, items: list[Json]) -> None:
         """Append the turn's items. Raises `Unsupported` for a part that an assistant's turn cannot hold.
@@ -52,10 +65,10 @@ class AssistantWriter:
             elif type(part) is Refusal:
                 written = {"type": "refusal", "refusal": part.text} if part.text else None
             else:
-                writer = self._table.get(type(part))
+                writer = _WRITERS.get(type(part))
                 if writer is None:
                     raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
-                item = writer(part)
+                item = writer(self, part)
                 if item is not None:
                     if item.get("type") == "message":  # reasoning that became text
                         messages.append(item)
@@ -71,6 +84,29 @@ class AssistantWriter:
             else:
                 content.append(written)
         self._finish(turn, messages)
+
+    def write_short(self, turn: SpokenTurn, calls: list[Call], items: list[Json]) -> None:
+        """The same of a turn in short, whose client speaks another dialect."""
+        if self._shapes:
+            self.write(turn, items)
+            return
+        for text, at, _, proof, _ in turn.thoughts:
+            item = self._forget(text, at, _FOREIGN if proof else _UNSIGNED, told=proof is not None)
+            if item is not None:
+                items.append(item)
+        if turn.text:
+            said: list[Json] = [{"type": "output_text", "text": turn.text}]
+            items.append({"type": "message", "role": "assistant", "content": said})
+        for call_id, name, arguments, at in calls:
+            items.append(
+                {
+                    "type": "function_call",
+                    "call_id": fit_call_id(call_id, self._longest_id),
+                    "name": self._known.get(name) or self._names.fit(name, at),
+                    # Compatible servers parse what they are given.
+                    "arguments": "{}" if not arguments or arguments.isspace() else arguments,
+                }
+            )
 
     def _finish(self, turn: Turn, messages: list[Json]) -> None:
         if not self._profile.text_parts:
@@ -116,7 +152,7 @@ class AssistantWriter:
         """A call; its arguments stay the very text they were."""
         if part.cache is not None:
             self._losses.add(Code.CACHE_HINT, part.at)
-        call_id = fit_call_id(part.id, self._profile.call_id_max)
+        call_id = fit_call_id(part.id, self._longest_id)
         if part.search:
             return {
                 "type": "tool_search_call",
@@ -146,11 +182,10 @@ class AssistantWriter:
         """The original item, where this upstream made it and can still read it (mapping §5.2)."""
         block = own_block(part, DIALECT, self._profile.family or DIALECT)
         if block is None or block.get("type") != "reasoning":
-            unsigned = not part.proof and part.family is None
-            return self._leave_out(part, Code.REASONING_UNSIGNED if unsigned else Code.REASONING_FOREIGN)
+            return self._leave_out(part, _UNSIGNED if not part.proof and part.family is None else _FOREIGN)
         if not block.get("encrypted_content") and self._profile.encrypted_reasoning:
             # Such an upstream would look its id up in a store that it is told not to keep.
-            return self._leave_out(part, Code.REASONING_UNSIGNED)
+            return self._leave_out(part, _UNSIGNED)
         return self._once(part, self._replayable(block))
 
     def _replayable(self, block: Json) -> Json:
@@ -181,12 +216,25 @@ class AssistantWriter:
         return None
 
     def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
-        if self._knobs.demote_reasoning == "on" and part.text:
-            self._losses.add(code, part.at, "became plain text")
-            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
-        if part.text or part.proof or part.family is not None or part.origin == DIALECT:
-            self._losses.add(code, part.at)
+        told = bool(part.proof) or part.family is not None or part.origin == DIALECT
+        return self._forget(part.text, part.at, code, told=told)
+
+    def _forget(self, text: str, at: Path, code: Code, *, told: bool) -> Json | None:
+        """Reasoning that cannot be sent; `told` that it is a loss even without a text."""
+        if text and self._knobs.demote_reasoning == "on":
+            self._losses.add(code, at, "became plain text")
+            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        if text or told:
+            self._losses.add(code, at)
         return None
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
+    ToolCall: AssistantWriter._call,
+    Reasoning: AssistantWriter._reasoning,
+    Native: AssistantWriter._native,
+}
 
 
 def _object(part: ToolCall) -> Json:

@@ -46,7 +46,7 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
 
-    __slots__ = ("_keeps", "_lonely", "_losses", "_marked", "_marks", "_names", "_others", "_own", "_profile")
+    __slots__ = ("_keeps", "_lonely", "_losses", "_marked", "_marks", "_names", "_own", "_profile")
 
     def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
@@ -56,12 +56,6 @@ class ContentWriter:
         self._keeps = profile.explicit_cache and profile.text_parts
         self._lonely: list[tuple[Json, str]] = []
         """Items and their fields that hold one text in the shape that a request with marks has not."""
-        self._others: dict[type, Callable[[Any], list[Json]]] = {
-            Image: self._image,
-            Document: self._document,
-            SearchResult: self._search_result,
-            ToolReference: self._tool_reference,
-        }
 
     def finish(self) -> None:
         """Everything is written: settle the shapes, and keep the last marks only."""
@@ -86,10 +80,10 @@ class ContentWriter:
                 parts.append(input_text(part.text))
             cache = part.cache
         else:
-            writer = self._others.get(type(part))
+            writer = _OTHERS.get(type(part))
             if writer is None:
                 raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
-            parts += writer(part)
+            parts += writer(self, part)
             cache = getattr(part, "cache", None)
         if cache is not None:
             self._mark(parts[-1] if len(parts) > before else None, part, cache)
@@ -168,6 +162,13 @@ class ContentWriter:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
+    def output(self, call_id: str, text: str) -> Json:
+        """The output item of a function call that gave a text and nothing else."""
+        item: Json = {"type": "function_call_output", "call_id": call_id, "output": text}
+        if self._keeps:
+            self._lonely.append((item, "output"))
+        return item
+
     def result(self, result: ToolResult, call_id: str) -> Json:
         """The output item of a function call or a free-text call."""
         if result.is_error:  # its content says so; OpenAI has no flag (mapping §6.4)
@@ -195,6 +196,15 @@ class ContentWriter:
         else:
             item["output"] = ""
         return item
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
+    Image: ContentWriter._image,
+    Document: ContentWriter._document,
+    SearchResult: ContentWriter._search_result,
+    ToolReference: ContentWriter._tool_reference,
+}
 
 
 def _respelled(part: Json) -> Json:

@@ -25,6 +25,7 @@ from ...model import (
 )
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Result, ResultTurn, SpokenTurn
 from .assistant_writer import AssistantWriter
 from .content_writer import ContentWriter
 from .tools_writer import ToolsWriter
@@ -46,8 +47,14 @@ def write_conversation(
     writer = _Conversation(request, tools, profile, knobs, losses, names)
     turns = request.turns[: writer.last(request.turns)]
     taken = writer.leading(turns)
-    for turn in turns[taken:]:
-        writer.add(turn)
+    foreign = request.origin != DIALECT
+    for turn in turns[taken:] if taken else turns:
+        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
+            writer.assistant.write_short(turn, turn.calls, writer.items)
+        elif type(turn) is ResultTurn and turn.results is not None:
+            writer.answers(turn.results)
+        else:
+            writer.add(turn)
     if taken and not writer.items:
         # The API wants an input: what there is becomes one.
         for turn in turns[:taken]:
@@ -64,7 +71,7 @@ def write_conversation(
 class _Conversation:
     """The items so far."""
 
-    __slots__ = ("_assistant", "_knobs", "_losses", "_profile", "_request", "_tools", "content", "items")
+    __slots__ = ("_knobs", "_losses", "_profile", "_request", "_tools", "assistant", "content", "items")
 
     def __init__(
         self, request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
@@ -72,7 +79,7 @@ class _Conversation:
         self._request, self._tools = request, tools
         self._profile, self._knobs, self._losses = profile, knobs, losses
         self.content = ContentWriter(request.origin, profile, losses, names)
-        self._assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
+        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
         self.items: list[Json] = []
 
     def add(self, turn: Turn) -> None:
@@ -81,7 +88,7 @@ class _Conversation:
             self._losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
         if role is _ASSISTANT:
-            self._assistant.write(turn, self.items)
+            self.assistant.write(turn, self.items)
         elif role is _USER:
             self._user(turn)
         else:
@@ -173,6 +180,16 @@ class _Conversation:
             self.items.append(item)
         if parts:
             self.items.append(self.content.message("user", turn, parts))
+
+    def answers(self, results: list[Result]) -> None:
+        """Write a turn of results in short."""
+        for result in results:
+            call_id, content, _, failed, cache = result
+            sent_id = fit_call_id(call_id, self._profile.call_id_max)
+            if content and not failed and cache is None:
+                self.items.append(self.content.output(sent_id, content))
+            else:
+                self.items.append(self.content.result(ToolResult(*result), sent_id))
 
     def _result(self, result: ToolResult) -> Json:
         call_id = fit_call_id(result.call_id, self._profile.call_id_max)

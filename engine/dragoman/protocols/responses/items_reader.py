@@ -14,18 +14,18 @@ from ...envelope import unseal
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import dumps
 from ...losses import Code, Losses
-from ...model import Json, Native, OutputFormat, Part, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
+from ...model import Json, Native, OutputFormat, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
 from ..chat.content import note_unknown
 from ..fields import kind_of, one_of, optional, required, typed
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from .controls_reader import read_effort, read_format
+from .open_turns import OpenTurns
 from .tools_reader import ToolList
 from .wire import DIALECT, TOOL_SEARCH
 
 # Member access on an enum class costs more than a global.
 _INSTRUCTION: Final = Role.INSTRUCTION
 _USER: Final = Role.USER
-_ASSISTANT: Final = Role.ASSISTANT
 
 _MESSAGE_KEYS: Final = frozenset({"type", "role", "content", "id", "status", "phase"})
 _CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"})
@@ -69,67 +69,30 @@ class ItemsReader:
     none asked.
     """
 
-    __slots__ = ("_assistant", "_losses", "_readers", "_results", "_started", "_tools", "effort", "format", "turns")
+    __slots__ = ("_losses", "_open", "_tools", "effort", "format", "turns")
 
     def __init__(self, tools: ToolList, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
-        self.turns: list[Turn] = []
+        self._open = OpenTurns()
+        self.turns = self._open.turns
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
-        self._assistant: list[Part] | None = None
-        """The parts of the assistant turn that is open, if one is."""
-        self._results: list[Part] | None = None
-        """The same of a turn of outputs."""
-        self._started = False
-        """Has anybody but the instructions spoken."""
-        self._readers: dict[str, Callable[[Json, Path], None]] = {
-            "message": self._message,
-            "function_call": self._function_call,
-            "function_call_output": self._function_output,
-            "reasoning": self._reasoning,
-            "custom_tool_call": self._custom_call,
-            "custom_tool_call_output": self._custom_output,
-            "tool_search_call": self._search_call,
-            "tool_search_output": self._search_output,
-            "additional_tools": self._additional_tools,
-            "configuration_update": self._configuration_update,
-            **dict.fromkeys(_HOSTED, self._hosted),
-        }
 
     def read(self, items: list[Any]) -> None:
         """Read the items in order. Raises `ClientRequestError`, and `Unsupported` for what no other dialect has."""
-        readers = self._readers
-        for number, item in enumerate(items):
-            at = ("input", number)
+        number = -1
+        while (number := self._open.steps(items, number + 1)) < len(items):
+            item, at = items[number], ("input", number)
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
             kind = item.get("type")
-            reader = readers.get(kind) if type(kind) is str else None
+            reader = _READERS.get(kind) if type(kind) is str else None
             if reader is not None:
-                reader(item, at)
+                reader(self, item, at)
             elif kind is None and "role" in item:
                 self._message(item, at)
             else:
                 _refuse(item, at)
-
-    def _assistant_parts(self, at: Path, *, plain: bool = False) -> list[Part]:
-        """The parts of the open assistant turn, which begins here if none is open."""
-        parts = self._assistant
-        if parts is None:
-            parts = self._assistant = []
-            self.turns.append(Turn(_ASSISTANT, parts, at, "", plain))
-            self._results = None
-            self._started = True
-        return parts
-
-    def _result(self, result: ToolResult) -> None:
-        results = self._results
-        if results is None:
-            results = self._results = []
-            self.turns.append(Turn(_USER, results, result.at))
-            self._assistant = None
-            self._started = True
-        results.append(result)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -144,25 +107,22 @@ class ItemsReader:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
         plain = type(content) is str
         if role == "user":
-            self.turns.append(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
-            self._started = True
+            self._open.message(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
         elif role == "assistant":
             parts = read_content(content, ASSISTANT, where, losses)
-            turn = self._assistant_parts(at, plain=plain)
+            turn = self._open.assistant(at, plain=plain)
             if turn and parts and type(first := parts[0]) is Text:
                 first.apart = True
             turn.extend(parts)
-            return
         elif role == "developer" or role == "system":
             parts = read_content(content, INSTRUCTION, where, losses)
-            self.turns.append(Turn(_INSTRUCTION, parts, at, role, plain))
+            self._open.message(Turn(_INSTRUCTION, parts, at, role, plain))
         else:
             word = required(item, "role", str, at)
             hint = "; a tool's result is an item of type function_call_output" if word in ("tool", "function") else ""
             raise ClientRequestError(
                 (*at, "role"), f"expected one of user, assistant, developer, system; got {word!r}{hint}"
             )
-        self._assistant = self._results = None
 
     def _reasoning(self, item: Json, at: Path) -> None:
         if not _REASONING_KEYS.issuperset(item):
@@ -174,7 +134,7 @@ class ItemsReader:
             part = Reasoning(text, at, DIALECT, proof, native=item)
         else:
             part = Reasoning(text, at, envelope.dialect, proof, native=envelope.block, family=envelope.family)
-        self._assistant_parts(at).append(part)
+        self._open.assistant(at).append(part)
 
     # --- calls and their outputs --------------------------------------------------------------------------------------
 
@@ -183,12 +143,12 @@ class ItemsReader:
         arguments = item.get("arguments")
         if type(arguments) is not str:
             arguments = optional(item, "arguments", str, at) or ""
-        self._assistant_parts(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
+        self._open.assistant(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
 
     def _custom_call(self, item: Json, at: Path) -> None:
         call_id, name, namespace = self._call(item, _CUSTOM_KEYS, at)
         given = required(item, "input", str, at)
-        self._assistant_parts(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
+        self._open.assistant(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
 
     def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
         """A call's id, name and namespace."""
@@ -224,35 +184,35 @@ class ItemsReader:
             self._caller(item, at)
         output = item.get("output")
         content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
-        self._result(ToolResult(_call_id(item, at), content, at, custom=custom))
+        self._open.result(ToolResult(_call_id(item, at), content, at, custom=custom))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
 
     def _search_call(self, item: Json, at: Path) -> None:
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
         if not _by_client(item, at):
-            self._assistant_parts(at).append(Native(DIALECT, "tool_search_call", item, Code.TOOL_SEARCH, at))
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, Code.TOOL_SEARCH, at))
             return
         arguments = item.get("arguments")
         # An object here, JSON text in every other call.
         text = arguments if type(arguments) is str else "" if arguments is None else dumps(arguments).decode()
         call = ToolCall(_call_id(item, at), TOOL_SEARCH, text, at, search=True)
-        self._assistant_parts(at).append(call)
+        self._open.assistant(at).append(call)
 
     def _search_output(self, item: Json, at: Path) -> None:
         """What was found stands only in this item, so it joins the tools whoever searched (mapping §8.4)."""
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
         references = self._tools.found(required(item, "tools", list, at), (*at, "tools"))
         if _by_client(item, at):
-            self._result(ToolResult(_call_id(item, at), [*references], at, search=True))
+            self._open.result(ToolResult(_call_id(item, at), [*references], at, search=True))
         else:
-            self._assistant_parts(at).append(Native(DIALECT, "tool_search_output", item, Code.TOOL_SEARCH, at))
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, Code.TOOL_SEARCH, at))
 
     def _additional_tools(self, item: Json, at: Path) -> None:
         note_unknown(item, _TOOLS_KEYS, at, self._losses)
         one_of(item, "role", ("developer",), at)
         self._tools.declare(required(item, "tools", list, at), (*at, "tools"))
-        if self._started:
+        if self._open.started:
             self._losses.add(Code.TOOL_TIMELINE, at, "declared from the start")
 
     # --- the rest -----------------------------------------------------------------------------------------------------
@@ -272,7 +232,23 @@ class ItemsReader:
             )
 
     def _hosted(self, item: Json, at: Path) -> None:
-        self._assistant_parts(at).append(Native(DIALECT, item["type"], item, Code.HOSTED_HISTORY, at))
+        self._open.assistant(at).append(Native(DIALECT, item["type"], item, Code.HOSTED_HISTORY, at))
+
+
+# Functions and no bound methods: a table of those in each reader would be a cycle, left for the collector.
+_READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
+    "message": ItemsReader._message,
+    "function_call": ItemsReader._function_call,
+    "function_call_output": ItemsReader._function_output,
+    "reasoning": ItemsReader._reasoning,
+    "custom_tool_call": ItemsReader._custom_call,
+    "custom_tool_call_output": ItemsReader._custom_output,
+    "tool_search_call": ItemsReader._search_call,
+    "tool_search_output": ItemsReader._search_output,
+    "additional_tools": ItemsReader._additional_tools,
+    "configuration_update": ItemsReader._configuration_update,
+    **dict.fromkeys(_HOSTED, ItemsReader._hosted),
+}
 
 
 def _refuse(item: Json, at: Path) -> None:

@@ -39,6 +39,14 @@ _KNOWN: Final = frozenset({
 })
 # fmt: on
 _STREAM_OPTIONS: Final = frozenset({"include_obfuscation"})
+_REFUSED: Final = frozenset({*_REJECTED, "background"})
+_CONTROLS: Final = frozenset({"max_output_tokens", "temperature", "top_p", "include", "top_logprobs"})
+_LIMITS: Final = frozenset({"max_tool_calls", "truncation", *_DROPPED})
+# fmt: off
+_SERVICE: Final = frozenset({
+    "user", "safety_identifier", "service_tier", "metadata", "moderation", "store", "stream_options", *CACHE_KEYS,
+})
+# fmt: on
 _LOGPROBS: Final = "message.output_text.logprobs"
 
 # Roles are looked up once: member access on an enum class costs more than a global.
@@ -57,7 +65,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     if not _KNOWN.issuperset(body):
         drop_unknown(body, _KNOWN, losses)
     request = Request(DIALECT, required(body, "model", str), [])
-    _refuse(body)
+    if not _REFUSED.isdisjoint(body):
+        _refuse(body)
     request.stream = optional(body, "stream", bool) or False
     # A Responses stream always ends with its usage.
     request.include_usage = True
@@ -68,15 +77,15 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
     _read_controls(request, body, items, losses)
-    _read_service(request, body, losses)
+    if not _SERVICE.isdisjoint(body):
+        _read_service(request, body, losses)
     request.echo = _echo(body)
     return request
 
 
 def _refuse(body: Json) -> None:
     for key, why in _REJECTED.items():
-        if key in body:
-            reject_if_set(body, key, why)
+        reject_if_set(body, key, why)
     if optional(body, "background", bool):
         raise Unsupported(("background",), "responses are not run in the background here yet; use `stream` instead")
 
@@ -105,6 +114,26 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
 
 
 def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Losses) -> None:
+    # Most requests say little: what is not there is not looked for one by one.
+    if not _CONTROLS.isdisjoint(body):
+        _read_sampling(request, body)
+    request.thinking = read_reasoning(body, losses)
+    if items.effort is not None:
+        summary = request.thinking.summary if request.thinking is not None else None
+        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
+    request.format, request.verbosity = read_text(body, losses)
+    if items.format:
+        (request.format,) = items.format
+    if not _LIMITS.isdisjoint(body):
+        if optional(body, "max_tool_calls", int) is not None:
+            losses.add(Code.MAX_TOOL_CALLS, ("max_tool_calls",))
+        if one_of(body, "truncation", ("auto", "disabled")) == "auto":
+            losses.add(Code.TRUNCATION, ("truncation",))
+        for key, code in _DROPPED.items():
+            drop_if_set(body, key, code, losses)
+
+
+def _read_sampling(request: Request, body: Json) -> None:
     cap = optional(body, "max_output_tokens", int)
     if cap is not None:
         if cap < 1:
@@ -118,20 +147,6 @@ def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Los
     request.top_logprobs = optional(body, "top_logprobs", int) or None
     # Either asks for them: Chat takes no count without the wish itself.
     request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
-    request.thinking = read_reasoning(body, losses)
-    if items.effort is not None:
-        summary = request.thinking.summary if request.thinking is not None else None
-        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
-    request.format, request.verbosity = read_text(body, losses)
-    if items.format:
-        (request.format,) = items.format
-    if optional(body, "max_tool_calls", int) is not None:
-        losses.add(Code.MAX_TOOL_CALLS, ("max_tool_calls",))
-    if one_of(body, "truncation", ("auto", "disabled")) == "auto":
-        losses.add(Code.TRUNCATION, ("truncation",))
-    for key, code in _DROPPED.items():
-        if key in body:
-            drop_if_set(body, key, code, losses)
 
 
 def _read_service(request: Request, body: Json, losses: Losses) -> None:
@@ -155,7 +170,8 @@ def _read_service(request: Request, body: Json, losses: Losses) -> None:
 
 # --- echo -------------------------------------------------------------------------------------------------------------
 
-_WHEN_GIVEN: Final = ("user", "safety_identifier", *CACHE_KEYS, "top_logprobs")
+_ECHOED: Final = ("user", "safety_identifier", *CACHE_KEYS, "top_logprobs")
+_WHEN_GIVEN: Final = frozenset(_ECHOED)
 _PLAIN_TEXT: Final[Json] = {"type": "text"}
 
 
@@ -179,7 +195,8 @@ def _echo(body: Json) -> Json:
         "top_p": body.get("top_p"),
         "truncation": body.get("truncation") or "disabled",
     }
-    for key in _WHEN_GIVEN:
-        if body.get(key) is not None:
-            echo[key] = body[key]
+    if not _WHEN_GIVEN.isdisjoint(body):
+        for key in _ECHOED:
+            if body.get(key) is not None:
+                echo[key] = body[key]
     return echo

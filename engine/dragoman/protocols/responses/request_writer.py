@@ -11,7 +11,7 @@ from typing import Final
 from ...errors import Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
-from ...model import Json, OutputFormat, Request
+from ...model import Json, OutputFormat, Request, Thinking
 from ...names import NameTable, fit_name
 from ...profile import Profile
 from ..chat.request_writer import round_effort
@@ -54,10 +54,12 @@ def write_request(
             body["tool_choice"] = choice
         if request.parallel is not None:
             body["parallel_tool_calls"] = request.parallel
-    _write_cap(body, request, profile, losses)
+    if request.max_tokens is not None:
+        _write_cap(body, request, request.max_tokens, profile, losses)
     _write_sampling(body, request, profile, losses)
     _note_stop(request, knobs, losses)
-    _write_reasoning(body, request, profile, losses)
+    if request.thinking is not None:
+        _write_reasoning(body, request.thinking, profile, losses)
     _write_text(body, request, profile)
     _write_include(body, request, profile)
     _write_service(body, request, losses)
@@ -67,10 +69,7 @@ def write_request(
     return body
 
 
-def _write_cap(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    cap = request.max_tokens
-    if cap is None:
-        return
+def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
     at = request.max_tokens_at or ("max_tokens",)
     if cap < 1:
         raise Unsupported(at, "warming the cache without output is not possible on this upstream")
@@ -111,10 +110,7 @@ def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
             losses.add(Code.STOP_DROPPED, request.stop_at, "the upstream takes none")
 
 
-def _write_reasoning(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    thinking = request.thinking
-    if thinking is None:
-        return
+def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: Losses) -> None:
     reasoning: Json = {}
     effort = thinking.effort
     if effort is not None:
@@ -200,8 +196,9 @@ def _write_service(body: Json, request: Request, losses: Losses) -> None:
         if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
             user = sha256(user.encode()).hexdigest()
         body["safety_identifier"] = user
-    for key in CACHE_KEYS:
-        if key in request.cache:
-            body[key] = request.cache[key]
+    if request.cache:
+        for key in CACHE_KEYS:
+            if key in request.cache:
+                body[key] = request.cache[key]
     if request.moderation is not None:
         body["moderation"] = request.moderation

@@ -21,6 +21,10 @@ from .wire import DIALECT, TOOL_SEARCH
 
 """The name of a client-run tool search, which the dialect gives none."""
 
+# Member access on an enum class costs more than a global.
+_FUNCTION: Final = ToolKind.FUNCTION
+_HOSTED_KIND: Final = ToolKind.HOSTED
+
 _OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema", "async")
 _MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict", *_OPTIONS, *_MARKS})
@@ -67,7 +71,7 @@ class ToolList:
         seen: set[tuple[str, str]] = set()
         for tool in self._read(given, at):
             key = _key(tool)
-            if tool.kind is not ToolKind.HOSTED:
+            if tool.kind is not _HOSTED_KIND:
                 if key in seen:
                     raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
                 seen.add(key)
@@ -83,7 +87,7 @@ class ToolList:
         return references
 
     def _add(self, tool: Tool, key: tuple[str, str]) -> None:
-        if tool.kind is ToolKind.HOSTED:
+        if tool.kind is _HOSTED_KIND:
             # These have no names of their own: one of a kind may stand beside a function that is called so.
             native = dumps(tool.native)
             if native not in self._hosted:
@@ -103,7 +107,10 @@ class ToolList:
             path = (*at, index)
             if type(declared) is not dict:
                 raise ClientRequestError(path, f"expected a tool (an object), got {kind_of(declared)}")
-            if declared.get("type") == "namespace":
+            plain = _read_plain(declared, path)
+            if plain is not None:
+                tools.append(plain)
+            elif declared.get("type") == "namespace":
                 tools += _read_namespace(declared, path, self._losses)
             else:
                 tools.append(_read_tool(declared, path, self._losses, None, _READERS))
@@ -115,6 +122,19 @@ def _key(tool: Tool) -> tuple[str, str]:
 
 
 _ToolReader = Callable[[Json, Path, Losses], Tool]
+
+
+def _read_plain(declared: Json, at: Path) -> Tool | None:
+    """A function of name, description, parameters and strictness, as nearly all are; None for any other."""
+    if declared.get("type") != "function" or len(declared) != 5:
+        return None
+    name, description, schema = declared.get("name"), declared.get("description"), declared.get("parameters")
+    strict = declared.get("strict")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    if type(strict) is not bool:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT)
 
 
 def _read_tool(

@@ -16,6 +16,7 @@ from ...names import NameTable
 from ...profile import Profile
 from .wire import DIALECT, TOOL_SEARCH
 
+_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 _SEARCH: Final = "web_search"
 _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 
@@ -29,7 +30,8 @@ class ToolsWriter:
         self._request = request
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         self._searches = any(
-            tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
+            tool.kind is not _FUNCTION
+            and (tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool)))
             for tool in request.tools
         )
         self._choices: dict[str, Json] = {}
@@ -89,7 +91,7 @@ class ToolsWriter:
             self._losses.add(Code.CACHE_HINT, tool.at)
         kind = tool.kind
         choice: Json
-        if kind is ToolKind.FUNCTION:
+        if kind is _FUNCTION:
             written = self._function(tool)
             choice = {"type": "function", "name": written["name"]}
         elif kind is ToolKind.CUSTOM:

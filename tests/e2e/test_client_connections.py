@@ -1,0 +1,206 @@
+"""The client's connection: kept alive between streams, plain HTTP for old clients, and still an aiohttp response."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import zlib
+from types import ModuleType
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.abc import AbstractAccessLogger
+
+from dragoman.protocols import Dialect
+from dragoman_server.app import make_app
+from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served
+from support.samples import PATHS, TEXT, dump, judge, request, text_stream
+from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream
+
+BOTH_LOOPS = True
+DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
+CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
+
+
+def _asked(client: Dialect, *, version: str = "1.1", close: bool = False) -> bytes:
+    body = dump(request(client, stream=True))
+    lines = [f"POST {PATHS[client]} HTTP/{version}", "host: x", f"content-length: {len(body)}"]
+    return "\r\n".join([*lines, *(["connection: close"] if close else []), "\r\n"]).encode() + body
+
+
+def _unchunked(body: bytes) -> tuple[list[bytes], bytes]:
+    """The chunks of a body, and what follows behind its end."""
+    chunks: list[bytes] = []
+    while True:
+        size, _, body = body.partition(b"\r\n")
+        length = int(size, 16)
+        assert body[length : length + 2] == b"\r\n"
+        if not length:
+            return chunks, body[2:]
+        chunks.append(body[:length])
+        body = body[length + 2 :]
+
+
+@DIRECTIONS
+async def test_two_streams_and_an_error_on_one_client_connection(client: Dialect, upstream: Dialect) -> None:
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with ScriptedServer(stream(frames)) as server, gate(config_for(server.url, upstream)) as entrance:
+        reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
+        async with asyncio.timeout(5):
+            for _ in range(2):
+                writer.write(_asked(client))
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert b"transfer-encoding: chunked" in head.lower()
+                assert b"connection: close" not in head.lower()
+                chunks, rest = _unchunked(await reader.readuntil(b"0\r\n\r\n"))
+                assert not rest
+                assert judge(client, b"".join(chunks)).text == TEXT
+            writer.write(f"POST {PATHS[client]} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n[]".encode())
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 400")
+        manager = entrance.runner.server
+        assert manager is not None
+        assert len(manager.connections) == 1
+        writer.close()
+
+
+@DIRECTIONS
+async def test_a_client_that_wants_its_connection_closed(client: Dialect, upstream: Dialect) -> None:
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with ScriptedServer(stream(frames)) as server, gate(config_for(server.url, upstream)) as entrance:
+        head, _, body = (await raw_exchange(entrance.port, _asked(client, close=True))).partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    chunks, rest = _unchunked(body)
+    assert not rest
+    assert judge(client, b"".join(chunks)).text == TEXT
+
+
+@DIRECTIONS
+async def test_a_client_of_http_1_0_gets_the_stream_without_chunks(client: Dialect, upstream: Dialect) -> None:
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with (
+        ScriptedServer(stream(frames, pause=0.002)) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+    ):
+        answered = await raw_exchange(entrance.port, _asked(client, version="1.0"))
+    head, _, body = answered.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert judge(client, body).text == TEXT
+
+
+@CROSSING
+async def test_each_read_of_the_upstream_is_one_chunk_of_the_client(client: Dialect, upstream: Dialect) -> None:
+    """The frames of one read come in one chunk, whole; the headers do not wait for the second."""
+    frames = text_stream(upstream)
+    middle = asyncio.Event()
+    script: list[Step] = [
+        Send(sse_head() + chunk(frames[0])),
+        Wait(middle),
+        Send(b"".join(chunk(frame) for frame in frames[1:]) + LAST_CHUNK),
+    ]
+    async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
+        reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
+        async with asyncio.timeout(5):
+            writer.write(_asked(client))
+            await reader.readuntil(b"\r\n\r\n")
+            first = await reader.readuntil(b"\n\n\r\n")
+            middle.set()
+            chunks, _ = _unchunked(first + await reader.readuntil(b"0\r\n\r\n"))
+        writer.close()
+    assert len(chunks) == 2
+    assert judge(client, b"".join(chunks)).text == TEXT
+
+
+class Accesses(AbstractAccessLogger):
+    """Keeps the size of each response, as an access log would tell it."""
+
+    sizes: list[int]
+
+    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
+        self.sizes.append(response.body_length)
+
+
+@DIRECTIONS
+async def test_the_access_log_tells_the_size(client: Dialect, upstream: Dialect) -> None:
+    Accesses.sizes = []
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with ScriptedServer(stream(frames, pause=0.001)) as server:
+        runner = web.AppRunner(make_app(config_for(server.url, upstream)), access_log_class=Accesses)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            whole = await raw_exchange(runner.addresses[0][1], _asked(client, close=True))
+        finally:
+            await runner.cleanup()
+    assert Accesses.sizes == [len(whole)]
+
+
+@web.middleware
+async def _marked(request: web.Request, handler: Any) -> web.StreamResponse:
+    response: web.StreamResponse = await handler(request)
+    return response
+
+
+async def _signed(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["x-signed"] = "yes"
+
+
+async def _compressed(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["content-encoding"] = "deflate"
+    request.writer.enable_compression("deflate")
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+async def test_middlewares_and_signals_have_their_say(client: Dialect, upstream: Dialect, packed: bool) -> None:
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with ScriptedServer(stream(frames, pause=0.001)) as server:
+        app = make_app(config_for(server.url, upstream))
+        app.middlewares.append(_marked)
+        app.on_response_prepare.append(_signed)
+        if packed:
+            app.on_response_prepare.append(_compressed)
+        async with (
+            served(app) as (url, _),
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.post(url + PATHS[client], data=dump(request(client, stream=True))) as response,
+        ):
+            assert response.headers["x-signed"] == "yes"
+            body = await response.read()
+    assert judge(client, zlib.decompress(body) if packed else body).text == TEXT
+
+
+@DIRECTIONS
+async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstream: Dialect) -> None:
+    word = "unforgettable" * 5000
+    frames = text_stream(upstream, counted=client is not upstream)
+    script: list[Step] = [Send(sse_head()), Send(chunk(b"".join(frames[:3]))), Stall()]
+    async with (
+        ScriptedServer(script) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+        entrance.post(client, stream=True, messages=[{"role": "user", "content": word}]) as response,
+    ):
+        await response.content.readany()
+        kept = [size for size in _reachable(entrance.gateway) if size > len(word) // 2]
+        assert word.encode() in server.requests[0].body
+        assert not kept
+
+
+def _reachable(root: object) -> list[int]:
+    """The sizes of all texts and bytes that an object or an open request holds, near or far, but for the loop's."""
+    seen: set[int] = set()
+    sizes: list[int] = []
+    handlers = [task.get_coro() for task in asyncio.all_tasks() if "RequestHandler" in str(task.get_coro())]
+    assert handlers
+    waiting = [root, *handlers]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | asyncio.AbstractEventLoop):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, str | bytes):
+            sizes.append(len(thing))
+        elif not (isinstance(thing, dict) and "__builtins__" in thing):
+            waiting += gc.get_referents(thing)
+    return sizes
