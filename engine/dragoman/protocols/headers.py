@@ -26,8 +26,12 @@ _LIMITS: dict[Dialect, str] = {
     Dialect.RESPONSES: "x-ratelimit-",
     Dialect.MESSAGES: "anthropic-ratelimit-",
 }
-_WHATS = ("requests", "tokens")
-_FACTS = ("limit", "remaining", "reset")
+_TOLD = tuple(
+    (f"x-ratelimit-{fact}-{what}", f"anthropic-ratelimit-{what}-{fact}", fact == "reset")
+    for what in ("requests", "tokens")
+    for fact in ("limit", "remaining", "reset")
+)
+"""A rate limit's header in OpenAI's words and in Anthropic's, and whether it is a time."""
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +50,10 @@ def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
     """The upstream's request id: under its dialect's name, else under the other one's."""
-    names = lowered(headers)
+    return _request_id(source, lowered(headers))
+
+
+def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
     first, second = ("request-id", "x-request-id") if source is Dialect.MESSAGES else ("x-request-id", "request-id")
     return names.get(first) or names.get(second) or None
 
@@ -63,25 +70,22 @@ def reply_headers(source: Dialect, target: Dialect, headers: Mapping[str, str], 
         own, limits = _OWN[source], _LIMITS[source]
         out.update((name, value) for name, value in names.items() if name in own or name.startswith(limits))
         return out
-    if (upstream_id := request_id(source, names)) is not None:
+    if (upstream_id := _request_id(source, names)) is not None:
         out["request-id" if target is Dialect.MESSAGES else "x-request-id"] = upstream_id
-    for what in _WHATS:
-        for fact in _FACTS:
-            if target is Dialect.MESSAGES:
-                value, name = names.get(f"x-ratelimit-{fact}-{what}"), f"anthropic-ratelimit-{what}-{fact}"
-            else:
-                value, name = names.get(f"anthropic-ratelimit-{what}-{fact}"), f"x-ratelimit-{fact}-{what}"
-            if value is None:
-                continue
-            value = value.strip()
-            if fact != "reset":
-                told = value if _COUNT.fullmatch(value) else None
-            elif target is Dialect.MESSAGES:
-                told = _as_time(value, now)
-            else:
-                told = _as_duration(value, now)
-            if told is not None:
-                out[name] = told
+    for openai, anthropic, is_time in _TOLD:
+        source_name, name = (openai, anthropic) if target is Dialect.MESSAGES else (anthropic, openai)
+        value = names.get(source_name)
+        if value is None:
+            continue
+        value = value.strip()
+        if not is_time:
+            told = value if _COUNT.fullmatch(value) else None
+        elif target is Dialect.MESSAGES:
+            told = _as_time(value, now)
+        else:
+            told = _as_duration(value, now)
+        if told is not None:
+            out[name] = told
     return out
 
 
