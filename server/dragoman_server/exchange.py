@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from multidict import istr
 
 from dragoman.aio.client import EventStream
 from dragoman.aio.relay import open_stream, send_stream
@@ -142,11 +143,15 @@ def tell_losses(headers: MutableMapping[str, str], losses: Losses | None) -> Non
         headers[LOSS_HEADER] = losses.summary()
 
 
+# Names as the response's multidict keeps them: of a plain string it makes one of these, for each response anew.
+_CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
+_NAMES = {name: istr(name) for name in (OWN_ID, *REQUEST_ID.values())}
+
+
 def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
     # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
-    headers |= {
-        "content-type": "text/event-stream; charset=utf-8",
-        "cache-control": "no-cache",
-        "x-accel-buffering": "no",
-    }
-    return EventStream(headers=headers)
+    told = {_NAMES.get(name, name): value for name, value in headers.items()}
+    told[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
+    told[_CACHE_CONTROL] = "no-cache"
+    told[_ACCEL] = "no"
+    return EventStream(headers=told)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from aiohttp import web
 
@@ -33,7 +33,7 @@ from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import read_body, read_model, wished
 from .metrics import Metrics
-from .providers import Provider
+from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
 from .rescue import OWN_ID, asked_in, error_response
 from .routing import Router
@@ -60,7 +60,7 @@ def _gone() -> bool:
 
 def new_request_id() -> str:
     """A fresh request id in the form both vendors use."""
-    return f"req_{uuid4().hex}"
+    return f"req_{os.urandom(16).hex()}"
 
 
 class Gateway:
@@ -90,6 +90,8 @@ class Gateway:
         self._now = now
         self.new_id = new_id
         self._sender = sender or new_id()
+        self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
+        """URL and headers by provider, where they hang on nothing else."""
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         self.chat: Endpoint = partial(self._answer, client=Dialect.CHAT)
@@ -245,13 +247,26 @@ class Gateway:
         return self._call(request, translation, provider), exchange
 
     def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
+        timeouts = self.config.server.timeouts
+        if not translation.direction.passthrough and provider.auth is Auth.CONFIGURED:
+            # Nothing of the client's goes along: the same for each request.
+            known = self._upstreams.get(provider.name)
+            if known is None:
+                url = provider.endpoint(translation.direction.upstream.path)
+                known = self._upstreams[provider.name] = url, self._headers(provider, {})
+            return Call(*known, translation.body, translation.stream, timeouts)
         same = translation.direction.passthrough
         # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        headers = {
+        url = provider.endpoint(translation.direction.upstream.path, query)
+        headers = self._headers(provider, request.headers, same_dialect=same)
+        return Call(url, headers, translation.body, translation.stream, timeouts)
+
+    def _headers(
+        self, provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
+    ) -> dict[str, str]:
+        return {
             "content-type": "application/json",
             _SENDER: self._sender,
-            **outbound_headers(provider, request.headers, same_dialect=same),
+            **outbound_headers(provider, client_headers, same_dialect=same_dialect),
         }
-        url = provider.endpoint(translation.direction.upstream.path, query)
-        return Call(url, headers, translation.body, translation.stream, self.config.server.timeouts)

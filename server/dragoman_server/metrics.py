@@ -96,8 +96,9 @@ class Metrics:
         stream = "true" if translation.stream else "false"
         observe(self._durations, (client, provider, stream), self._clock() - receipt.opened_at)
         context = translation.context
-        for code, times in context.losses.counts.items():
-            self.totals.add(LOSSES, (code, route), times)
+        if context.losses:
+            for code, times in context.losses.counts.items():
+                self.totals.add(LOSSES, (code, route), times)
         if (usage := context.usage) is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):

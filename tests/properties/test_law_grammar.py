@@ -70,7 +70,7 @@ def test_passed_through_streams_are_whole_or_end_in_an_error(row: Direction, dat
     translation = translated(row)
     out = stream_through(translation, data.draw(splits(broken)))
     note(repr(out))
-    if out == broken:
+    if out == broken or (broken.endswith(b"\r") and out == broken + b"\n"):  # the terminal frame's last line end
         return
     # Either nothing follows what is forwarded, or an error of the dialect does.
     if not broken.startswith(out):

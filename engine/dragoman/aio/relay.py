@@ -172,22 +172,23 @@ async def _read(
 ) -> AsyncGenerator[list[Event], None]:
     """The upstream's bytes to events, behind the `opening` that was read already; a failure becomes the last event."""
     try:
-        async with aclosing(source):
-            tools.see(opening)
-            yield opening
-            del opening  # it holds the first frames' bytes, which have room for more
+        tools.see(opening)
+        yield opening
+        del opening  # it holds the first frames' bytes, which have room for more
+        if reader.done:
+            return
+        async for data in source:
+            if events := reader.feed(parser.feed(data)):
+                if tools.calls or len(events) > 1 or type(events[0]) not in TEXTS:
+                    tools.see(events)
+                yield events
             if reader.done:
                 return
-            async for data in source:
-                if events := reader.feed(parser.feed(data)):
-                    if tools.calls or len(events) > 1 or type(events[0]) not in TEXTS:
-                        tools.see(events)
-                    yield events
-                if reader.done:
-                    return
     except DragomanError as error:
         yield [Error(error.failure)]
         return
+    finally:
+        await source.aclose()
     if events := _ended(parser, reader):
         yield events
 
@@ -196,7 +197,7 @@ async def _write(
     source: AsyncGenerator[list[Event], None], writer: Stage[list[Event], Any], encoder: Stage[Any, bytes]
 ) -> AsyncGenerator[bytes, None]:
     """Events to the client's bytes."""
-    async with aclosing(source):
+    try:
         async for events in source:
             data = writer.feed(events)
             if type(data) is not bytes:  # nearly all are encoded by the writer
@@ -205,6 +206,8 @@ async def _write(
                 yield data
             if writer.done:
                 return
+    finally:
+        await source.aclose()
     if data := encoder.feed(writer.finish()):
         yield data
 

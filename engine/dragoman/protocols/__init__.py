@@ -11,3 +11,6 @@ class Dialect(StrEnum):
     CHAT = "chat"
     MESSAGES = "messages"
     RESPONSES = "responses"
+
+    # Enum's own is a Python call, in each of the many tables by dialect; and unlike that of the equal string.
+    __hash__ = str.__hash__
