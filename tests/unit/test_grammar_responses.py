@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
@@ -299,6 +299,9 @@ EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 @given(responses_streams(KNOWN, quirks=False))
 def test_raw_responses_streams_mean_what_they_say(upstream: Upstream) -> None:
     """Three independent pieces agree: the renderer of upstream bytes, the judge, and the official SDK's types."""
+    # A server may tell a cut free-text call as done; the judge holds our writer, which must not (Codex would run it).
+    output = upstream.notes.get("response", {}).get("output", [])
+    assume(not any(item["type"] == "custom_tool_call" and item["status"] == "incomplete" for item in output))
     events = [json.loads(item.data) for item in sse.split(upstream.data) if item.data is not None]
     for event in events:
         EVENT.validate_python(event)
