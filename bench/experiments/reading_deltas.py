@@ -9,8 +9,8 @@ each way checked for the same word; minimum of 60 rounds, interleaved. CPython 3
 | --- | --- | --- | --- | --- | --- | --- | --- |
 | 1.00 | 1.21 | 0.69 | 0.78 | 1.00 | 0.62 | 204 | 9.7 |
 
-- *dict*: orjson and a bare walk through what it gives. What the readers do with a frame of any other look is this and
-  some forty checks, about 4 in all, and their writers need another 2 for the event; a groove needs 0.5.
+- *dict*: orjson and a bare walk through what it gives. A frame of any other look takes the Chat reader 3.6 with the
+  parse of its SSE, and 1.4 to be written to Messages, where a run of texts takes 0.6.
 - *msgspec*: typed decoding into structs of the fields that matter. A little cheaper than a dict, but keys it was not
   told of are gone, and readers must see those (errors, usage on the wrong chunk, names no dialect knows).
 - *regex*: the known bytes and the string as one pattern. Compiling it costs 200 times a frame, for each stream anew, as

@@ -267,7 +267,8 @@ def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:
 
 
 def _is_number(spelled: bytes) -> bool:
-    return spelled.isdigit() and (len(spelled) == 1 or not spelled.startswith(b"0"))
+    # Bounded, as Python refuses to read a number of some thousand digits.
+    return spelled.isdigit() and len(spelled) < 19 and (len(spelled) == 1 or not spelled.startswith(b"0"))
 
 
 def _only_string(data: bytes, probed: bytes, text: str) -> bool:

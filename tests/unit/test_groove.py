@@ -121,7 +121,7 @@ def test_a_number_may_differ(shape: str) -> None:
 
     found = known(payload("hi", "7"))
     assert texts(found.run(frames(payload("a", "8"), payload("b", "10"), payload("c", "0")))) == ["a", "b", "c"]
-    for wrong in ("", "x", "07", "-1", "1.5", '"1"', "1,2", "1e3"):
+    for wrong in ("", "x", "07", "-1", "1.5", '"1"', "1,2", "1e3", "1" * 99):
         data = frames(payload("a", "8"), payload("b", wrong), payload("c", "9"))
         assert texts(found.run(data)) == ["a"]
         assert data[found.end :] == frames(payload("b", wrong), payload("c", "9"))
