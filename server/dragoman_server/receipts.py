@@ -29,7 +29,7 @@ RENAMES_MAX = 256
 
 @dataclass(slots=True)
 class Receipt:
-    """One request. `ended` is `open` until the reply has ended, and everything is then kept as JSON only.
+    """One request. `ended` is `open` until the reply has ended, and only what is told is then kept.
 
     `ended` becomes `completed`, `failed` (before the reply or within it), `refused` (the upstream answered an error
     status), `rejected` (the gateway did: nothing was sent upstream) or `abandoned` (the client left); `status` is the
@@ -53,7 +53,8 @@ class Receipt:
     """Who counts the end."""
     opened_at: float = 0.0
     begun_at: float | None = None
-    _kept: bytes = field(default=b"", repr=False)
+    _told: Json | None = field(default=None, repr=False)
+    """What the translation had to tell, once the reply has ended."""
 
     @property
     def losses(self) -> Losses | None:
@@ -72,8 +73,9 @@ class Receipt:
         self.ended, self.status = ended, status
         if failure is not None:
             self.error = _told(failure, ended == "rejected")
-        # A copy: the serializer's own buffer is some 8 KB whatever it holds.
-        self._kept = bytes(memoryview(self.json()))
+        if self.translation is not None:
+            # Not as JSON, which takes longer than all else here and is asked for of very few.
+            self._told = self._translated(self.translation)
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None
@@ -82,9 +84,6 @@ class Receipt:
 
     def json(self) -> bytes:
         """The receipt as `GET /v1/dragoman/receipts/{request_id}` tells it."""
-        return self._kept or dumps(self._facts())
-
-    def _facts(self) -> Json:
         translation = self.translation
         facts: dict[str, Any] = {
             "object": "dragoman.receipt",
@@ -104,20 +103,29 @@ class Receipt:
             "losses_total": 0,
             "renames": {},
         }
-        if translation is None:
-            return facts
+        told = self._told if translation is None else self._translated(translation)
+        if told is not None:
+            error = facts["error"]
+            facts.update(told)
+            facts["error"] = error or facts["error"]
+        return dumps(facts)
+
+    def _translated(self, translation: Translation) -> Json:
         context = translation.context
-        names = list(renamed(context).items())[:RENAMES_MAX]
-        facts.update(
-            upstream=translation.direction.upstream.dialect.value,
-            upstream_model=translation.upstream_model[:TEXT_MAX],
-            stream=translation.stream,
-            usage=_counts(context.usage) if context.usage is not None else None,
-            losses=loss_rows(context.losses, TEXT_MAX),
-            losses_total=len(context.losses),
-            renames={sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names},
-        )
-        if facts["error"] is None and context.failure is not None:
+        facts: dict[str, Any] = {
+            "upstream": translation.direction.upstream.dialect.value,
+            "upstream_model": translation.upstream_model[:TEXT_MAX],
+            "stream": translation.stream,
+        }
+        # Only what there is: a receipt is kept for long, and few have any of it.
+        if context.usage is not None:
+            facts["usage"] = _counts(context.usage)
+        if context.losses:
+            facts["losses"] = loss_rows(context.losses, TEXT_MAX)
+            facts["losses_total"] = len(context.losses)
+        if names := list(renamed(context).items())[:RENAMES_MAX]:
+            facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
+        if context.failure is not None:
             facts["error"] = _told(context.failure, ours=False)
         return facts
 

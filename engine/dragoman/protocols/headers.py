@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import ceil
 
 from . import Dialect
@@ -93,6 +94,8 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _STEP = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h|d)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPELLED = 64
+"""Longest duration read: bounds the memo's bytes."""
 _YEARS = 1e8  # seconds: a bare number above this is no duration but an epoch time; above its thousandfold, in ms
 
 
@@ -109,9 +112,15 @@ def _as_time(value: str, now: float) -> str | None:
             return None
         moment = parsed
     try:
-        return f"{datetime.fromtimestamp(ceil(moment), UTC).replace(tzinfo=None).isoformat()}Z"
+        return _rfc3339(ceil(moment))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+# The same few times and durations come again with each reply of a busy second.
+@lru_cache(64)
+def _rfc3339(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _as_duration(value: str, now: float) -> str | None:
@@ -131,6 +140,11 @@ def _as_duration(value: str, now: float) -> str | None:
 
 
 def _seconds(value: str) -> float | None:
+    return _lasting(value) if len(value) <= _SPELLED else None
+
+
+@lru_cache(256)
+def _lasting(value: str) -> float | None:
     if _NUMBER.fullmatch(value):
         plain = float(value)
         return plain if plain <= _YEARS else None
