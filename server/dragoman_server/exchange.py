@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from .rescue import OWN_ID, REQUEST_ID, error_response
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
+_READ: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Exchange:
     provider: str
     receipt: Receipt
     now: Callable[[], float]
+    alone: bool = False
+    """See `Gateway`."""
 
     def answer(self, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
@@ -86,10 +89,12 @@ class Exchange:
         return response
 
     async def _stream(self, answer: Answer, watch: Watch, headers: dict[str, str]) -> web.StreamResponse:
+        answer.headers = _READ
         stream = await open_stream(self.translation, answer, watch)
         self.receipt.begin()
         tell_losses(headers, self.translation.losses)
         response = _event_stream(headers)
+        response.forgetful = self.alone
         del headers
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
@@ -148,7 +153,7 @@ _CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Contro
 _NAMES = {name: istr(name) for name in (OWN_ID, *REQUEST_ID.values())}
 
 
-def _event_stream(headers: dict[str, str]) -> web.StreamResponse:
+def _event_stream(headers: dict[str, str]) -> EventStream:
     # x-accel-buffering: nginx would otherwise collect the stream before passing it on.
     told = {_NAMES.get(name, name): value for name, value in headers.items()}
     told[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"

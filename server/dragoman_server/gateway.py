@@ -68,7 +68,7 @@ class Gateway:
 
     `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
     became of the last requests, `metrics` what was counted. Where several workers are one gateway, `siblings` are the
-    others, and `sender` is the same in all of them.
+    others, and `sender` is the same in all of them. `alone`: nothing else of its server looks at its responses.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Gateway:
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
         siblings: Siblings | None = None,
+        alone: bool = False,
     ) -> None:
         self.config = config
         self.router = Router(config)
@@ -88,6 +89,7 @@ class Gateway:
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
+        self._alone = alone
         self.new_id = new_id
         self._sender = sender or new_id()
         self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
@@ -243,7 +245,7 @@ class Gateway:
             created=receipt.created,
             request_id=receipt.request_id,
         )
-        exchange = Exchange(request, client, translation, provider.name, receipt, self._now)
+        exchange = Exchange(request, client, translation, provider.name, receipt, self._now, self._alone)
         return self._call(request, translation, provider), exchange
 
     def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:

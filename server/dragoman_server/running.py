@@ -79,7 +79,7 @@ async def running(
     """
     server = config.server
     async with with_upstream(config, pace=pace) as (filled, simulator_url):
-        app = make_app(filled, gateway=Gateway(filled, upstream=upstream), drain=drain)
+        app = make_app(filled, gateway=Gateway(filled, upstream=upstream, alone=True), drain=drain)
         async with listening(app, server.host, server.port) as url:
             yield Running(filled, url, simulator_url)
 

@@ -93,7 +93,7 @@ class Worker:
         """Serve until told to leave. Raises ConfigError, OSError if it cannot begin."""
         told = self._assignment
         async with with_upstream(told.config) as (config, _):
-            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel))
+            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), alone=True)
             app = make_app(config, gateway=gateway, drain=told.drain)
             retirement = Retirement(app, linger=told.linger)
             runner = app_runner(app)

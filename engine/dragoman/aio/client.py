@@ -18,9 +18,14 @@ from .watch import Watch
 
 
 class EventStream(web.StreamResponse):
-    """A response whose headers leave with the first batch of its body."""
+    """A response whose headers leave with the first batch of its body.
+
+    `forgetful`: it lets its headers go once they are written, 2 kB of each open stream. For servers of which it is
+    known that nobody asks for them later, as a middleware or an access log may.
+    """
 
     _send_headers_immediately = False
+    forgetful = False
 
 
 class Client:
@@ -45,15 +50,17 @@ class Client:
         waits for nothing but the batches and the client's reading."""
         response = self._response
         writer = await response.prepare(self._request)
+        encoded = response.compression or "content-encoding" in response.headers
         if (
             type(response) is EventStream
             and type(writer) is StreamWriter
             and writer.chunked
             and writer.length is None
-            and not response.compression
-            and "content-encoding" not in response.headers
+            and not encoded
         ):
             self._writer, self._transport = writer, writer.transport
+            if response.forgetful:
+                response.headers.clear()
         self._watch.serve(self)
         # Cancels the timer for the time between two requests, more than half a kilobyte; aiohttp arms it anew then.
         self._request.protocol.keep_alive(True)
@@ -100,6 +107,8 @@ class Client:
                     framed = b"%x\r\n%b\r\n" % (len(data), data)
                     transport.write(framed)
                     size += len(framed)
+                    del framed
+                del data  # an open stream keeps none of its batches while it waits
                 watch.told = True
                 if transport.get_write_buffer_size() and protocol.writing_paused:
                     watch.writing()

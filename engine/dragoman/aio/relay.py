@@ -184,6 +184,7 @@ async def _read(
                 yield events
             if reader.done:
                 return
+            del data, events  # not kept for as long as the next ones take
     except DragomanError as error:
         yield [Error(error.failure)]
         return
@@ -206,6 +207,7 @@ async def _write(
                 yield data
             if writer.done:
                 return
+            del events, data
     finally:
         await source.aclose()
     if data := encoder.feed(writer.finish()):

@@ -95,6 +95,7 @@ class RawAnswer:
                         connection.taken()
                     watch.heard = True
                     yield data
+                    del data  # not for as long as the next one takes
                 elif connection.error is not None:
                     raise connection.error
                 elif connection.ended:
