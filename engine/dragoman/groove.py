@@ -20,6 +20,8 @@ _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
 _END: Final = b"\n\n"
 _QUOTE: Final = 34
 _tuple: Final = tuple.__new__
+_HEARD_FIRST: Final = 3
+"""Texts let go by at first: learning costs what a groove saves in four."""
 _FRUITLESS: Final = 3
 """Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
 
@@ -205,7 +207,7 @@ class Ear:
 
     def __init__(self, volatile: Volatile) -> None:
         self._volatile = volatile
-        self.fruitless = -1
+        self.fruitless = -_HEARD_FIRST
         """Below 0 at first: the shortest replies are over before anything could be gained."""
         self._skipped = 0
         self.groove: Groove | None = None
@@ -225,7 +227,7 @@ class Ear:
     def learn(self, frame: Frame, said: Delta) -> bool:
         """Look at how a frame is spelled that was nothing but one text. Gives whether its groove is known now."""
         if self.fruitless < 0:
-            self.fruitless = 0
+            self.fruitless += 1
             return False
         if self.fruitless >= _FRUITLESS:
             self._skipped += 1
