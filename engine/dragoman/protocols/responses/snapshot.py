@@ -36,16 +36,24 @@ _NEVER_NULL: Final = frozenset({"parallel_tool_calls", "tool_choice", "tools"})
 class Snapshot:
     """The Response object of one reply. `base` is the body of its id, from which the items' ids are made."""
 
-    __slots__ = ("_fields", "base")
+    __slots__ = ("_context", "_created", "_model", "base")
 
     def __init__(self, context: ReplyContext, upstream_id: str, model: str, created: int | None) -> None:
-        identity = upstream_id or context.request_id
-        self.base = reply_id(identity, "")
+        self.base = reply_id(upstream_id or context.request_id, "")
+        self._context = context
+        self._model = context.model if context.knobs.echo_model == "requested" or not model else model
+        self._created = context.created if created is None else created
+
+    def started(self) -> Json:
+        """The object while the reply is being made.
+
+        Made anew at the end of it: kept, it would be a kilobyte of each open stream.
+        """
         fields: Json = {
-            "id": reply_id(identity, ID_PREFIX),
+            "id": ID_PREFIX + self.base,
             "object": "response",
-            "created_at": context.created if created is None else created,
-            "model": context.model if context.knobs.echo_model == "requested" or not model else model,
+            "created_at": self._created,
+            "model": self._model,
             "status": "in_progress",
             "output": [],
             "parallel_tool_calls": True,
@@ -60,15 +68,11 @@ class Snapshot:
             "previous_response_id": None,
             "store": False,
         }
-        for key, value in context.echo.items():
+        for key, value in self._context.echo.items():
             if key not in _OWN and (value is not None or key not in _NEVER_NULL):
                 fields[key] = value
         fields["usage"] = None
-        self._fields = fields
-
-    def started(self) -> Json:
-        """The object while the reply is being made; not to be changed."""
-        return self._fields
+        return fields
 
     def ended(
         self,
@@ -81,7 +85,7 @@ class Snapshot:
     ) -> Json:
         """The object at the end. `reason` is why an `incomplete` one is, `error` why a `failed` one is."""
         return {
-            **self._fields,
+            **self.started(),
             "status": status,
             "output": output,
             "error": error,
