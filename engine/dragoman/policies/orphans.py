@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .errors import Unsupported
-from .knobs import Knobs
-from .losses import Code, Losses
-from .model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from .steps import ResultTurn, SpokenTurn
+from ..errors import Unsupported
+from ..knobs import Knobs
+from ..losses import Code, Losses
+from ..model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from ..steps import ResultTurn, SpokenTurn
+from .turns import is_empty
 
 NO_RESULT = "no result recorded"
 
@@ -69,7 +70,7 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
                     elif results is None:
                         results = turn
                     place += 1
-            elif _is_empty(turn):
+            elif is_empty(turn):
                 continue
             else:
                 for part in turn.parts:
@@ -126,15 +127,6 @@ def _calls(turns: list[Turn], pending: Iterable[str]) -> list[ToolCall]:
     """The calls of these ids."""
     calls = {part.id: part for turn in turns for part in turn.parts if type(part) is ToolCall}
     return [calls[call_id] for call_id in pending]
-
-
-def _is_empty(turn: Turn) -> bool:
-    """A turn that the writers leave out, as if the client had not sent it."""
-    parts = turn.parts
-    if len(parts) == 1:
-        part = parts[0]
-        return type(part) is Text and not part.text
-    return not parts
 
 
 def _drop(turn: Turn, strays: tuple[int, ...], knobs: Knobs, losses: Losses) -> None:

@@ -1,0 +1,50 @@
+"""What is done to a conversation between the client's reader and the upstream's writer (mapping §13).
+
+Pure functions over the canonical request, in place: each has its knob or its profile's flag, and a loss row for what it
+changes. What becomes of a turn depends on what stands before it and right beside it, so the translation of a longer
+history extends that of the shorter one; the exceptions are eviction, which says when it breaks the prefix, and a
+stripped turn of which nothing is left.
+"""
+
+from __future__ import annotations
+
+from ..knobs import Knobs
+from ..losses import Losses
+from ..model import Request
+from ..profile import Profile
+from .alternation import alternate
+from .images import evict_images
+from .noise import drop_billing_line
+from .opening import pad_first_user
+from .orphans import repair_history
+from .results import put_results_first
+from .schemas import sanitise_schemas
+
+__all__ = (
+    "alternate",
+    "apply",
+    "drop_billing_line",
+    "evict_images",
+    "pad_first_user",
+    "put_results_first",
+    "repair_history",
+    "sanitise_schemas",
+)
+
+
+def apply(request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+    """Every policy that is asked for or that the upstream of `dialect` needs, each after those whose leavings it has to
+    mend. Raises `Unsupported` where a policy is to refuse, and for any change if losses are refused."""
+    if knobs.request_noise == "strip" and not profile.billing_line:
+        drop_billing_line(request, losses)
+    repair_history(request, knobs, losses)
+    if type(knobs.evict_images) is int:
+        evict_images(request, knobs.evict_images, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
+    if profile.results_first:
+        put_results_first(request, losses)
+    if profile.strict_alternation:
+        alternate(request, losses)
+    if knobs.pad_first_user == "on":
+        pad_first_user(request, losses)
+    if request.tools or request.format is not None:
+        sanitise_schemas(request, profile, losses)

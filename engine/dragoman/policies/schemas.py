@@ -1,0 +1,85 @@
+"""Schemas of tools and of the answer, changed to what the upstream takes (mapping §6.1, §7.3).
+
+Only what its profile says that it refuses is touched: a request with a refused schema is lost as a whole, a schema that
+says less costs at most a wrong argument, which the client's own check finds. The same schema always becomes the same,
+as it is the head of the cached prefix.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..errors import Path
+from ..losses import Code, Losses
+from ..model import Json, Request, ToolKind
+from ..profile import Profile
+from .schema_root import ROOT_WORDS, one_object
+from .schema_tree import SchemaTree, is_complete
+
+_FUNCTION: Final = ToolKind.FUNCTION
+
+
+def sanitise_schemas(request: Request, profile: Profile, losses: Losses) -> None:
+    """Rewrite the schemas of function tools and of the output format, in place, a row for each kind of change.
+
+    Raises `Unsupported` for one that grows too large once its references are written out.
+    """
+    unions = profile.schema_root_union
+    rewrites = bool(profile.schema_refused) or not profile.schema_refs
+    strictness = profile.strict_schemas != "any" or bool(profile.strict_refused)
+    if unions and not rewrites and not strictness:
+        return
+    for tool in request.tools:
+        schema = tool.schema
+        if schema is None or tool.kind is not _FUNCTION:
+            continue
+        if not unions and not ROOT_WORDS.isdisjoint(schema):
+            schema = tool.schema = _flattened(schema, tool.at, losses)
+        if rewrites:
+            schema = tool.schema = _rewritten(schema, tool.at, profile, losses)
+        if strictness and tool.strict is True:
+            tool.schema, tool.strict = _strict(schema, tool.at, profile, losses)
+    form = request.format
+    if form is None or form.schema is None:
+        return
+    if rewrites:
+        form.schema = _rewritten(form.schema, form.at, profile, losses)
+    # Where only closed schemas are taken, an answer's schema is always held to the letter.
+    if strictness and (form.strict is True or profile.strict_schemas == "closed"):
+        form.schema, strict = _strict(form.schema, form.at, profile, losses)
+        if not strict:
+            form.strict = False
+
+
+def _flattened(schema: Json, at: Path, losses: Losses) -> Json:
+    """The root as one object; one that is none by nature is left for the writer and the upstream to judge."""
+    flat = one_object(schema)
+    if flat is None:
+        return schema
+    words = ", ".join(word for word in schema if word in ROOT_WORDS)
+    losses.add(Code.SCHEMA_SANITISED, at, f"its root ({words}) became one object of all properties")
+    return flat
+
+
+def _rewritten(schema: Json, at: Path, profile: Profile, losses: Losses) -> Json:
+    refused, refs = profile.schema_refused, profile.schema_refs
+    return _told(SchemaTree(schema, at, refused=refused, strict=False, refs=refs, closed=False), at, losses)
+
+
+def _strict(schema: Json, at: Path, profile: Profile, losses: Losses) -> tuple[Json, bool]:
+    """A schema that is held to the letter, and whether it can be."""
+    if profile.strict_schemas == "complete" and not is_complete(schema):
+        losses.add(Code.SCHEMA_STRICTNESS, at, "not strict: some object is open or has optional properties")
+        return schema, False
+    closed = profile.strict_schemas == "closed"
+    if closed or profile.strict_refused:
+        tree = SchemaTree(schema, at, refused=profile.strict_refused, strict=True, refs=True, closed=closed)
+        schema = _told(tree, at, losses)
+    return schema, True
+
+
+def _told(tree: SchemaTree, at: Path, losses: Losses) -> Json:
+    written = tree.rewritten()
+    for done, times in tree.changes.items():
+        losses.add(Code.SCHEMA_SANITISED, at, done if times == 1 else f"{done} ({times} times)")
+    return written

@@ -1,0 +1,200 @@
+"""Who speaks when: alternation, results first, and the user's word at the beginning (seed S2 2.2, 2.3; mapping §13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.losses import Code, Losses
+from dragoman.model import Request, Text, ToolCall, ToolResult, Turn
+from dragoman.policies import alternate, pad_first_user, put_results_first
+from dragoman.policies.opening import PAD
+from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
+from support.spoken import assistant, call, image, request, result, system, translated, user
+
+
+def texts(turn: Turn) -> list[str]:
+    return [part.text for part in turn.parts if isinstance(part, Text)]
+
+
+def roles(made: Request) -> str:
+    return "".join(turn.role[0] for turn in made.turns)
+
+
+# --- alternation ------------------------------------------------------------------------------------------------------
+
+
+def test_seed_S2_22_consecutive_turns_of_one_role_become_one() -> None:
+    """User blocks are put together; text and calls of the assistant's as well."""
+    made = request(user("one"), user("two", image()), assistant("I look."), assistant(call()), user(result()))
+    losses = Losses()
+    alternate(made, losses)
+    assert roles(made) == "uau"
+    assert [type(part).__name__ for part in made.turns[0].parts] == ["Text", "Text", "Image"]
+    assert [type(part) for part in made.turns[1].parts] == [Text, ToolCall]
+    assert losses.counts == {Code.TURNS_MERGED: 2}
+
+
+def test_texts_are_not_joined_and_those_of_two_messages_are_paragraphs() -> None:
+    made = request(user("go"), assistant("a"), assistant("b"))
+    alternate(made, Losses())
+    assert texts(made.turns[1]) == ["a", "b"]
+    body, _ = translated(
+        "messages",
+        "chat",
+        {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": "a"},
+                {"role": "assistant", "content": "b"},
+                {"role": "user", "content": "on"},
+            ],
+        },
+        flags={"strict_alternation": True},
+    )
+    assert [(message["role"], message["content"]) for message in body["messages"]] == [
+        ("user", "go"),
+        ("assistant", "a\n\nb"),
+        ("user", "on"),
+    ]
+
+
+def test_results_stay_messages_of_their_own_and_are_not_unpacked() -> None:
+    steps = [spoken((), [], "t", (), [("c1", "f", "{}", ())]), answered((), [("c1", "ok", (), False, None)])]
+    made = request(user("go"), *steps, user("and now?"), user("well?"))
+    alternate(made, Losses())
+    assert roles(made) == "uauu"
+    assert made.turns[1:3] == steps
+    assert isinstance(first := made.turns[1], SpokenTurn) and first.calls is not None  # noqa: PT018
+    assert isinstance(second := made.turns[2], ResultTurn) and second.results is not None  # noqa: PT018
+    assert texts(made.turns[3]) == ["and now?", "well?"]
+
+
+def test_what_one_says_beside_a_result_joins_what_follows() -> None:
+    made = request(user("go"), assistant(call()), user(result(), "hm"), user("well?"))
+    alternate(made, Losses())
+    assert [type(part) for part in made.turns[2].parts] == [ToolResult, Text, Text]
+
+
+def test_an_instruction_keeps_turns_apart_and_an_empty_turn_does_not() -> None:
+    made = request(user("a"), system("mind"), user("b"), user(""), assistant(""), user("c"))
+    alternate(made, Losses())
+    assert [texts(turn) for turn in made.turns] == [["a"], ["mind"], ["b", "c"]]
+
+
+def test_two_authors_of_one_message_are_told() -> None:
+    made = request(user("a"), user("b"), user("c"))
+    made.turns[0].name = made.turns[1].name = "ann"
+    losses = Losses()
+    alternate(made, losses)
+    assert made.turns[0].name is None
+    assert losses.counts == {Code.TURNS_MERGED: 2, Code.PARTICIPANT_NAME: 1}
+
+
+def test_it_is_off_where_the_upstream_does_not_ask() -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": word} for word in ("a", "b")]}
+    plain, made = translated("messages", "chat", body)
+    assert len(plain["messages"]) == 2
+    assert not made.losses
+
+
+def test_messages_upstreams_get_alternating_roles_without_being_asked() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": word} for word in ("a", "b")]}
+    sent, made = translated("chat", "messages", body)
+    assert [part["text"] for part in sent["messages"][0]["content"]] == ["a", "b"]
+    assert not made.losses
+
+
+# --- results first ----------------------------------------------------------------------------------------------------
+
+
+def test_seed_S2_23_parallel_results_stand_together_right_behind_their_calls() -> None:
+    made = request(
+        user("go"),
+        assistant(call("a"), call("b")),
+        user("before", result("a")),
+        system("mind"),
+        user(result("b"), "after"),
+    )
+    losses = Losses()
+    put_results_first(made, losses)
+    assert [part.call_id for part in made.turns[2].parts if isinstance(part, ToolResult)] == ["a", "b"]
+    assert len(made.turns[2].parts) == 2
+    assert [texts(turn) for turn in made.turns[3:]] == [["before"], ["mind"], ["after"]]
+    assert losses.counts == {Code.BLOCK_ORDER: 1, Code.SYSTEM_REORDERED: 1}
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [user("go"), assistant(call()), user(result(), "thanks"), user("more")],
+        [user("go"), assistant(call("a"), call("b")), user(result("a")), user(result("b")), system("x"), user("y")],
+        [user("hi"), system("late"), user("there")],
+    ],
+)
+def test_what_is_in_order_stays_as_it_is(turns: list[Turn]) -> None:
+    made, losses = request(*turns), Losses()
+    put_results_first(made, losses)
+    assert made.turns == turns
+    assert not losses
+
+
+RESPONSES_BODY = {
+    "model": "m",
+    "messages": [
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": f"call_{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in "ab"
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_a", "content": "1"},
+        {"role": "user", "content": "hurry"},
+        {"role": "tool", "tool_call_id": "call_b", "content": "2"},
+    ],
+}
+
+
+@pytest.mark.parametrize(("first", "order"), [(True, "ffffm"), (False, "fffmf")])
+def test_a_responses_upstream_gets_its_results_first_if_it_has_to(first: bool, order: str) -> None:
+    body, made = translated("chat", "responses", RESPONSES_BODY, flags={"results_first": first})
+    kinds = "".join(item["type"][0] for item in body["input"])
+    assert kinds == "m" + order
+    assert (Code.BLOCK_ORDER in made.losses.counts) is first
+
+
+def test_a_messages_upstream_always_has_to_and_it_is_told() -> None:
+    body, made = translated("chat", "messages", RESPONSES_BODY)
+    assert [block["type"] for block in body["messages"][-1]["content"]] == ["tool_result", "tool_result", "text"]
+    assert [(row.code, row.path) for row in made.losses.rows] == [(Code.BLOCK_ORDER, "messages[3]")]
+
+
+# --- the user's word first --------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_that_begins_with_the_assistant_gets_a_placeholder() -> None:
+    made, losses = request(system("be brief"), user(""), assistant("Hello, I am here."), user("hi")), Losses()
+    pad_first_user(made, losses)
+    assert roles(made) == "iuuau"
+    assert texts(made.turns[2]) == [PAD]
+    assert losses.counts == {Code.USER_PADDED: 1}
+    pad_first_user(made, losses)
+    assert losses.counts == {Code.USER_PADDED: 1}
+
+
+@pytest.mark.parametrize("turns", [[user("hi"), assistant("x")], [system("only")], []])
+def test_any_other_conversation_gets_none(turns: list[Turn]) -> None:
+    made, losses = request(*turns), Losses()
+    pad_first_user(made, losses)
+    assert made.turns == turns
+    assert not losses
+
+
+@pytest.mark.parametrize(("pad", "first"), [("on", "user"), ("off", "assistant")])
+def test_padding_is_the_operators_choice(pad: str, first: str) -> None:
+    messages = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "hi"}]
+    body, made = translated("chat", "messages", {"model": "m", "messages": messages}, pad_first_user=pad)
+    assert body["messages"][0]["role"] == first
+    assert bool(made.losses) is (pad == "on")

@@ -1,0 +1,202 @@
+"""Whose thinking goes back, and what becomes of it where a turn was edited (seed S2 2.4, 2.5; mapping §5.4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.directions import direction
+from dragoman.envelope import Seal
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.model import Json, Reasoning, Text
+from dragoman.policies import repair_history
+from dragoman.profile import shipped
+from dragoman.protocols import Dialect
+from dragoman.translate import translate
+from support.spoken import assistant, call, request, result, thought, translated, user
+
+SIGNED = {"type": "thinking", "thinking": "because", "signature": "EqQBCg=="}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+
+
+def sealed(family: str) -> Json:
+    """A Responses item that carries the thinking of a Messages upstream of `family`."""
+    return {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": Seal(family, "m").close("messages", SIGNED),
+    }
+
+
+def codex(family: str) -> Json:
+    """A Responses client within a tool loop that such thinking began."""
+    return {
+        "model": "m",
+        "input": [
+            {"role": "user", "content": "go"},
+            sealed(family),
+            {"type": "function_call", "call_id": "toolu_1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "toolu_1", "output": "ok"},
+        ],
+    }
+
+
+def kinds(message: Json) -> list[str]:
+    return [block["type"] for block in message["content"]]
+
+
+# --- orphans ----------------------------------------------------------------------------------------------------------
+
+
+def test_seed_S2_24_strip_takes_out_both_kinds_of_orphans_and_makes_thinking_of_the_edited_turn_text() -> None:
+    made = request(
+        user("go"),
+        assistant(thought("because"), "text", call("lost"), call("kept")),
+        user(result("kept"), result("without a call")),
+        assistant(thought("later"), call("whole")),
+        user(result("whole")),
+    )
+    losses = Losses()
+    repair_history(made, Knobs(orphans="strip"), losses)
+    assert made.turns[1].parts == [Text("because"), Text("text"), call("kept")]
+    assert made.turns[2].parts == [result("kept")]
+    assert isinstance(made.turns[3].parts[0], Reasoning)
+    assert losses.counts == {Code.ORPHAN_DROPPED: 2, Code.THINKING_INVALIDATED: 1}
+
+
+def test_strip_leaves_no_message_where_nothing_is_left() -> None:
+    redacted = Reasoning("", origin="messages", proof="sig", redacted=True)
+    made = request(user("go"), assistant(redacted, call("lost")), user("on"))
+    losses = Losses()
+    repair_history(made, Knobs(orphans="strip"), losses)
+    assert made.turns[1].parts == []
+    assert losses.rows[0].done == "dropped"
+
+
+# --- by kind of endpoint ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("replay", "family", "expected", "code"),
+    [
+        ("verify", "up", ["thinking", "tool_use"], None),
+        ("verify", "another", ["tool_use"], Code.REASONING_FOREIGN),
+        ("own_required", "up", ["thinking", "tool_use"], None),
+        ("own_required", "another", ["tool_use"], Code.REASONING_FOREIGN),
+        ("drop", "up", ["tool_use"], Code.REASONING_FOREIGN),
+        ("drop", "another", ["tool_use"], Code.REASONING_FOREIGN),
+    ],
+)
+def test_seed_S2_25_signed_thinking_by_kind_of_endpoint(
+    replay: str, family: str, expected: list[str], code: Code | None
+) -> None:
+    flags = {"thinking_replay": replay, "family": "up"}
+    body, made = translated("responses", "messages", codex(family), flags=flags)
+    assert kinds(body["messages"][1]) == expected
+    assert set(made.losses.counts) == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("replay", "expected", "code"),
+    [
+        ("own_required", ["thinking", "text"], None),
+        ("verify", ["text"], Code.REASONING_UNSIGNED),
+        ("drop", ["text"], Code.REASONING_UNSIGNED),
+    ],
+)
+def test_seed_S2_25_unsigned_reasoning_goes_to_those_who_ask_for_it(
+    replay: str, expected: list[str], code: Code | None
+) -> None:
+    """Kimi and DeepSeek want what came as `reasoning_content` back as unsigned thinking."""
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "done", "reasoning_content": "because"},
+        {"role": "user", "content": "on"},
+    ]
+    body, made = translated("chat", "messages", {"model": "m", "messages": messages}, flags={"thinking_replay": replay})
+    turn = body["messages"][1]
+    assert (kinds(turn) if isinstance(turn["content"], list) else ["text"]) == expected
+    assert set(made.losses.counts) == ({code} if code else set())
+
+
+def test_T45_thinking_never_carries_a_cache_mark() -> None:
+    marked = {**SIGNED, "cache_control": {"type": "ephemeral"}}
+    item = {**sealed("up"), "encrypted_content": Seal("up", "m").close("messages", marked)}
+    body = codex("up")
+    body["input"][1] = item
+    sent, _ = translated("responses", "messages", body, flags={"family": "up"})
+    assert sent["messages"][1]["content"][0] == SIGNED
+
+
+def test_seed_S2_22_a_merged_turn_has_no_thinking_twice() -> None:
+    body = codex("up")
+    body["input"][3:3] = [{"type": "message", "role": "user", "content": ""}, sealed("up")]
+    body["input"].insert(5, {"type": "function_call", "call_id": "toolu_2", "name": "f", "arguments": "{}"})
+    body["input"].append({"type": "function_call_output", "call_id": "toolu_2", "output": "ok"})
+    sent, made = translated("responses", "messages", body, flags={"family": "up"})
+    assert kinds(sent["messages"][1]) == ["thinking", "tool_use", "tool_use"]
+    assert made.losses.counts == {Code.THINKING_INVALIDATED: 1}
+
+
+# --- a running tool loop that loses its thinking ----------------------------------------------------------------------
+
+
+def looping(family: str, thinking: Any, *, after: tuple[Json, ...] = (), **fields: Any) -> Json:
+    """A Messages client that brings thinking back which a gateway had sealed for `family`."""
+    envelope = Seal(family, "m").close("messages", SIGNED)
+    return {
+        "model": "m",
+        "max_tokens": 9000,
+        "thinking": thinking,
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [{**SIGNED, "signature": envelope}, CALL]},
+            {"role": "user", "content": [RESULT]},
+            *after,
+        ],
+        **fields,
+    }
+
+
+BUDGET = {"type": "enabled", "budget_tokens": 2000}
+EDITS = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
+
+
+def passed(body: Json) -> tuple[Json, Losses]:
+    row = direction(Dialect.MESSAGES, Dialect.MESSAGES)
+    made = translate(row, json.dumps(body).encode(), profile=shipped("messages").with_flags({"family": "up"}))
+    sent: Json = json.loads(made.body)
+    return sent, made.losses
+
+
+def test_a_running_loop_that_began_with_foreign_thinking_is_finished_without() -> None:
+    body, losses = passed(looping("another", BUDGET, context_management={"edits": EDITS}))
+    assert kinds(body["messages"][1]) == ["tool_use"]
+    assert "thinking" not in body
+    assert body["context_management"] == {"edits": EDITS[1:]}
+    assert set(losses.counts) == {Code.REASONING_FOREIGN, Code.THINKING_DISABLED, Code.CONTEXT_MANAGEMENT}
+
+
+def test_nothing_else_is_left_where_thinking_was_all_that_is_managed() -> None:
+    body, _ = passed(looping("another", BUDGET, context_management={"edits": EDITS[:1]}))
+    assert "context_management" not in body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        looping("up", BUDGET),
+        looping("another", {"type": "adaptive"}),
+        looping("another", BUDGET, after=({"role": "user", "content": "?"},)),
+    ],
+    ids=["its own", "no budget", "the loop is over"],
+)  # fmt: skip
+def test_thinking_stays_on_where_it_may(body: Json) -> None:
+    sent, losses = passed(body)
+    assert sent["thinking"] == body["thinking"]
+    assert Code.THINKING_DISABLED not in losses.counts

@@ -1,0 +1,71 @@
+"""Canonical conversations in a few words, and bodies translated with a profile's flags and knobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dragoman.directions import direction
+from dragoman.knobs import Knobs
+from dragoman.model import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.profile import shipped
+from dragoman.protocols import Dialect
+from dragoman.translate import Translation, translate
+
+PNG = "iVBORw0KGgo="
+
+
+def user(*parts: Part | str) -> Turn:
+    """A turn of the user's."""
+    return _turn(Role.USER, parts)
+
+
+def assistant(*parts: Part | str) -> Turn:
+    """A turn of the assistant's."""
+    return _turn(Role.ASSISTANT, parts)
+
+
+def system(text: str) -> Turn:
+    """An instruction."""
+    return _turn(Role.INSTRUCTION, (text,))
+
+
+def _turn(role: Role, parts: tuple[Part | str, ...]) -> Turn:
+    return Turn(role, [Text(part) if isinstance(part, str) else part for part in parts])
+
+
+def call(call_id: str = "c1", name: str = "f") -> ToolCall:
+    """A call without arguments."""
+    return ToolCall(call_id, name, "{}")
+
+
+def result(call_id: str = "c1", *content: Part | str) -> ToolResult:
+    """A result of parts; of the text `ok` if there are none."""
+    parts: list[Part] = [Text(part) if isinstance(part, str) else part for part in content]
+    return ToolResult(call_id, parts or "ok")
+
+
+def image(name: str = "") -> Image:
+    """A screenshot; `name` tells it apart."""
+    return Image(Inline("image/png", PNG), ("messages", name))
+
+
+def thought(text: str, family: str | None = "messages") -> Reasoning:
+    """Thinking that a Messages upstream of `family` signed, brought back in an envelope."""
+    block = {"type": "thinking", "thinking": text, "signature": "sig"}
+    return Reasoning(text, origin="messages", proof="sig", native=block, family=family)
+
+
+def request(*turns: Turn) -> Request:
+    """A request with these turns."""
+    return Request("responses", "m", list(turns))
+
+
+def translated(
+    client: str, upstream: str, body: Any, *, profile: str | None = None, flags: Any = None, **knobs: Any
+) -> tuple[Any, Translation]:
+    """The body sent upstream, parsed, and the translation. `profile` names a shipped one, `flags` change it."""
+    chosen = shipped(upstream, profile).with_flags(flags or {})
+    row = direction(Dialect(client), Dialect(upstream))
+    made = translate(row, json.dumps(body).encode(), profile=chosen, knobs=Knobs(**knobs))
+    return json.loads(made.body), made
