@@ -1,6 +1,7 @@
 """What an upstream can do: flags that writers and readers consult, never a model-name test (mapping §2).
 
-A profile is shipped by name and dialect; configuration may override single flags.
+A profile is shipped by name and dialect, those of third parties as data (`profiles`); configuration may override single
+flags.
 """
 
 from __future__ import annotations
@@ -9,10 +10,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .model import EFFORTS
+from .profiles import NAMED
 
 
 def _flag(default: Any, doc: str, *values: str) -> Any:
     return field(default=default, metadata={"doc": doc, "values": values})
+
+
+def _list_flag(doc: str) -> Any:
+    """A list of JSON schema keywords, empty by default."""
+    metadata = {"doc": doc, "values": (), "items": r"[$A-Za-z][A-Za-z0-9]*", "form": "minLength"}
+    return field(default=(), metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +31,19 @@ class Profile:
     max_tokens_field: str = _flag(
         "max_completion_tokens", "Chat's name of the output cap", "max_completion_tokens", "max_tokens"
     )
+    context_window: int = _flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
+    counting: bool = _flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
     max_output_tokens: int = _flag(0, "the model's largest output cap; higher ones are clamped; 0 = unknown")
     default_max_tokens: int = _flag(8192, "output cap written for Messages when the client gave none")
     sampling: str = _flag("free", "which sampling parameters are taken", "free", "default_only", "none")
     max_temperature: float = _flag(2.0, "largest temperature taken")
     anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
-    system_inline: bool = _flag(False, "takes `system` messages in mid-conversation")
+    system_inline: bool = _flag(False, "takes `system` messages in mid-conversation (Responses: always)")
     instruction_role: str = _flag("system", "Chat's role word for instructions", "system", "developer")
     efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
-    thinking: str = _flag("adaptive", "how Messages is asked to think", "adaptive", "budget", "none")
+    thinking: str = _flag(
+        "adaptive", "how Messages is asked to think", "adaptive", "budget", "budget_and_effort", "none"
+    )
     thinking_off: bool = _flag(True, "takes thinking `disabled`")
     forced_choice_with_thinking: bool = _flag(False, "takes a forced tool choice while thinking")
     thinking_replay: str = _flag(
@@ -53,11 +65,82 @@ class Profile:
     tools_with_reasoning: str = _flag(
         "any", "Chat: do function tools go together with reasoning effort", "any", "effort_none", "never"
     )
+    message_stop: bool = _flag(
+        True, "Messages: ends every stream with `message_stop`; without it one that gave its stop reason is whole"
+    )
     usage_fallback: str = _flag("none", "Chat: usage that comes on a chunk with choices", "none", "last_seen")
-    stop_limit: int = _flag(4, "Chat: stop sequences taken; further ones are emulated; 0 = none are taken")
-    user_field: str = _flag("safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user")
+    stop_limit: int = _flag(
+        4, "Chat: stop sequences taken; further ones are emulated; 0 = none are taken (by Messages too)"
+    )
+    user_field: str = _flag(
+        "safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user", "user_id"
+    )
     structured_output: bool = _flag(True, "takes a JSON schema as output format")
     stream_usage: bool = _flag(True, "Chat: takes `stream_options.include_usage`")
+    strict_alternation: bool = _flag(
+        False, "refuses two messages of one role in a row (Chat, Responses; in Messages they always become one)"
+    )
+    results_first: bool = _flag(
+        False, "Responses: wants tool results right behind their calls (the other dialects always do)"
+    )
+    schema_root_union: bool = _flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
+    schema_refs: bool = _flag(True, "takes `$ref` in schemas; else what they name is written in their place")
+    schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords it refuses; they are left out")
+    strict_schemas: str = _flag(
+        "any",
+        "strict schemas: as they are, every object closed, or every property required as well (else not strict)",
+        "any",
+        "closed",
+        "complete",
+    )
+    strict_refused: tuple[str, ...] = _list_flag(
+        "JSON schema keywords it refuses in strict schemas; the description tells them instead"
+    )
+    rewrite: bool = _flag(
+        False, "refuses what it does not know: requests of its own dialect are written anew, without headers of betas"
+    )
+    stream_obfuscation: bool = _flag(
+        False, "OpenAI dialects: takes `stream_options.include_obfuscation`; a stream without padding is asked for"
+    )
+    thinking_field: str = _flag(
+        "reasoning_effort",
+        "Chat: what switches reasoning on and off, beside or instead of the effort",
+        "reasoning_effort",
+        "thinking",
+        "enable_thinking",
+        "chat_template_kwargs",
+        "reasoning",
+        "reasoning_split",
+    )
+    reasoning_key: str = _flag(
+        "reasoning_content",
+        "Chat: the field in which reasoning of earlier turns goes back",
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+    )
+    reasoning_required: bool = _flag(
+        False, "Chat: refuses calls without reasoning while it reasons; an empty one stands in"
+    )
+    tool_choice: str = _flag(
+        "all",
+        "Chat: tool choices taken: all, no list of allowed tools, only words, no forced one, nothing but `auto`",
+        "all",
+        "named",
+        "words",
+        "unforced",
+        "auto",
+    )
+    parallel_tool_calls: bool = _flag(True, "Chat: takes `parallel_tool_calls`")
+    strict_tools: bool = _flag(True, "Chat: takes `strict` on tools")
+    top_k: bool = _flag(False, "Chat: takes `top_k`")
+    billing_line: bool = _flag(False, "reads Claude Code's billing line; for others knob `request_noise` removes it")
+    cache_field: str = _flag(
+        "prompt_cache_breakpoint",
+        "Chat: how explicit cache marks are spelled",
+        "prompt_cache_breakpoint",
+        "cache_control",
+    )
 
     def with_flags(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
@@ -67,8 +150,27 @@ class Profile:
 
 FLAGS = {f.name: f for f in fields(Profile)}
 
-_OPENAI = Profile(instruction_role="developer", explicit_cache=True, sampling="free", call_id_max=40)
+# What Messages' structured output does not know; the vendor's own SDK moves the same into the description.
+# fmt: off
+_UNSTRUCTURED = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+    "minItems", "maxItems", "uniqueItems", "format", "minProperties", "maxProperties", "patternProperties",
+    "propertyNames", "oneOf",
+)
+# fmt: on
+
+_OPENAI = Profile(
+    system_inline=True,
+    stream_obfuscation=True,
+    instruction_role="developer",
+    explicit_cache=True,
+    sampling="free",
+    call_id_max=40,
+    schema_root_union=False,
+    strict_schemas="complete",
+)
 _OPENAI_COMPATIBLE = Profile(
+    system_inline=True,
     max_tokens_field="max_tokens",
     user_field="user",
     text_parts=False,
@@ -78,20 +180,27 @@ _OPENAI_COMPATIBLE = Profile(
     usage_fallback="last_seen",
 )
 _RESPONSES = Profile(
+    stream_obfuscation=True,
     instruction_role="developer",
     explicit_cache=True,
     tool_name_max=128,
     namespaces=True,
     tool_search=True,
+    schema_root_union=False,
+    strict_schemas="complete",
 )
 _RESPONSES_COMPATIBLE = Profile(custom_tools=False, encrypted_reasoning=False)
 _ANTHROPIC = Profile(
     max_temperature=1.0,
+    billing_line=True,
     custom_tools=False,
     system_inline=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     tool_name_max=128,
     explicit_cache=True,
+    schema_root_union=False,
+    strict_schemas="closed",
+    strict_refused=_UNSTRUCTURED,
 )
 _ANTHROPIC_COMPATIBLE = Profile(
     max_temperature=1.0,
@@ -99,8 +208,10 @@ _ANTHROPIC_COMPATIBLE = Profile(
     thinking="budget",
     efforts=("low", "medium", "high", "xhigh", "max"),
     thinking_replay="drop",
+    message_stop=False,
     forced_choice_with_thinking=True,
     pdf=False,
+    schema_root_union=False,
 )
 
 SHIPPED: dict[tuple[str, str], Profile] = {
@@ -112,6 +223,7 @@ SHIPPED: dict[tuple[str, str], Profile] = {
     ("responses", "compatible"): _RESPONSES_COMPATIBLE,
 }
 """Profiles by (upstream dialect, profile name)."""
+SHIPPED.update({(v.dialect, v.name): SHIPPED[v.dialect, v.base].with_flags(v.flags()) for v in NAMED})
 
 VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 """The profile of a dialect's own vendor: the default where a provider names none."""

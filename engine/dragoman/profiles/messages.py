@@ -1,0 +1,79 @@
+"""Third parties that speak Messages (messages §12, mapping §5.4, and the pages named)."""
+
+from __future__ import annotations
+
+from .vendor import Fact, Vendor
+
+_DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
+_GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"
+_MINIMAX = "https://platform.minimax.io/docs/api-reference/text-anthropic-api"
+_OLLAMA = "https://docs.ollama.com/api/anthropic-compatibility"
+_LLAMA = "https://huggingface.co/blog/ggml-org/anthropic-messages-api-in-llamacpp"
+_LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
+_LATE_VLLM = "https://github.com/vllm-project/vllm/issues/44000"
+_COPILOT = "https://github.com/ericc-ch/copilot-api/issues/217"
+_BEDROCK = "https://github.com/anthropics/claude-code/issues/49548"
+_INVENTORY = "messages §12"
+_SAME_CHECKS = "messages §5.2"
+
+MESSAGES: tuple[Vendor, ...] = (
+    Vendor(
+        "messages",
+        "deepseek",
+        "DeepSeek",
+        _DEEPSEEK,
+        {
+            "max_temperature": Fact(2.0, _DEEPSEEK),
+            "thinking": Fact("budget_and_effort", _DEEPSEEK),
+            "thinking_replay": Fact("own_required", _INVENTORY),
+            "images": Fact(False, _DEEPSEEK),
+        },
+    ),
+    Vendor(
+        "messages",
+        "kimi",
+        "Kimi (Moonshot AI)",
+        _INVENTORY,
+        {"rewrite": Fact(True, _INVENTORY), "thinking_replay": Fact("own_required", _INVENTORY)},
+    ),
+    Vendor(
+        "messages",
+        "glm",
+        "GLM (Z.ai, BigModel)",
+        _INVENTORY,
+        {"thinking_replay": Fact("own_required", _GLM)},
+    ),
+    Vendor(
+        "messages",
+        "minimax",
+        "MiniMax",
+        _INVENTORY,
+        {"thinking_replay": Fact("own_required", _MINIMAX), "stop_limit": Fact(0, _MINIMAX)},
+    ),
+    Vendor(
+        "messages",
+        "ollama",
+        "Ollama",
+        _OLLAMA,
+        {"thinking_replay": Fact("own_required", _OLLAMA), "url_sources": Fact(False, _OLLAMA)},
+    ),
+    Vendor("messages", "llama.cpp", "llama.cpp (llama-server)", _LLAMA, {"rewrite": Fact(True, _LATE_LLAMA)}),
+    Vendor("messages", "vllm", "vLLM", _LATE_VLLM, {"rewrite": Fact(True, _LATE_VLLM)}),
+    Vendor(
+        "messages",
+        "bedrock",
+        "Claude behind Bedrock InvokeModel",
+        _SAME_CHECKS,
+        {"rewrite": Fact(True, _BEDROCK)},
+        base="anthropic",
+    ),
+    Vendor(
+        "messages",
+        "copilot",
+        "Claude behind GitHub Copilot",
+        _INVENTORY,
+        {"rewrite": Fact(True, _COPILOT)},
+        base="anthropic",
+    ),
+    Vendor("messages", "azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
+)

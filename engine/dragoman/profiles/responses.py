@@ -1,0 +1,25 @@
+"""Third parties that speak Responses."""
+
+from __future__ import annotations
+
+from .vendor import Fact, Vendor
+
+_DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
+
+RESPONSES: tuple[Vendor, ...] = (
+    Vendor(
+        "responses",
+        "deepseek",
+        "DeepSeek",
+        _DEEPSEEK,
+        {"efforts": Fact(("none", "low", "high", "max"), _DEEPSEEK)},
+    ),
+    Vendor(
+        "responses",
+        "azure",
+        "Azure OpenAI",
+        "chat §7.3",
+        {"stream_obfuscation": Fact(False, "no source says that it is taken")},
+        base="openai",
+    ),
+)

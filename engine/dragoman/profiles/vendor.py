@@ -1,0 +1,33 @@
+"""The shape of a third party's entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Fact(NamedTuple):
+    """A flag's value and its source: a page of the vendor's, a public report, or a section of the inventory."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One third party in one dialect: `facts` by flag are what differs from the shipped profile `base`.
+
+    `source` is where it is said that the vendor serves the dialect at all.
+    """
+
+    dialect: str
+    name: str
+    title: str
+    source: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    base: str = "compatible"
+
+    def flags(self) -> dict[str, Any]:
+        """The values alone, for `Profile.with_flags`."""
+        return {flag: fact.value for flag, fact in self.facts.items()}

@@ -1,0 +1,133 @@
+"""Known clients, told by the headers of their requests: what each needs that is not the default (design §8).
+
+A client profile changes knobs, and nothing else: whatever the operator set, for all requests or for a route, goes
+before it, and a request's own header before that. Which clients these are was recorded on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dragoman.knobs import DEFAULT, KNOBS, Knobs
+
+AGENTS_KEPT = 256
+"""User agents remembered: they come from clients, so their number has no bound of its own."""
+AGENT_MAX = 256
+"""Longest user agent that is remembered, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProfile:
+    """One client. `agent` is what its user agent begins with; `header` another header and how its value begins, for
+    requests whose user agent was changed on the way; `knobs` are the values that it needs, and `why` says why."""
+
+    name: str
+    title: str
+    agent: str
+    header: tuple[str, str] | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+CLIENTS: tuple[ClientProfile, ...] = (
+    ClientProfile(
+        "claude-code",
+        "Claude Code",
+        "claude-cli/",
+        ("x-claude-code-session-id", ""),
+        {"null_arguments": "strip", "overflow_sizes": "estimate"},
+        "it refuses a call with `null` for an optional parameter, and makes room in a conversation only if the error"
+        " says how many tokens are too many",
+    ),
+    ClientProfile(
+        "codex",
+        "Codex",
+        "codex",
+        ("originator", "codex"),
+        {"reasoning_surface": "summary"},
+        "it shows summaries of reasoning only",
+    ),
+    ClientProfile(
+        "opencode",
+        "opencode",
+        "opencode/",
+        ("x-session-affinity", "ses_"),
+        {"reasoning_surface": "summary"},
+        "the AI SDK in it shows summaries of reasoning only",
+    ),
+    ClientProfile(
+        "qwen-code",
+        "Qwen Code",
+        "QwenCode/",
+        None,
+        {},
+        "the defaults are what it needs; it is told in receipts",
+    ),
+    ClientProfile(
+        "ai-sdk",
+        "AI SDK",
+        "ai-sdk/",
+        ("user-agent", "ai/"),  # `generateText`; the other is `streamText`.
+        {"reasoning_surface": "summary"},
+        "over Responses it shows summaries of reasoning only",
+    ),
+    ClientProfile(
+        "openai-agents-js",
+        "openai-agents for Node",
+        "Agents/JavaScript",
+        None,
+        {"reasoning_surface": "summary", "reasoning_field": "reasoning"},
+        "over Responses it shows summaries of reasoning only, over Chat only the field `reasoning`",
+    ),
+)
+BY_NAME = {client.name: client for client in CLIENTS}
+_FURTHER = tuple((client, *client.header) for client in CLIENTS if client.header is not None)
+
+
+class Clients:
+    """Recognises the clients of one gateway; with `enabled` False, none of them."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._known: dict[str, ClientProfile | None] = {}
+
+    def recognise(self, headers: Mapping[str, str]) -> ClientProfile | None:
+        """The client that sent a request with these headers (their names in any case), or None."""
+        if not self._enabled:
+            return None
+        agent = headers.get("user-agent", "")
+        try:
+            found = self._known[agent]
+        except KeyError:
+            found = self._read(agent)
+        if found is None:
+            for client, name, beginning in _FURTHER:
+                value = headers.get(name)
+                if value is not None and value.startswith(beginning):
+                    return client
+        return found
+
+    def _read(self, agent: str) -> ClientProfile | None:
+        found = next((client for client in CLIENTS if agent.startswith(client.agent)), None)
+        if len(agent) <= AGENT_MAX:
+            if len(self._known) >= AGENTS_KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[agent] = found
+        return found
+
+
+def chosen(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:
+    """The knobs that the operator set: those `named` in a file, and those that are not at their default."""
+    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT, name)}
+
+
+def adapted(knobs: Knobs, fixed: Collection[str]) -> dict[str, Knobs]:
+    """`knobs` by client name, for the clients that they differ for; `fixed` are the ones no client profile changes."""
+    by_client = {}
+    for client in CLIENTS:
+        changes = {name: value for name, value in client.knobs.items() if name not in fixed}
+        if changes:
+            by_client[client.name] = replace(knobs, **changes)
+    return by_client

@@ -1,0 +1,158 @@
+"""Client profiles through the gateway: replies, errors, receipts and explanations of known clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.context import ReplyContext
+from dragoman.errors import Failure, FailureKind
+from dragoman.events import Error, Start
+from dragoman.knobs import Knobs
+from dragoman.profile import Profile
+from dragoman.protocols import Dialect
+from dragoman.protocols.messages import Writer
+from dragoman.protocols.overflow import sized
+from dragoman_server.cli import main
+from support import samples
+from support.gateways import Gate, config_for, gate
+from support.sockets import ScriptedServer, answer, stream
+
+CHAT, MESSAGES, RESPONSES = Dialect
+CLAUDE_CODE = {"user-agent": "claude-cli/2.1.329 (external, cli)", "x-app": "cli"}
+CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", "originator": "codex_exec"}
+TOO_LONG = samples.dump({"error": {"message": "prompt too long", "code": "context_length_exceeded", "type": "x"}})
+THINKING = [
+    samples.chat_frame({"role": "assistant", "content": ""}),
+    samples.chat_frame({"reasoning_content": "hm"}),
+    samples.chat_frame({"content": "so"}),
+    samples.chat_frame({}, "stop"),
+    b"data: [DONE]\n\n",
+]
+
+
+async def told(entrance: Gate, path: str, **asked: Any) -> dict[str, Any]:
+    """The JSON of one of the gateway's own endpoints."""
+    method = entrance.session.post if "data" in asked else entrance.session.get
+    async with method(f"{entrance.url}/v1/dragoman/{path}", **asked) as response:
+        facts: dict[str, Any] = await response.json()
+        assert response.status == 200, facts
+        return facts
+
+
+@pytest.mark.parametrize(
+    ("headers", "profile", "knobs", "server", "shown"),
+    [
+        (CODEX, "codex", {}, {}, "reasoning_summary_text"),
+        ({"user-agent": "OpenAI/Python 3.52.0"}, None, {}, {}, "reasoning_text"),
+        (CODEX, "codex", {"reasoning_surface": "reasoning_text"}, {}, "reasoning_text"),
+        (CODEX, None, {}, {"client_profiles": False}, "reasoning_text"),
+    ],
+)
+async def test_codex_is_shown_reasoning_as_a_summary(
+    headers: dict[str, str], profile: str | None, knobs: Any, server: Any, shown: str
+) -> None:
+    """Codex displays summaries only (design §8); what the operator set for a route goes before that."""
+    async with ScriptedServer(stream(THINKING)) as upstream:
+        config = config_for(upstream.url, CHAT, knobs=knobs, **server)
+        async with gate(config) as entrance:
+            async with entrance.post(RESPONSES, stream=True, headers=headers) as response:
+                said = (await response.read()).decode()
+                request_id = response.headers["x-dragoman-request-id"]
+            receipt = await told(entrance, f"receipts/{request_id}")
+    assert f"event: response.{shown}.delta" in said
+    assert receipt["client_profile"] == profile
+
+
+async def test_claude_code_is_spared_nulls_and_told_how_long_its_prompt_is() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"a":null,"b":1}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    reply = {"id": "x", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+    tools = [{"name": "look", "input_schema": schema}]
+    script = answer(200, samples.dump(reply))
+    async with ScriptedServer(script) as upstream, gate(config_for(upstream.url, CHAT)) as entrance:
+        async with entrance.post(MESSAGES, tools=tools, headers=CLAUDE_CODE) as response:
+            (block,) = (await response.json())["content"]
+        async with entrance.post(MESSAGES, tools=tools) as response:
+            (plain,) = (await response.json())["content"]
+    assert (block["input"], plain["input"]) == ({"b": 1}, {"a": None, "b": 1})
+    async with ScriptedServer(answer(400, TOO_LONG)) as upstream, gate(config_for(upstream.url, CHAT)) as entrance:
+        status, error, _ = await entrance.refusal(MESSAGES, headers=CLAUDE_CODE)
+        _, plainly, _ = await entrance.refusal(MESSAGES)
+    asked, _, rest = error.message.removeprefix("prompt is too long: ").partition(" tokens > ")
+    assert (status, error.type) == (400, "invalid_request_error")
+    assert int(rest.partition(" maximum")[0]) == int(asked) - 1
+    assert "up: prompt too long" in error.message
+    assert " tokens > " not in plainly.message
+
+
+async def test_a_stream_that_begins_with_an_overflow_is_told_alike() -> None:
+    frame = b"data: " + TOO_LONG + b"\n\n"
+    async with ScriptedServer(stream([frame])) as upstream, gate(config_for(upstream.url, CHAT)) as entrance:
+        status, error, _ = await entrance.refusal(MESSAGES, stream=True, headers=CLAUDE_CODE)
+    assert status == 400
+    assert error.message.startswith("prompt is too long: ")
+    assert " tokens > " in error.message
+
+
+ESTIMATE = Knobs(overflow_sizes="estimate")
+
+
+@pytest.mark.parametrize(
+    ("message", "window", "estimate", "begins"),
+    [
+        ("no", 0, 5000, "prompt is too long: 5000 tokens > 4999 maximum"),
+        ("no", 4000, 5000, "prompt is too long: 5000 tokens > 4000 maximum"),
+        ("no", 8000, 5000, "prompt is too long: 8001 tokens > 8000 maximum"),
+        ("no", 0, 0, "prompt is too long: 2 tokens > 1 maximum"),
+        ("prompt is too long: 9 tokens > 8 maximum", 0, 5000, "prompt is too long: 9 tokens > 8 maximum"),
+    ],
+)
+def test_sizes_are_estimated_where_the_upstream_gave_none(
+    message: str, window: int, estimate: int, begins: str
+) -> None:
+    """Claude Code compacts by `prompt is too long: N tokens > M maximum`; other wordings do nothing."""
+    context = ReplyContext("m", input_estimate=estimate, profile=Profile(context_window=window), knobs=ESTIMATE)
+    failure = Failure(FailureKind.CONTEXT_LENGTH, message, 400)
+    assert sized(failure, context).message.startswith(begins)
+    writer = Writer(context)
+    frames = writer.feed([Start("x", "m"), Error(failure)])
+    assert begins in str(frames)
+    assert context.failure is not None
+    assert context.failure.message.startswith(begins)
+
+
+def test_other_failures_and_other_clients_keep_their_words() -> None:
+    other = Failure(FailureKind.RATE_LIMIT, "slow down", 429)
+    assert sized(other, ReplyContext("m", knobs=ESTIMATE)) is other
+    overflow = Failure(FailureKind.CONTEXT_LENGTH, "no", 400)
+    assert sized(overflow, ReplyContext("m")) is overflow
+
+
+async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
+    async with gate(config_for("http://127.0.0.1:9/v1", CHAT)) as entrance:
+        body = samples.dump(samples.request(RESPONSES))
+        asked = await told(entrance, "explain", data=body, headers=CODEX)
+        named = await told(entrance, "explain?client=codex", data=body)
+        nobody = await told(entrance, "explain", data=body)
+        in_general = await told(entrance, "explain?client=codex&to=chat", data=body)
+        async with entrance.session.post(f"{entrance.url}/v1/dragoman/explain?client=codec", data=body) as response:
+            assert response.status == 400
+            assert "claude-code, codex" in (await response.json())["error"]["message"]
+    for facts in (asked, named, in_general):
+        assert (facts["client_profile"], facts["knobs"]) == ("codex", {"reasoning_surface": "summary"})
+    assert (nobody["client_profile"], nobody["knobs"], nobody["profile"]) == (None, {}, "compatible")
+
+
+def test_the_command_line_explains_for_a_client(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(samples.dump(samples.request(RESPONSES)))
+    words = ["explain", "--to", "chat", "--client", "codex", "--json", str(file)]
+    assert main(words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["client_profile"], facts["knobs"]) == ("codex", {"reasoning_surface": "summary"})
+    assert main([*words[:-1], "--knob", "reasoning_surface=reasoning_text", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["knobs"] == {}

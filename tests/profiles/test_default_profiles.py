@@ -1,0 +1,80 @@
+"""A provider without a `profile` gets the one of its host; a vendor's key goes to that vendor only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman import direction, translate
+from dragoman.profile import SHIPPED
+from dragoman.protocols import Dialect
+from dragoman_server.cli import main
+from dragoman_server.config import config_from_environment, parse_config
+from dragoman_server.explain import as_text, explanation
+from dragoman_server.hosts import HOSTS, default_profile, is_vendor
+from dragoman_server.providers import Provider
+
+HOSTED = [
+    ("chat", "https://api.deepseek.com", "deepseek"),
+    ("messages", "https://api.deepseek.com/anthropic", "deepseek"),
+    ("chat", "https://api.moonshot.ai/v1", "kimi"),
+    ("messages", "https://api.kimi.com/coding", "kimi"),
+    ("chat", "https://api.z.ai/api/paas/v4", "glm"),
+    ("messages", "https://open.bigmodel.cn/api/anthropic", "glm"),
+    ("chat", "https://api.minimax.io/v1", "minimax"),
+    ("chat", "https://openrouter.ai/api/v1", "openrouter"),
+    ("messages", "https://openrouter.ai/api", "compatible"),
+    ("chat", "https://mine.openai.azure.com/openai/v1", "azure"),
+    ("responses", "https://mine.openai.azure.com/openai/v1", "azure"),
+    ("messages", "https://mine.services.ai.azure.com/anthropic", "azure"),
+    ("messages", "https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock"),
+    ("chat", "http://192.168.1.5:11434/v1", "ollama"),
+    ("responses", "http://192.168.1.5:11434/v1", "compatible"),
+    ("chat", "https://api.deepseek.com.evil.example", "compatible"),
+    ("chat", "https://deepseek.evil.example", "compatible"),
+    ("chat", "http://[::1", "compatible"),
+    ("chat", "http://127.0.0.1:99999999/v1", "compatible"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "url", "name"), HOSTED)
+def test_the_host_decides_where_nothing_is_said(dialect: str, url: str, name: str) -> None:
+    assert default_profile(Dialect(dialect), url) == name
+    provider = Provider("p", Dialect(dialect), url)
+    assert provider.profile_name == name
+    assert provider.profile == SHIPPED[dialect, name].with_flags({"family": "p"})
+
+
+def test_every_host_has_a_profile() -> None:
+    assert {name for _, name in SHIPPED} >= set(HOSTS.values())
+
+
+def test_a_configured_profile_goes_before_the_host() -> None:
+    up = {"dialect": "chat", "base_url": "https://api.deepseek.com", "profile": "vllm"}
+    provider = parse_config({"providers": {"up": up}}, {}).providers["up"]
+    assert (provider.profile_name, provider.profile.reasoning_key) == ("vllm", "reasoning")
+
+
+@pytest.mark.parametrize("url", ["https://api.deepseek.com", "http://127.0.0.1:11434/v1"])
+def test_a_vendors_key_goes_to_that_vendor_only(url: str) -> None:
+    assert not is_vendor(Dialect.CHAT, url)
+    config = config_from_environment({"OPENAI_API_KEY": "sk-secret"}, base_url=url)
+    assert config.providers["upstream"].api_key is None
+    own = config_from_environment({"OPENAI_API_KEY": "sk-secret"}, base_url="https://api.openai.com/v1")
+    assert own.providers["upstream"].api_key is not None
+
+
+def test_the_profile_is_told_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text('[providers.ds]\ndialect = "chat"\nbase_url = "https://api.deepseek.com"\n')
+    assert main(["check", str(file)]) == 0
+    assert "provider ds: chat at https://api.deepseek.com, without a key, profile deepseek" in capsys.readouterr().err
+
+
+def test_an_explanation_names_the_profile() -> None:
+    provider = Provider("ds", Dialect.CHAT, "https://api.deepseek.com")
+    body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
+    told = explanation(translate(direction("messages", "chat"), body, profile=provider.profile), provider)
+    assert told["profile"] == "deepseek"
+    assert "provider ds, profile deepseek" in as_text(told)
