@@ -30,6 +30,8 @@ from support.sockets import (
 BOTH_LOOPS = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
+# The sample of a Chat upstream has counts that no Chat client asked for: the gateway leaves them out, bytes do not.
+CALLING = pytest.mark.parametrize(("client", "upstream"), [pair for pair in ALL if pair != (CHAT, CHAT)])
 LATE = {CHAT: "server_error", MESSAGES: "timeout_error"}
 BROKEN = {CHAT: "server_error", MESSAGES: "api_error"}
 
@@ -139,7 +141,7 @@ async def test_a_stalled_stream_fails_at_the_idle_timeout(client: Dialect, upstr
     assert "(idle)" in result.error["message"]
 
 
-@CROSSING
+@DIRECTIONS
 @pytest.mark.parametrize("told", [2, 3], ids=["announced", "begun"])
 async def test_a_tool_call_that_makes_no_progress_fails_though_the_upstream_pings(
     client: Dialect, upstream: Dialect, told: int
@@ -157,7 +159,7 @@ async def test_a_tool_call_that_makes_no_progress_fails_though_the_upstream_ping
     assert result.pings > 0
 
 
-@CROSSING
+@CALLING
 async def test_a_slow_tool_call_that_makes_progress_is_no_stall(client: Dialect, upstream: Dialect) -> None:
     async with ScriptedServer(stream(tool_stream(upstream), pause=0.08)) as server:
         config = config_for(server.url, upstream, timeouts=Timeouts(tool_stall=0.25, heartbeat=5))
@@ -166,7 +168,7 @@ async def test_a_slow_tool_call_that_makes_progress_is_no_stall(client: Dialect,
     assert result.parsed_calls()[0][1:] == ("look", {"city": "Köln"})
 
 
-@CROSSING
+@CALLING
 async def test_a_finished_call_is_no_stall(client: Dialect, upstream: Dialect) -> None:
     """Behind the call's end only the ordinary idle timer counts."""
     frames = tool_stream(upstream)
