@@ -61,10 +61,10 @@ def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> s
     raise ClientRequestError((*path, key), f"expected one of {', '.join(allowed)}; got {value!r}")
 
 
-def reject_if_set(body: Json, key: str, why: str, path: Path = ()) -> None:
+def reject_if_set(body: Json, key: str, why: str, path: Path = (), *, code: str | None = None) -> None:
     """REJECT: the field cannot be carried to an upstream of another dialect."""
     if body.get(key) is not None:
-        raise Unsupported((*path, key), why)
+        raise Unsupported((*path, key), why, code=code)
 
 
 def drop_if_set(body: Json, key: str, code: Code, losses: Losses, path: Path = ()) -> None:
@@ -74,9 +74,23 @@ def drop_if_set(body: Json, key: str, code: Code, losses: Losses, path: Path = (
 
 
 def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path = ()) -> None:
-    """Every key that the dialect does not define is left out with a row (allow-list: nothing leaks across)."""
+    """Every key that the dialect does not define is left out with a row (allow-list: nothing leaks across).
+
+    At the top level, a row of its own tells the fields of other dialects.
+    """
     if known.issuperset(body):
         return
     for key in body:
-        if key not in known:
+        if key in known:
+            continue
+        if not path and (dialects := _owners(key)):
+            losses.add(Code.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
+        else:
             losses.add(Code.UNKNOWN_FIELD, (*path, key))
+
+
+def _owners(field: str) -> list[str]:
+    # Only here, as the readers that know the fields are built upon this module.
+    from .leaks import owners
+
+    return owners(field)

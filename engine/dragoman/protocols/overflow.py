@@ -8,6 +8,10 @@ their compaction by it: Codex by the code `context_length_exceeded`, Claude Code
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+from ..context import ReplyContext
+from ..errors import Failure, FailureKind
 
 HEAD = "prompt is too long"
 
@@ -67,6 +71,21 @@ def sizes(message: str) -> tuple[int, int] | None:
         if asked > most:
             return asked, most
     return None
+
+
+def sized(failure: Failure, context: ReplyContext) -> Failure:
+    """A failure for the client, with sizes where the upstream gave none and the knob `overflow_sizes` asks for them.
+
+    They are the gateway's estimate of the prompt, and the model's window, or that it must be smaller than the prompt.
+    """
+    if context.knobs.overflow_sizes != "estimate" or failure.kind is not FailureKind.CONTEXT_LENGTH:
+        return failure
+    if sizes(failure.message) is not None:
+        return failure
+    most = context.profile.context_window
+    asked = max(context.input_estimate, most + 1, 2)
+    message = f"{HEAD}: {asked} tokens > {most or asked - 1} maximum (estimated by the gateway; {failure.message})"
+    return replace(failure, message=message)
 
 
 def as_prompt_too_long(message: str) -> str:

@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 
 from ..context import ReplyContext
 from ..errors import DragomanError, UpstreamProtocolError
-from ..events import Delta, Deltas, End, Error, Event, Finish, Ping
+from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start
 from ..groove import Ear, Volatile
 from ..jsontext import loads
+from ..nulls import NullTrimmer
 from ..sse import Frame, frame_at
+from .overflow import sized
 
 Note = Callable[[Deltas], bool]
 """Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
@@ -140,11 +142,13 @@ class StreamReader:
 class StreamWriter:
     """Canonical events to frames. `done` after `End` or `Error`, the last frames there will be."""
 
-    __slots__ = ("context", "done")
+    __slots__ = ("_nulls", "context", "done")
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
+        # Here and no stage of its own: a hop between stages costs more than all of its work.
+        self._nulls = NullTrimmer(context.nullable, context.losses) if context.nullable is not None else None
 
     def feed(self, events: list[Event], /) -> Any:
         """The frames that follow from the events. What was spelled with its event is encoded already: as bytes among
@@ -155,6 +159,8 @@ class StreamWriter:
         out: Frames = []
         if self.done:
             return out
+        if self._nulls is not None:
+            events = self._nulls.feed(events)
         try:
             for event in events:
                 if type(event) is Deltas:
@@ -170,8 +176,13 @@ class StreamWriter:
                 if type(event) is Delta:
                     self.delta(event, out)
                     continue
+                if type(event) is Error:
+                    event = Error(sized(event.failure, self.context))
                 self.write(event, out)
-                if type(event) is Finish:
+                if type(event) is Start:
+                    # All that is ever known of a reply whose client leaves, or that is cut (design §7).
+                    self.context.usage = event.usage
+                elif type(event) is Finish:
                     self.context.usage = event.usage
                 elif type(event) is End:
                     if event.usage is not None:

@@ -25,9 +25,11 @@ class AssistantWriter:
 
     __slots__ = (
         "_demotes",
+        "_key",
         "_known",
         "_longest_id",
         "_replays",
+        "fills",
         "knobs",
         "losses",
         "marks",
@@ -45,6 +47,9 @@ class AssistantWriter:
         self._replays = self.own or profile.reasoning_replay
         self._demotes = knobs.demote_reasoning == "on"
         self._known = names.known
+        self._key = profile.reasoning_key
+        self.fills = profile.reasoning_required
+        """Is an empty reasoning put before calls that have none."""
 
     def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
         """The turn as a message, or None if nothing of it is left; the ids of its calls and the ids sent for them go
@@ -107,7 +112,9 @@ class AssistantWriter:
         if refusal:
             message["refusal"] = "".join(refusal)
         if reasoning:
-            message["reasoning_content"] = "\n\n".join(reasoning)
+            self._put(message, "\n\n".join(reasoning))
+        elif self.fills and calls:
+            self._fill(message, turn.at)
         if calls:
             message["tool_calls"] = calls
         if annotations:
@@ -129,17 +136,29 @@ class AssistantWriter:
             if said:
                 message["content"] = "\n\n".join([*said, turn.text] if turn.text else said)
             if reasoning:
-                message["reasoning_content"] = "\n\n".join(reasoning)
+                self._put(message, "\n\n".join(reasoning))
         if calls:
+            if self.fills and self._key not in message:
+                self._fill(message, turn.at)
             written: list[Json] = []
             message["tool_calls"] = written
             for call_id, name, arguments, at in calls:
                 written.append(self._function(call_id, name, arguments, at, opened))
         elif not message["content"]:
-            if "reasoning_content" not in message:
+            if self._key not in message:
                 return None
             message["content"] = ""
         return message
+
+    def _put(self, message: Json, reasoning: str) -> None:
+        key = self._key
+        message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
+
+    def _fill(self, message: Json, at: Path) -> None:
+        """Servers that want their reasoning back check that it is there, also where another model made the calls. They
+        take a blank, and some count nothing at all as missing."""
+        self._put(message, " ")
+        self.losses.add(Code.REASONING_FILLED, at)
 
     def _mark(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
@@ -148,6 +167,7 @@ class AssistantWriter:
             return text
         part = text_part(text)
         self.marks.put(part, marked.cache, marked.at)
+        self.marks.said = True
         return [part]
 
     def _cite(self, part: Text, start: int, annotations: list[Json]) -> None:

@@ -29,6 +29,7 @@ from ...names import NameTable, fit_call_id
 from ...profile import Profile
 from ...steps import Call, Result, ResultTurn, SpokenTurn
 from .assistant import AssistantWriter
+from .instructions import placed
 from .marks import Marks, is_marked
 from .media import search_text, text_part, write_document, write_image
 from .wire import DIALECT
@@ -46,8 +47,10 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
     Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if no message is left.
     """
     conversation = _Conversation(request.origin, profile, knobs, losses, names)
+    if request.thinking is not None and request.thinking.effort == "none":
+        conversation.writer.fills = False
     foreign = request.origin != DIALECT
-    for turn in request.turns:
+    for turn in placed(request.turns, profile, knobs, losses):
         if type(turn) is SpokenTurn and turn.calls is not None and foreign:
             conversation.spoken(turn, turn.calls)
         elif type(turn) is ResultTurn and turn.results is not None:
@@ -127,11 +130,28 @@ class _Conversation:
         self._flush()
         if self.origin != DIALECT:
             self._prefill()
+            if self.marks.seen:
+                self._settle()
         self.marks.thin()
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
             raise ClientRequestError(at, "nothing is left to send: all content is empty")
         return self.messages
+
+    def _settle(self) -> None:
+        """Give lonely texts one shape throughout. A mark needs a part to stand on, and clients move their marks with
+        each request: what was an array for the sake of its mark is a bare string the next time, and the prefix that
+        caches live on would not be the same bytes."""
+        if self.profile.text_parts and self.marks.taken:
+            said = self.marks.said
+            for message in self.messages:
+                if (said or message["role"] != "assistant") and type(content := message["content"]) is str and content:
+                    message["content"] = [{"type": "text", "text": content}]
+            return
+        for message in self.messages:
+            content = message["content"]
+            if type(content) is list and len(content) == 1 and content[0]["type"] == "text":
+                message["content"] = content[0]["text"]
 
     def _flush(self, message: Json | None = None) -> None:
         """Let go of what was held: the moved media, then the rest in its order, then `message`."""

@@ -40,6 +40,12 @@ _OWN_TYPES: dict[FailureKind, frozenset[str]] = {
 }
 """Type words that only OpenAI has: they show that the failure came in this envelope, and stay."""
 
+_OWN_CODES = frozenset(
+    ("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
+     "usage_not_included")
+)  # fmt: skip
+"""Codes of a refused bill that OpenAI's own clients know: between Chat and Responses they stay."""
+
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
@@ -92,7 +98,7 @@ def error_object(failure: Failure) -> Json:
     own = failure.native_type in _OWN_TYPES.get(kind, ())
     if own and failure.native_type:
         word = failure.native_type
-    if kind is _K.CONTEXT_LENGTH or (kind is _K.BILLING and not own):
+    if kind is _K.CONTEXT_LENGTH or (kind is _K.BILLING and not own and failure.code not in _OWN_CODES):
         # Agents decide by these codes not to retry: another dialect's finer code must not hide them.
         pass
     elif failure.code:

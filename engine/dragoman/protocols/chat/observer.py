@@ -54,7 +54,12 @@ class ChatObserver(Observer):
                 self.violation("a choice without an index")
                 index = None
             self._seen = True
+            delta = choice.get("delta")
+            if type(delta) is dict and delta:
+                self.moved = True
+                self.calling |= bool(delta.get("tool_calls"))
             if choice.get("finish_reason"):
+                self.calling = False
                 self._open.discard(index)
                 self._finished.add(index)
             elif index not in self._finished:

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import StreamTruncated, UpstreamProtocolError
 from ...events import (
@@ -34,10 +33,9 @@ from ...events import (
 from ...groove import Volatile
 from ...losses import Code
 from ...model import Json
-from ...names import fit_call_id, reply_id
-from ..arguments import Arguments, Room
-from ..stream import Note, StreamReader, no_note
+from ..stream import Note, no_note
 from .failure import is_error_frame, read_error_frame
+from .streamed_calls import StreamedCalls
 from .wire import (
     DIALECT,
     drop_proofs,
@@ -45,6 +43,7 @@ from .wire import (
     read_created,
     read_finish,
     read_logprobs,
+    read_parts,
     read_usage,
     reasoning_text,
     settle,
@@ -54,34 +53,14 @@ _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
 
 
-class _Call:
-    """A tool call in flight. `block` is None until its name is known."""
-
-    __slots__ = ("arguments", "block", "custom", "held", "id", "name")
-
-    def __init__(self, room: Room) -> None:
-        self.block: int | None = None
-        self.id = ""
-        self.name = ""
-        self.custom = False
-        self.held = ""
-        self.arguments = Arguments(room)
-
-
-class ChatReader(StreamReader):
+class ChatReader(StreamedCalls):
     """See the module's docstring."""
 
     __slots__ = (
-        "_blocks",
-        "_calls",
         "_fallback",
-        "_finish",
-        "_id",
-        "_places",
         "_prose",
         "_prose_block",
         "_refused",
-        "_room",
         "_started",
         "_thoughts",
         "_tokens",
@@ -91,19 +70,12 @@ class ChatReader(StreamReader):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._blocks = BlockMap(context.limits)
         self._started = False
-        self._id = ""
         self._prose: Kind | None = None
         self._prose_block = 0
         self._thoughts: list[str] | None = None
         """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
         self._refused = False
-        self._room = Room(context.limits)
-        self._calls: dict[Any, _Call] = {}
-        self._places: dict[int, Any] = {}
-        """Position in the array → key of the call last seen there, for servers that send no `index`."""
-        self._finish: str | None = None
         self._fallback: Usage | None = None
         self._tokens: list[Json] | None = None
         """Log probabilities of the chunk being read, until its text is said."""
@@ -157,7 +129,8 @@ class ChatReader(StreamReader):
         if self._prose is not None and said.index == self._prose_block:
             return no_note if self._thoughts is None else self._think_on
         call = next((call for call in self._calls.values() if call.block == said.index), None)
-        return call.arguments.add_all if call is not None else None
+        # A fragment with a name may begin another call, which hangs on what its arguments are.
+        return call.arguments.add_all if call is not None and call.plain else None
 
     def _think_on(self, run: Deltas) -> bool:
         assert self._thoughts is not None
@@ -170,6 +143,7 @@ class ChatReader(StreamReader):
         """A stream may end without `[DONE]`, but not without its finish_reason."""
         if self._finish is None:
             raise StreamTruncated
+        self.mend("the stream ended without [DONE]", at="")
         self._end(None, out)
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
@@ -201,18 +175,22 @@ class ChatReader(StreamReader):
         if type(delta) is not dict:
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
         content = delta.get("content")
+        legacy = None
         if len(delta) > 1 or content is None:  # more than the plain text of nearly every chunk
             if delta.get("role") not in (None, "", "assistant"):
                 raise UpstreamProtocolError(f"upstream spoke as {delta['role']!r}, not as the assistant")
             if reasoning := reasoning_text(delta):
                 self._say(Kind.REASONING, reasoning, out)
-            if "reasoning_details" in delta:
+            if "reasoning_details" in delta or "thinking_blocks" in delta:
                 drop_proofs(delta, _DELTA, self.context.losses)
-            if delta.get("function_call") or delta.get("audio"):
-                kind = "function_call" if delta.get("function_call") else "audio"
-                raise UpstreamProtocolError(f"upstream sent {kind}, which no client of another dialect can be given")
+            if delta.get("audio"):
+                raise UpstreamProtocolError("upstream sent audio, which no client of another dialect can be given")
+            legacy = delta.get("function_call")
         if content:
-            self._say(Kind.TEXT, content, out)
+            if type(content) is list:
+                self._parts(content, out)
+            else:
+                self._say(Kind.TEXT, content, out)
             if self._tokens:
                 self._log(out)
         if refusal := delta.get("refusal"):
@@ -222,7 +200,9 @@ class ChatReader(StreamReader):
             if type(calls) is not list:
                 raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
             for position, fragment in enumerate(calls):
-                self._call(position, fragment, out)
+                self.read_call(position, fragment, out)
+        if legacy:
+            self.read_legacy(legacy, out)
         if annotations := delta.get("annotations"):
             self._annotate(annotations, out)
 
@@ -230,7 +210,9 @@ class ChatReader(StreamReader):
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
         if self._prose is not kind:
-            self._hush(out)
+            self.hush(out)
+            if self._finish is not None:
+                self.mend("content came after the finish_reason", at=_DELTA)
             self._prose = kind
             self._prose_block = self._blocks.start(kind, kind)
             out.append(BlockStart(self._prose_block, kind))
@@ -241,6 +223,14 @@ class ChatReader(StreamReader):
             self._thoughts.append(text)
         out.append(Delta(self._prose_block, text))
 
+    def _parts(self, content: list[Any], out: list[Event]) -> None:
+        """A delta in parts, as in a request; Mistral's servers tell their reasoning so."""
+        self.mend("content came as an array of parts", at=_DELTA)
+        for kind, text in read_parts(content, _DELTA, self.context.losses):
+            if text:
+                self._refused |= kind is Kind.REFUSAL
+                self._say(kind, text, out)
+
     def _log(self, out: list[Event]) -> None:
         """The tokens of the text just said, or of a part of a character that is still to come."""
         assert self._tokens is not None
@@ -250,7 +240,7 @@ class ChatReader(StreamReader):
         else:  # of a call, a refusal or reasoning (some servers give those too)
             self.context.losses.add(Code.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
 
-    def _hush(self, out: list[Event], *, complete: bool = True) -> None:
+    def hush(self, out: list[Event], *, complete: bool = True) -> None:
         """Close the open text, refusal or reasoning block, if there is one."""
         if self._prose is not None:
             if self._thoughts is not None:
@@ -267,100 +257,31 @@ class ChatReader(StreamReader):
             else:
                 self.context.losses.add(Code.CITATIONS, "choices[0].delta.annotations")
 
-    # --- tool calls ----------------------------------------------------------------------------------------------
-
-    def _call(self, position: int, fragment: Any, out: list[Event]) -> None:
-        if type(fragment) is not dict:
-            raise UpstreamProtocolError("upstream sent a tool call that is not an object")
-        call = self._find(position, fragment)
-        custom = fragment.get("custom")
-        body = custom if type(custom) is dict else fragment.get("function")
-        if type(body) is not dict:
-            body = {}
-        name, text = body.get("name"), body.get("input" if custom else "arguments")
-        if name and name != call.name:
-            if call.name:
-                raise UpstreamProtocolError(f"upstream renamed the tool call {call.name!r} to {name!r}")
-            if type(name) is not str:
-                raise UpstreamProtocolError("upstream sent a tool name that is not a string")
-            call.name = call.arguments.name = name
-            call.custom = bool(custom)
-        if text is None:
-            text = ""
-        elif type(text) is not str:
-            raise UpstreamProtocolError("upstream sent tool arguments that are not a string")
-        call.arguments.add(text)
-        if call.block is None:
-            if not call.name:
-                call.held += text
-                return
-            text = call.held + text
-            call.held = ""
-            self._open(call, out)
-        if text and call.block is not None:
-            if id(call) not in self._blocks.open:
-                raise UpstreamProtocolError(f"upstream continued the call of {call.name!r} after its finish_reason")
-            out.append(Delta(call.block, text))
-
-    def _find(self, position: int, fragment: Json) -> _Call:
-        """The call a fragment belongs to: by `index`; without one by id, else the last call at its position."""
-        call_id = str(fragment.get("id") or "")
-        key = fragment.get("index")
-        if key is None:
-            key = self._unindexed(position, call_id)
-        elif type(key) is not int:
-            raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = _Call(self._room)
-        if call_id:
-            if call.id and call.id != call_id:
-                raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")
-            call.id = call_id
-        return call
-
-    def _unindexed(self, position: int, call_id: str) -> Any:
-        """The key of a fragment without `index`: some servers leave it out (chat-completions §7.3)."""
-        key = self._places.get(position, position)
-        known = self._calls.get(key)
-        if call_id and known is not None and known.id and known.id != call_id:
-            key = next((other for other, call in self._calls.items() if call.id == call_id), call_id)
-            self._places[position] = key
-        return key
-
-    def _open(self, call: _Call, out: list[Event]) -> None:
-        self._hush(out)
-        if not call.id:  # some servers send none; the result must name one
-            call.id = fit_call_id(f"{reply_id(self._id, 'call_')}_{self._blocks.count}", 40)
-        call.block = self._blocks.start(id(call), Kind.TOOL)
-        name = self.context.names.get(call.name, call.name)
-        out.append(BlockStart(call.block, Kind.TOOL, call.id, name, call.custom))
-
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _close(self, native: Any, out: list[Event]) -> None:
         """A finish_reason: close all blocks, keep the reason."""
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
+        cut = read_finish(native) in CUTS
         if self._finish is None:
             self._finish = native
+        else:
+            self.mend("a second finish_reason", at=_FINISH)
+            if cut:  # whatever the first one said, this one did not say that the reply is whole
+                self._finish = native
         self._close_blocks(native, out)
 
     def _close_blocks(self, native: str, out: list[Event]) -> None:
         complete = read_finish(native) not in CUTS
-        self._hush(out, complete=complete)
-        if any(call.block is None for call in self._calls.values()):
-            raise UpstreamProtocolError("upstream sent a tool call without a name")
-        ending = [call for call in self._calls.values() if id(call) in self._blocks.open]
-        if complete:
-            for call in ending:
-                if not call.custom:
-                    call.arguments.check()
-        out.extend(BlockEnd(self._blocks.end(id(call)), complete) for call in ending)
+        self.hush(out, complete=complete)
+        self.end_calls(out, complete=complete)
 
     def _end(self, usage: Usage | None, out: list[Event]) -> None:
         native = self._finish
         assert native is not None
+        if usage is None and self._fallback is not None:
+            self.mend("the token counts came before their place", at="usage")
         self._close_blocks(native, out)
         stop = settle(
             native,

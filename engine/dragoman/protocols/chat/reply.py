@@ -7,7 +7,7 @@ from typing import Any
 
 from ...context import ReplyContext
 from ...errors import Path, UpstreamProtocolError
-from ...events import CUTS
+from ...events import CUTS, Kind
 from ...jsontext import dumps, loads
 from ...knobs import Knobs
 from ...losses import Code, Losses
@@ -25,6 +25,7 @@ from .wire import (
     read_created,
     read_finish,
     read_logprobs,
+    read_parts,
     read_usage,
     reasoning_text,
     settle,
@@ -83,10 +84,12 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
     finish = choice.get("finish_reason")
     cut = type(finish) is str and read_finish(finish) in CUTS
-    calls = _read_calls(message.get("tool_calls"), identity, len(parts), names, whole=not cut)
+    given = message.get("tool_calls")
+    if (legacy := message.get("function_call")) is not None and not given:
+        losses.add(Code.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call")
+        given = [{"type": "function", "function": legacy}]
+    calls = _read_calls(given, identity, len(parts), names, losses, whole=not cut)
     parts += calls
-    if message.get("function_call") is not None:
-        raise UpstreamProtocolError("upstream reply calls a legacy function, which has no call id")
     visible = any(type(part) is Text or type(part) is Refusal for part in parts)
     if message.get("audio") is not None:
         if not visible and not calls:
@@ -117,17 +120,13 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
     if type(content) is str:
         if content:
             parts.append(Text(content, at))
-    elif type(content) is list:  # not OpenAI's, but some compatible servers answer in parts
-        for j, part in enumerate(content):
-            kind = part.get("type") if type(part) is dict else None
-            text = part.get(kind) if type(kind) is str else None
-            if kind == "text" and type(text) is str:
-                if text:
-                    parts.append(Text(text, (*at, j)))
-            elif kind == "refusal" and type(text) is str:
-                parts.append(Refusal(text, (*at, j)))
-            else:
-                losses.add(Code.UNKNOWN_EVENT, (*at, j), f"content part of type {kind!r} left out")
+    elif type(content) is list:
+        losses.add(Code.REPLY_REPAIRED, at, "content came as an array of parts")
+        for kind, text in read_parts(content, _MESSAGE, losses):
+            if kind is Kind.REFUSAL:
+                parts.append(Refusal(text, at))
+            elif text:
+                parts.append(Text(text, at) if kind is Kind.TEXT else Reasoning(text, at, DIALECT))
     elif content is not None:
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
 
@@ -151,13 +150,17 @@ def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> No
         losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
 
 
-def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str], *, whole: bool) -> list[Part]:
+def _read_calls(
+    calls: Any, identity: str, blocks: int, names: Mapping[str, str], losses: Losses, *, whole: bool
+) -> list[Part]:
     if calls is None:
         return []
     if type(calls) is not list:
         raise UpstreamProtocolError("upstream reply has tool_calls that are no array")
     parts: list[Part] = []
+    ids: set[str] = set()
     for k, call in enumerate(calls):
+        at = (*_MESSAGE, "tool_calls", k)
         if type(call) is not dict:
             raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
         kind = call.get("type") or "function"
@@ -168,16 +171,18 @@ def _read_calls(calls: Any, identity: str, blocks: int, names: Mapping[str, str]
         if type(body) is not dict or type(name) is not str or not name:
             raise UpstreamProtocolError("upstream reply has a tool call without a name")
         call_id = call.get("id")
-        if type(call_id) is not str or not call_id:  # some servers give none (mapping §11)
+        if type(call_id) is not str or not call_id or call_id in ids:  # the result must name one, and only one
+            losses.add(Code.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
             call_id = fit_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
+        ids.add(call_id)
         if kind == "custom":
             text = body.get("input")
             arguments = text if type(text) is str else ""
         else:
+            if type(body.get("arguments")) is dict:
+                losses.once(Code.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
             arguments = _read_arguments(body.get("arguments"), name, whole=whole)
-        parts.append(
-            ToolCall(call_id, names.get(name, name), arguments, (*_MESSAGE, "tool_calls", k), custom=kind == "custom")
-        )
+        parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
     return parts
 
 
@@ -192,7 +197,7 @@ def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
         return dumps(arguments).decode()
     if type(arguments) is str:
         if not arguments.strip():
-            return "{}"
+            return "{}" if whole else arguments
         try:
             parsed = loads(arguments)
         except ValueError:

@@ -42,7 +42,7 @@ from .tools import read_tool_choice, read_tools
 from .wire import CACHE_KEYS, DIALECT, drop_proofs, read_citation, reasoning_text
 
 # fmt: off
-_KNOWN = frozenset({
+FIELDS = frozenset({
     "model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "temperature", "top_p",
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "n", "stop", "logprobs", "top_logprobs", "tools",
     "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort",
@@ -82,7 +82,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     read_controls(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", Code.PREDICTION, losses)
-    drop_unknown(body, _KNOWN, losses)
+    drop_unknown(body, FIELDS, losses)
     return request
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from ...errors import Unsupported
+from ...errors import Path, Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
-from ...model import EFFORTS, Json, OutputFormat, Request
+from ...model import Json, OutputFormat, Request
 from ...names import NameTable, fit_name
 from ...profile import Profile
 from .conversation import write_messages
+from .effort import write_effort
 from .tools import Tooling, write_tooling
 from .wire import CACHE_KEYS, DIALECT
 
@@ -25,6 +26,9 @@ _TIERS = {
 }
 # Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
 _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
+
+
+_PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
 
 
 _NONE = Tooling([], None, None)
@@ -40,14 +44,17 @@ def write_request(
     """
     tooling = _NONE
     if request.tools or request.tool_choice is not None:
-        tooling = write_tooling(request, knobs, losses, names)
+        tooling = write_tooling(request, profile, knobs, losses, names)
     body: Json = {"model": model, "messages": write_messages(request, profile, knobs, losses, names)}
     if tooling.tools:
         body["tools"] = tooling.tools
         if tooling.choice is not None:
             body["tool_choice"] = tooling.choice
         if request.parallel is not None:
-            body["parallel_tool_calls"] = request.parallel
+            if profile.parallel_tool_calls:
+                body["parallel_tool_calls"] = request.parallel
+            elif not request.parallel:
+                losses.add(Code.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
     if tooling.web_search is not None:
         body["web_search_options"] = tooling.web_search
     if request.max_tokens is not None:
@@ -63,8 +70,13 @@ def write_request(
     _write_service(body, request, profile, losses)
     if request.stream:
         body["stream"] = True
+        options: Json = {}
         if profile.stream_usage:  # the client's own wish only decides whether it is shown the chunk (mapping §9.4)
-            body["stream_options"] = {"include_usage": True}
+            options["include_usage"] = True
+        if profile.stream_obfuscation:  # padding would be read and thrown away here (mapping §8.1)
+            options["include_obfuscation"] = False
+        if options:
+            body["stream_options"] = options
     return body
 
 
@@ -101,7 +113,10 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
         for key in request.sampling:
             losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
     if request.top_k is not None:
-        losses.add(Code.TOP_K, ("top_k",))
+        if profile.top_k:
+            body["top_k"] = request.top_k
+        else:
+            losses.add(Code.TOP_K, ("top_k",))
     if request.logprobs:
         body["logprobs"] = True
     if request.top_logprobs is not None:
@@ -135,29 +150,7 @@ def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Pro
         if effort != "none":
             losses.add(Code.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
         return
-    if effort is None:
-        return
-    written = round_effort(effort, profile.efforts)
-    if written != effort:
-        code = Code.EFFORT_FLOOR if effort == "none" else Code.EFFORT_ROUNDED
-        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
-    if written is not None:
-        body["reasoning_effort"] = written
-
-
-def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
-
-    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
-    """
-    if effort in efforts:
-        return effort
-    rank = EFFORTS.index(effort)
-    ranked = sorted(level for level in map(EFFORTS.index, efforts) if level > 0 or rank == 0)
-    below = [level for level in ranked if level <= rank]
-    if below:
-        return EFFORTS[below[-1]]
-    return EFFORTS[ranked[0]] if ranked else None
+    write_effort(body, effort, at, profile, losses)
 
 
 def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:

@@ -9,7 +9,9 @@ from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Request, Tool, ToolChoice, ToolKind
 from ...names import NameTable
+from ...profile import Profile
 from ..fields import drop_unknown, kind_of, one_of, optional, required, typed
+from .choices import soften
 from .content import read_cache_mark
 from .wire import DIALECT
 
@@ -130,7 +132,7 @@ class Tooling(NamedTuple):
     web_search: Json | None
 
 
-def write_tooling(request: Request, knobs: Knobs, losses: Losses, names: NameTable) -> Tooling:
+def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> Tooling:
     """Definitions and choice. Order is kept: it is part of the cached prefix.
 
     Raises `Unsupported` for tools that only another provider's models know, and for a forced choice of a missing one.
@@ -144,7 +146,7 @@ def write_tooling(request: Request, knobs: Knobs, losses: Losses, names: NameTab
         if tool.cache is not None:  # Chat marks content parts only
             losses.add(Code.CACHE_HINT, tool.at)
         if tool.kind is _FUNCTION:
-            tools.append(_write_function(tool, request.origin, losses, names))
+            tools.append(_write_function(tool, request.origin, profile, losses, names))
         elif tool.kind is ToolKind.CUSTOM:
             tools.append(_write_custom(tool, losses, names))
         elif tool.kind is ToolKind.HOSTED:
@@ -153,10 +155,13 @@ def write_tooling(request: Request, knobs: Knobs, losses: Losses, names: NameTab
         else:
             raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
         sent[tool.name] = tool
-    return Tooling(tools, _write_choice(request.tool_choice, sent, names), web_search)
+    choice = _write_choice(request.tool_choice, sent, names)
+    if choice is not None and profile.tool_choice != "all":
+        choice, tools = soften(choice, tools, request.tool_choice, profile.tool_choice, losses)
+    return Tooling(tools, choice, web_search)
 
 
-def _write_function(tool: Tool, origin: str, losses: Losses, names: NameTable) -> Json:
+def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, names: NameTable) -> Json:
     function: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         function["description"] = tool.description
@@ -166,7 +171,10 @@ def _write_function(tool: Tool, origin: str, losses: Losses, names: NameTable) -
             schema = _whole_schema(schema)
         function["parameters"] = schema
     if tool.strict is not None:
-        function["strict"] = tool.strict
+        if profile.strict_tools:
+            function["strict"] = tool.strict
+        elif tool.strict:
+            losses.add(Code.SCHEMA_STRICTNESS, tool.at, "the upstream takes no strict tools")
     if tool.options:
         _drop_options(tool, losses)
     return {"type": "function", "function": function}

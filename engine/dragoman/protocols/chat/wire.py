@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import Path, UpstreamProtocolError
-from ...events import Citation, Stop, StopReason, Usage
+from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from ...events import Citation, Kind, Stop, StopReason, Usage
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json
@@ -13,6 +13,7 @@ from ...model import Json
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
 CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
+_PARTS = {"text": Kind.TEXT, "refusal": Kind.REFUSAL, "thinking": Kind.REASONING}
 DECLINED = "The model declined to answer."
 """Stands in `refusal` where a Messages upstream refused without saying why."""
 
@@ -33,6 +34,25 @@ _READ_FINISH = {
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.FILTERED,
 }
+_OTHER_WORDS = {
+    # Messages' words, which servers of both dialects mix up.
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "refusal": StopReason.FILTERED,
+    "model_length": StopReason.LENGTH,  # Mistral
+    "sensitive": StopReason.FILTERED,  # GLM
+}
+"""Words of other servers for the same."""
+_FAILED = {
+    "error": FailureKind.API,  # OpenRouter, Mistral
+    "network_error": FailureKind.API,  # GLM
+    "abort": FailureKind.API,  # vLLM, SGLang
+    "cancelled": FailureKind.API,
+    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek
+}
+"""Words for a reply that broke off. To take one of these for an end would hide that."""
 _WRITE_FINISH = {
     StopReason.END: "stop",
     StopReason.STOP_SEQUENCE: "stop",
@@ -48,8 +68,17 @@ _WRITE_FINISH = {
 
 
 def read_finish(native: str | None) -> StopReason | None:
-    """The canonical reason of a `finish_reason`; None if there is none or it is no word of the dialect."""
-    return _READ_FINISH.get(native) if native else None
+    """The canonical reason of a `finish_reason`; None if there is none or nobody knows it.
+
+    Raises `UpstreamStatusError` for one that says that the reply broke off.
+    """
+    if not native:
+        return None
+    reason = _READ_FINISH.get(native) or _OTHER_WORDS.get(native)
+    if reason is None and (kind := _FAILED.get(native)) is not None:
+        status = 503 if kind is FailureKind.OVERLOADED else 502
+        raise UpstreamStatusError(Failure(kind, f"upstream broke the reply off with finish_reason {native!r}", status))
+    return reason
 
 
 def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
@@ -63,6 +92,11 @@ def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
     return _WRITE_FINISH[stop.reason]
 
 
+def write_reason(reason: StopReason) -> str:
+    """The `finish_reason` of a reason."""
+    return _WRITE_FINISH[reason]
+
+
 def is_model_refusal(stop: Stop) -> bool:
     """Did a Messages upstream refuse (in distinction from a filter that cut a reply)."""
     return stop.reason is StopReason.FILTERED and stop.native == "refusal"
@@ -73,7 +107,8 @@ def settle(
 ) -> Stop:
     """The stop of a reply whose whole content is known: where word and content disagree, the content decides.
 
-    `length` and `content_filter` always win. Raises `UpstreamProtocolError` if there is neither a word nor content.
+    `length` and `content_filter` always win. Raises `UpstreamProtocolError` if there is neither a word nor content,
+    `UpstreamStatusError` for a word that says that the reply broke off.
     """
     reason = read_finish(native)
     if reason is None:
@@ -81,9 +116,13 @@ def settle(
             raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
         losses.add(Code.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
+    elif native in _OTHER_WORDS:
+        losses.once(Code.REPLY_REPAIRED, at, f"read {native!r} as {write_reason(reason)!r}")
     if reason is StopReason.END:
         if calls:  # several compatible servers say `stop` after calls
             reason = StopReason.TOOL_CALLS
+            if native == "stop":
+                losses.add(Code.FINISH_FIXED, at, "stop after a call became tool_calls")
         elif refusal:
             reason = StopReason.REFUSAL
     elif reason is StopReason.TOOL_CALLS and not calls:
@@ -141,10 +180,28 @@ def reasoning_text(message: Json) -> str:
         if text and type(text) is str:
             return text
     details = message.get("reasoning_details")
-    if type(details) is not list:
+    if type(details) is list:
+        texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
+        return "".join(text for text in texts if type(text) is str)
+    blocks = message.get("thinking_blocks")
+    if type(blocks) is not list:
         return ""
-    texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
-    return "".join(text for text in texts if type(text) is str)
+    return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
+
+
+def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[Kind, str]]:
+    """Kind and text of each part of a reply's content, which OpenAI gives as one string only."""
+    found: list[tuple[Kind, str]] = []
+    for number, part in enumerate(content):
+        kind = part.get("type") if type(part) is dict else None
+        text = part.get(kind) if type(kind) is str else None
+        if type(text) is list and kind == "thinking":  # Mistral
+            text = "".join(t for p in text if type(p) is dict and type(t := p.get("text")) is str)
+        if type(text) is str and kind in _PARTS:
+            found.append((_PARTS[kind], text))
+        else:
+            losses.add(Code.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
+    return found
 
 
 def drop_proofs(message: Json, at: Path, losses: Losses) -> None:

@@ -306,6 +306,9 @@ class ContentWriter:
                     continue
                 written = {"type": "text", "text": part.text}
                 self._marks.put(written, part.cache, part.at)
+            elif type(part) is ToolReference and self._profile.rewrite:
+                self._losses.add(Code.RESULT_SHAPE, part.at, "named as text")
+                written = {"type": "text", "text": f"Tool loaded: {self._names.fit(part.name, part.at)}"}
             elif type(part) is ToolReference:
                 written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
             elif type(part) is Image and not self._profile.images_in_tool_results:
@@ -326,7 +329,7 @@ class ContentWriter:
         return self.thoughts.write(part)
 
     def _native(self, part: Native) -> Json | None:
-        if part.origin == DIALECT:
+        if part.origin == DIALECT and not self._profile.rewrite:
             return part.payload
         self._losses.add(Code(part.code), part.at)
         return None

@@ -11,7 +11,7 @@ from typing import Final
 from ...errors import Path, Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
-from ...model import Json, Request, Role, Turn
+from ...model import Json, Request, Role, Text, Turn
 from ...profile import Profile
 from ...steps import ResultTurn, SpokenTurn
 from .content_writer import ContentWriter
@@ -21,7 +21,8 @@ from .wire import DIALECT
 _USER: Final = Role.USER
 _ASSISTANT: Final = Role.ASSISTANT
 _NONE: Final[list[Json]] = []
-_PREFILL_TYPES: Final = frozenset({"text", "thinking", "redacted_thinking"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+_PREFILL_TYPES: Final = _THOUGHTS | {"text"}
 
 
 def write_conversation(
@@ -89,6 +90,7 @@ class _Builder:
     """The run of equal roles being built, and the instructions that wait for it to end."""
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_held",
         "_knobs",
@@ -115,18 +117,22 @@ class _Builder:
         self._at: Path = ()
         self._held: list[Json] = []
         self._waiting: list[Path] = []
+        self._ahead: list[Path] = []
+        """User turns of the run whose words no result has overtaken yet."""
 
     def user(self, turn: Turn) -> None:
         results: list[Json] = []
         rest: list[Json] = []
         self._writer.user(turn, results, rest)
         if results or rest:
-            self._add_user(results, rest, plain=turn.plain)
+            self._add_user(results, rest, turn.at, plain=turn.plain)
+        elif any(type(part) is Text and part.text for part in turn.parts):
+            self._losses.add(Code.BLANK_CUT, turn.at, "a message of white space only was left out")
 
     def answered(self, results: list[Json]) -> None:
-        self._add_user(results, [], plain=False)
+        self._add_user(results, [], (), plain=False)
 
-    def _add_user(self, results: list[Json], rest: list[Json], *, plain: bool) -> None:
+    def _add_user(self, results: list[Json], rest: list[Json], at: Path, *, plain: bool) -> None:
         if self._role == "assistant":
             self._close()
         if self._waiting:
@@ -135,6 +141,11 @@ class _Builder:
                 self._losses.add(Code.SYSTEM_REORDERED, at)
             self._waiting.clear()
         if self._role:
+            if results and self._ahead:
+                # The API wants the results of a turn first (mapping §6.4): what was said before them comes behind.
+                for said_at in self._ahead:
+                    self._losses.add(Code.BLOCK_ORDER, said_at, "moved behind the tool results")
+                self._ahead.clear()
             self._results += results
             self._run += rest
             self._plain = False
@@ -143,6 +154,10 @@ class _Builder:
             self._results = results
             self._run = rest
             self._plain = plain
+            if self._ahead:
+                self._ahead.clear()
+        if rest:
+            self._ahead.append(at)
 
     def spoken(self, blocks: list[Json], turn: Turn) -> None:
         if not blocks:
@@ -157,7 +172,7 @@ class _Builder:
             self._demote()
             self._close()
         if self._role:
-            self._run += blocks
+            self._run += self._unrepeated(blocks, turn)
             self._plain = False
         else:
             self._role = "assistant"
@@ -165,6 +180,15 @@ class _Builder:
             self._run = blocks
             self._plain = turn.plain
         self._at = turn.at
+
+    def _unrepeated(self, blocks: list[Json], turn: Turn) -> list[Json]:
+        """Without thinking that the turn has already: the check of signatures takes no block twice."""
+        if blocks[0]["type"] not in _THOUGHTS:
+            return blocks
+        kept = [block for block in blocks if block["type"] not in _THOUGHTS or block not in self._run]
+        if len(kept) < len(blocks):
+            self._losses.add(Code.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
+        return kept
 
     def instruction(self, turn: Turn) -> None:
         blocks = self._writer.instruction(turn)
@@ -177,7 +201,7 @@ class _Builder:
             self.system += blocks
         elif self._mode == "user":
             self._losses.add(Code.SYSTEM_DEMOTED, turn.at)
-            self._add_user([], [_wrapped(block) for block in blocks], plain=False)
+            self._add_user([], [_wrapped(block) for block in blocks], turn.at, plain=False)
         else:
             self._held += blocks
             self._waiting.append(turn.at)
@@ -219,7 +243,7 @@ class _Builder:
         for at in self._waiting:
             self._losses.add(Code.SYSTEM_DEMOTED, at)
         self._waiting.clear()
-        self._add_user([], [_wrapped(block) for block in held], plain=False)
+        self._add_user([], [_wrapped(block) for block in held], (), plain=False)
 
     def _end_on_assistant(self) -> None:
         """A conversation that ends on the assistant's turn asks Messages to continue that turn; OpenAI's dialects take
@@ -229,11 +253,19 @@ class _Builder:
         policy = self._knobs.prefill
         if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in self._run):
             # Server-side blocks: a paused turn, which is continued by sending it back.
+            self._trim()
             self._close()
         elif policy == "reject":
             raise Unsupported(self._at, "the conversation ends on an assistant message, which this upstream refuses")
         else:
             self._losses.add(Code.CONTINUATION, self._at)
+
+    def _trim(self) -> None:
+        """The API refuses white space at the end of the text that it is to continue."""
+        last = self._run[-1]
+        if last["type"] == "text" and last["text"] != (text := last["text"].rstrip()):
+            last["text"] = text  # not blank: such blocks are never written
+            self._losses.add(Code.BLANK_CUT, self._at, "cut at the end of the text to be continued")
 
 
 def _wrapped(block: Json) -> Json:

@@ -1,7 +1,7 @@
 """Errors of Messages, read and written (messages §11, mapping §10.2, §10.3).
 
-The envelope is `{"type": "error", "error": {type, message}, "request_id"?}`, in-band the same. It has no `param` and no
-`code`: a gateway's own message names the client's field itself.
+The envelope is `{"type": "error", "error": {type, message, details?}, "request_id"?}`, in-band the same. It has no
+`param` and no `code`: a gateway's own message names the client's field itself.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ _TABLE: dict[FailureKind, tuple[int, str]] = {
 }
 """Kind → HTTP status and `error.type` (mapping §10.2)."""
 
+_DETAILED = frozenset({"thread_unsupported_request"})
+"""Machine codes that an SDK acts on (messages §11): its tool runner goes on by itself without `thread`."""
+
 
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     """What an upstream's error answer says; also of an error body under a 2xx status. Never raises.
@@ -60,7 +63,10 @@ def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:
     message = failure.message
     if failure.kind is _K.CONTEXT_LENGTH:
         message = as_prompt_too_long(message)
-    body: Json = {"type": "error", "error": {"type": _TABLE[failure.kind][1], "message": message}}
+    error: Json = {"type": _TABLE[failure.kind][1], "message": message}
+    if failure.code in _DETAILED:
+        error["details"] = {"error_code": failure.code}
+    body: Json = {"type": "error", "error": error}
     known = request_id or failure.request_id
     if known:
         body["request_id"] = known

@@ -11,18 +11,21 @@ from .failure import read_error_frame, write_error_frame
 from .wire import read_usage
 
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_STOP = Frame("message_stop", b'{"type":"message_stop"}')
 
 
 class MessagesObserver(Observer):
     """`message_stop` closes the stream; every delta must be of an open block."""
 
-    __slots__ = ("_counts", "_open", "_started")
+    __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
 
     def __init__(self) -> None:
         super().__init__()
-        self._started = False
+        self._started = self._stopped = False
         self._counts: Json = {}
         self._open: set[object] = set()
+        self._calls: set[object] | None = None
+        """Those of them that are calls."""
 
     def watch(self, payload: Json, event: str) -> None:
         """One event."""
@@ -32,6 +35,7 @@ class MessagesObserver(Observer):
         if event != name:
             self.violation(f"event line {event!r} with type {name!r}")
         if name == "content_block_delta":
+            self.moved = True
             if index not in self._open:
                 self.violation("a delta of a block that is not open")
             elif event == name and type(delta := payload.get("delta")) is dict and len(delta) == 2:
@@ -46,12 +50,22 @@ class MessagesObserver(Observer):
             if index in self._open:
                 self.violation("a block started twice")
             self._open.add(index)
+            block = payload.get("content_block")
+            if type(block) is dict and block.get("type") == "tool_use":
+                self._calls = self._calls or set()
+                self._calls.add(index)
+                self.calling = self.moved = True
         elif name == "content_block_stop":
             if index not in self._open:
                 self.violation("a stop of a block that is not open")
             self._open.discard(index)
+            if self._calls:
+                self._calls.discard(index)
+                self.calling = len(self._calls) > 0
         elif name == "message_delta":
             self._count(payload.get("usage"))
+            told = payload.get("delta")
+            self._stopped |= type(told) is dict and bool(told.get("stop_reason"))
         elif name == "message_stop":
             if self._open or not self._started:
                 self.violation("message_stop out of place")
@@ -64,6 +78,10 @@ class MessagesObserver(Observer):
         if type(usage) is dict:
             self._counts.update((key, value) for key, value in usage.items() if value is not None)
             self.usage = read_usage(self._counts)
+
+    def left_out(self) -> Frame | None:
+        """`message_stop`, behind a stop reason."""
+        return _STOP if self.lenient and self._stopped and not self._open else None
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`event: error`."""

@@ -13,14 +13,13 @@ import orjson
 
 from ...blocks import BlockMap
 from ...context import ReplyContext
-from ...errors import StreamTruncated, UpstreamProtocolError
+from ...errors import Path, StreamTruncated, UpstreamProtocolError
 from ...events import (
     CUTS,
     Annotation,
     BlockEnd,
     BlockStart,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
@@ -30,19 +29,22 @@ from ...events import (
     Ping,
     Start,
     Stop,
-    StopReason,
     Usage,
 )
 from ...jsontext import dumps
 from ...losses import Code
 from ...model import Json
+from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
 from ..stream import Note, StreamReader, no_note
 from .failure import read_error_frame
-from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop, read_stop_details, read_usage
+from .streamed_thoughts import Thought
+from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
 
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": Code.REASONING_ENCRYPTED}
+_LONGEST_MINTED_ID = 40
+_STOP_REASON = ("delta", "stop_reason")
 _FITS = {"text_delta": Kind.TEXT, "thinking_delta": Kind.REASONING, "input_json_delta": Kind.TOOL}
 
 
@@ -53,9 +55,13 @@ class MessagesReader(StreamReader):
         "_arguments",
         "_blocks",
         "_calls",
+        "_counted",
         "_finished",
         "_given",
+        "_id",
+        "_ids",
         "_ignored",
+        "_last",
         "_room",
         "_spoken",
         "_started",
@@ -69,11 +75,18 @@ class MessagesReader(StreamReader):
         self._started = False
         self._finished = False
         self._spoken = False
+        self._id = ""
+        self._ids: set[str] | None = None
+        """The ids that calls were given."""
+        self._last = -1
+        """The index of the block that was started last, for servers that leave it out."""
+        self._counted = False
+        """Did the end count the output. What `message_start` says of it is no final count."""
         self._room = Room(context.limits)
         self._calls: list[Arguments] = []
         self._usage: Json = {}
         self._ignored: set[int] = set()
-        self._thoughts: dict[int, _Thought] = {}
+        self._thoughts: dict[int, Thought] = {}
         """Open thinking blocks, kept whole only for clients that bring them back."""
         self._arguments: dict[int, Arguments] = {}
         """By upstream index, of the call that was last open there."""
@@ -81,8 +94,11 @@ class MessagesReader(StreamReader):
         """Arguments that came whole in the start of a call: they count unless the usual fragments follow."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing."""
+        """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing, unless the server is
+        known to leave `message_stop` out."""
         if data == b"[DONE]":
+            if self._finished and not self.context.profile.message_stop:
+                self._end(out)
             return
         try:
             event = orjson.loads(data)
@@ -121,8 +137,19 @@ class MessagesReader(StreamReader):
         return None
 
     def read_eof(self, out: list[Event]) -> None:
-        """Only `message_stop` ends the stream; anything less was cut."""
-        raise StreamTruncated
+        """Only `message_stop` ends the stream; anything less was cut (mapping §9.6). Of a server that is known to leave
+        it out, the stop reason is the end: nothing but it is missing."""
+        if not self._finished or self.context.profile.message_stop:
+            raise StreamTruncated
+        self._end(out)
+
+    def _end(self, out: list[Event]) -> None:
+        self._mend("the stream ended without message_stop", "message_stop")
+        self._stop(out)
+
+    def _mend(self, what: str, at: Path | str = "content", code: Code = Code.REPLY_REPAIRED) -> None:
+        """A row for what was read as the one thing that it can mean."""
+        self.context.losses.once(code, at, what)
 
     # --- the message ---------------------------------------------------------------------------------------------
 
@@ -135,9 +162,10 @@ class MessagesReader(StreamReader):
         if type(usage) is dict:
             self._usage = dict(usage)
         upstream_id, model = message.get("id"), message.get("model")
+        self._id = upstream_id if type(upstream_id) is str else ""
         out.append(
             Start(
-                upstream_id if type(upstream_id) is str else "",
+                self._id,
                 model if type(model) is str else "",
                 self._counts(),
             )
@@ -148,31 +176,29 @@ class MessagesReader(StreamReader):
         usage = event.get("usage")
         if type(usage) is dict:
             self._usage.update((key, value) for key, value in usage.items() if value is not None)
+            self._counted |= usage.get("output_tokens") is not None
         delta = event.get("delta")
-        if type(delta) is not dict or self._finished:
+        if type(delta) is not dict or not (native := delta.get("stop_reason")):
             return
-        native = delta.get("stop_reason")
-        if native is not None:
+        if self._finished:
+            self._mend("a second stop_reason", _STOP_REASON)
+        else:
             self._finish(str(native), delta, out)
 
     def _finish(self, native: str | None, delta: Json, out: list[Event]) -> None:
-        if self._blocks.open:
+        still_open = list(self._blocks.open)
+        if still_open and native is None:
             raise UpstreamProtocolError("upstream finished the message with blocks still open")
         losses = self.context.losses
-        reason = read_stop(native)
-        if reason is None:
-            if native is None and not self._spoken:
-                raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
-            losses.add(Code.STOP_UNKNOWN, "delta.stop_reason", f"read {native!r} as end_turn")
-            reason = StopReason.END
-        if reason is StopReason.END and self._calls:
-            reason = StopReason.TOOL_CALLS
-        elif reason is StopReason.TOOL_CALLS and not self._calls:
-            losses.add(Code.FINISH_FIXED, "delta.stop_reason", "no call was made; read as end_turn")
-            reason = StopReason.END
+        reason = settle(native, calls=bool(self._calls), content=self._spoken, losses=losses, at=_STOP_REASON)
+        for key in still_open:
+            self._complete(key, out)
         if reason not in CUTS:
             for arguments in self._calls:
                 arguments.check()
+        if still_open:
+            self._mend("a block ended without content_block_stop")
+            out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
         out.append(Finish(stop, self._counts(), read_stop_details(delta.get("stop_details"))))
@@ -185,6 +211,10 @@ class MessagesReader(StreamReader):
         else:
             self._finish(None, {}, out)
             out.append(End())
+        if not self._counted and self._usage.get("output_tokens"):
+            self.context.losses.once(
+                Code.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
+            )
         self.done = True
 
     def _counts(self) -> Usage | None:
@@ -201,8 +231,12 @@ class MessagesReader(StreamReader):
         if self._finished:
             raise UpstreamProtocolError("upstream started a block after the stop_reason")
         key, block = event.get("index"), event.get("content_block")
+        if key is None:
+            self._mend("a block came without its index")
+            key = self._last + 1
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(_bad("content_block_start"))
+        self._last = key
         kind = block.get("type")
         if kind == "text":
             self._open_prose(key, Kind.TEXT, block.get("text"), out)
@@ -213,7 +247,7 @@ class MessagesReader(StreamReader):
         elif kind == "thinking":
             self._open_prose(key, Kind.REASONING, block.get("thinking"), out)
             if self.context.seal is not None:
-                self._thoughts[key] = _Thought(block, self._room)
+                self._thoughts[key] = Thought(block, self._room)
             if signature := block.get("signature"):
                 self._sign(key, signature, out)
         elif kind == "tool_use":
@@ -236,9 +270,16 @@ class MessagesReader(StreamReader):
 
     def _open_call(self, key: int, block: Json, out: list[Event]) -> None:
         call_id, name = block.get("id"), block.get("name")
-        if type(call_id) is not str or type(name) is not str or not name:
-            raise UpstreamProtocolError("upstream started a tool_use block without an id or a name")
+        if type(name) is not str or not name:
+            raise UpstreamProtocolError("upstream started a tool_use block without a name")
         index = self._blocks.start(key, Kind.TOOL)
+        if self._ids is None:
+            self._ids = set()
+        if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
+            twin = type(call_id) is str and call_id
+            self._mend("a call with the id of another" if twin else "a call without an id", code=Code.CALL_ID)
+            call_id = fit_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
+        self._ids.add(call_id)
         self._spoken = True
         out.append(BlockStart(index, Kind.TOOL, call_id, self.context.names.get(name, name)))
         self._arguments[key] = Arguments(self._room, name)
@@ -250,7 +291,7 @@ class MessagesReader(StreamReader):
         key = event.get("index")
         delta = event.get("delta")
         if type(key) is not int:
-            raise UpstreamProtocolError(_bad("content_block_delta"))
+            key = self._speaking(key, "content_block_delta")
         entry = self._blocks.open.get(key)
         if entry is None:
             if key in self._ignored:
@@ -263,7 +304,7 @@ class MessagesReader(StreamReader):
         if type(form) is str and form in _FITS and kind is not Kind.OPAQUE:
             text = delta.get(_TEXT_KEY[form])
             if _FITS[form] is not kind or type(text) is not str:
-                raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
+                text = self._spelled(form, kind, text)
             if kind is Kind.TOOL:
                 self._arguments[key].add(text)
             elif kind is Kind.REASONING and key in self._thoughts:
@@ -281,6 +322,20 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
 
+    def _speaking(self, key: Any, what: str) -> int:
+        """The block of an event that does not tell its index: the last one."""
+        if key is not None:
+            raise UpstreamProtocolError(_bad(what))
+        self._mend("a block came without its index")
+        return self._last
+
+    def _spelled(self, form: str, kind: Kind, text: Any) -> str:
+        """A fragment that is no text: arguments that the server forgot to encode, or none."""
+        if _FITS[form] is kind is Kind.TOOL and (text is None or type(text) is dict):
+            self._mend("arguments came as an object instead of its text" if text else "a fragment of arguments is null")
+            return dumps(text).decode() if text is not None else ""
+        raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
+
     def _sign(self, key: int, signature: Any, out: list[Event]) -> None:
         if key in self._thoughts:
             self._thoughts[key].sign(signature)
@@ -290,11 +345,19 @@ class MessagesReader(StreamReader):
     def _stop_block(self, event: Json, out: list[Event]) -> None:
         key = event.get("index")
         if type(key) is not int:
-            raise UpstreamProtocolError(_bad("content_block_stop"))
+            key = self._speaking(key, "content_block_stop")
         if key in self._ignored:
             self._ignored.discard(key)
             return
-        index = self._blocks.end(key)
+        self._complete(key, out)
+        out.append(BlockEnd(self._blocks.end(key)))
+
+    def _complete(self, key: Any, out: list[Event]) -> None:
+        """What a block is given with its end."""
+        entry = self._blocks.open.get(key)
+        if entry is None:
+            return
+        index = entry[0]
         thought = self._thoughts.pop(key, None)
         if thought is not None:
             # Unsigned as well: some servers sign nothing and still want their own blocks back (mapping §5.4).
@@ -302,44 +365,9 @@ class MessagesReader(StreamReader):
             out.append(Opaque(index, DIALECT, "signature", block["signature"], block))
         given = self._given.pop(key, None)
         if given is not None and not self._arguments[key]:
+            self._mend("the arguments of a call came whole in content_block_start")
             self._arguments[key].add(given)
             out.append(Delta(index, given))
-        out.append(BlockEnd(index))
-
-
-class _Thought:
-    """A thinking block as it was streamed, to be given back whole."""
-
-    __slots__ = ("_room", "_signature", "_start", "_text")
-
-    def __init__(self, start: Json, room: Room) -> None:
-        self._room = room
-        self._start = start
-        self._text: list[str] = []
-        self._signature: list[str] = []
-        self.think(start.get("thinking"))
-
-    def think(self, text: Any) -> None:
-        """Take more text. Raises LimitExceeded."""
-        if type(text) is str:
-            self._room.take(len(text))
-            self._text.append(text)
-
-    def think_on(self, run: Deltas) -> bool:
-        """Take more texts; False, and none is taken, if there is no room for all."""
-        if not self._room.fits(len(run.said)):
-            return False
-        self._text.append(run.said)
-        return True
-
-    def sign(self, signature: Any) -> None:
-        """Take more of the signature. Raises LimitExceeded."""
-        if type(signature) is str:
-            self._room.take(len(signature))
-            self._signature.append(signature)
-
-    def block(self) -> Json:
-        return {**self._start, "thinking": "".join(self._text), "signature": "".join(self._signature)}
 
 
 def _bad(what: str) -> str:

@@ -15,14 +15,15 @@ from ...jsontext import dumps, loads
 from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ...names import fit_call_id, reply_id
+from ...replay import may_be_cut
 from ..fields import kind_of
 from .wire import (
     DIALECT,
     OPAQUE_BLOCKS,
     read_citation,
-    read_stop,
     read_stop_details,
     read_usage,
+    settle,
     write_citations,
     write_stop,
     write_stop_details,
@@ -30,6 +31,7 @@ from .wire import (
 )
 
 _LONGEST_CALL_ID: Final = 64
+_LONGEST_MINTED_ID: Final = 40
 
 # Numbers that a parsed object would not give back as they were: 17 digits and more, and exponents.
 _FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
@@ -51,12 +53,15 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     parts: list[Part] = []
+    identity, ids = _string(body.get("id")), set[str]()
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
+        if type(part) is ToolCall:
+            _tell_apart(part, identity, index, ids, losses)
         if part is not None:
             parts.append(part)
     return Reply(
-        _string(body.get("id")),
+        identity,
         _string(body.get("model")),
         parts,
         _read_stop(body, parts, losses),
@@ -109,12 +114,31 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     given = block.get("input")
     if given is None:
         given = {}
+    if type(given) is str and (parsed := _parsed(given)) is not None:
+        losses.once(Code.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
+        given = parsed
     if type(given) is not dict:
         raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
     caller = block.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":
         losses.add(Code.CALL_META, (*at, "caller"))
-    return ToolCall(_field(block, "id", index), names.get(name, name), dumps(given).decode(), at)
+    return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
+
+
+def _parsed(arguments: str, empty: str = "{}") -> Json | None:
+    try:
+        value = loads(arguments or empty)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def _tell_apart(call: ToolCall, identity: str, index: int, ids: set[str], losses: Losses) -> None:
+    """Give a call an id if it has none of its own: its result must name one, and only one."""
+    if not call.id or call.id in ids:
+        losses.add(Code.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
+        call.id = fit_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
+    ids.add(call.id)
 
 
 def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
@@ -122,18 +146,8 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
     if native is not None and type(native) is not str:
         raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
     sequence = body.get("stop_sequence")
-    reason = read_stop(native)
-    if reason is None:
-        if not parts:
-            raise UpstreamProtocolError("the reply has neither content nor a known stop_reason")
-        losses.add(Code.STOP_UNKNOWN, ("stop_reason",), f"{native!r} was read as a normal end")
-        reason = StopReason.END
     called = any(type(part) is ToolCall for part in parts)
-    if called and reason is StopReason.END:
-        reason = StopReason.TOOL_CALLS
-    elif reason is StopReason.TOOL_CALLS and not called:
-        losses.add(Code.FINISH_FIXED, ("stop_reason",), "there is no tool call: read as a normal end")
-        reason = StopReason.END
+    reason = settle(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 
@@ -141,7 +155,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """The reply for a Messages client.
 
     Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, searches for tools,
-    calls into a namespace, and arguments that are not a JSON object (mapping §6.3).
+    calls into a namespace, and arguments that are not a JSON object (mapping §6.3). A call inside which the reply was
+    cut is left out.
     """
     losses = context.losses
     content: list[Any] = []
@@ -151,6 +166,10 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             if part.text:
                 content.append(_write_text(part, losses))
         elif type(part) is ToolCall:
+            if may_be_cut(reply, index) and _parsed(part.arguments, empty="") is None:
+                # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
+                losses.add(Code.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
+                continue
             content.append(_write_call(part, reply, index))
         elif type(part) is Reasoning:
             block = _write_reasoning(part, context)

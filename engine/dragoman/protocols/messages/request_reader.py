@@ -20,9 +20,10 @@ from .wire import DIALECT
 _REJECTED: Final[dict[str, str]] = {
     "container": "code execution containers do not exist at this upstream",
     "compaction": "this upstream makes no compaction blocks",
-    "thread": "this upstream keeps no conversation state",
+    "thread": "this upstream keeps no conversation: send all of it, without this field",
     "inference_geo": "this upstream cannot promise a region",
 }
+_REJECTED_CODES: Final = {"thread": "thread_unsupported_request"}
 _DROPPED: Final[dict[str, Code]] = {
     "fallbacks": Code.VENDOR_OPTION,
     "fallback_credit_token": Code.VENDOR_OPTION,
@@ -51,7 +52,7 @@ _READ: Final = (
     "speed",
     "mcp_servers",
 )
-_KEYS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
+FIELDS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
 _ASIDE: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
 _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k", "stop_sequences"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
@@ -75,8 +76,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
-    if not _KEYS.issuperset(body):
-        drop_unknown(body, _KEYS, losses)
+    if not FIELDS.issuperset(body):
+        drop_unknown(body, FIELDS, losses)
     model = required(body, "model", str)
     max_tokens = _max_tokens(body)
     if not _ASIDE.isdisjoint(body):
@@ -116,7 +117,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
 def _put_aside(body: Json, losses: Losses) -> None:
     """What no other dialect has: refused or dropped."""
     for key, why in _REJECTED.items():
-        reject_if_set(body, key, why)
+        reject_if_set(body, key, why, code=_REJECTED_CODES.get(key))
     for key, code in _DROPPED.items():
         drop_if_set(body, key, code, losses)
     if body.get("mcp_servers"):

@@ -39,7 +39,7 @@ def write_request(
     _refuse(request, losses)
     marks = CacheMarks(losses, explicit=profile.explicit_cache)
     max_tokens = _max_tokens(request, profile, losses)
-    tools, sent = write_tools(request, knobs, losses, names, marks)
+    tools, sent = write_tools(request, profile, knobs, losses, names, marks)
     choice, tools = write_choice(request, tools, sent, losses)
     writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
     system, messages = write_conversation(request, writer, profile, knobs, losses)
@@ -65,9 +65,9 @@ def write_request(
     if output:
         body["output_config"] = output
     _write_sampling(request, body, profile, losses)
-    _write_stop(request, body, losses)
+    _write_stop(request, body, profile, knobs, losses)
     if request.end_user:
-        body["metadata"] = {"user_id": _user_id(request)}
+        body["metadata"] = {"user_id": _user_id(request, profile)}
     if request.service_tier is not None:
         tier = _TIERS.get(request.service_tier)
         if tier is None:
@@ -219,8 +219,12 @@ def _write_sampling(request: Request, body: Json, profile: Profile, losses: Loss
             body["top_k"] = top_k
 
 
-def _write_stop(request: Request, body: Json, losses: Losses) -> None:
+def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, losses: Losses) -> None:
     kept: list[str] = []
+    if not profile.stop_limit:
+        if request.stop and knobs.stop_emulation != "on":
+            losses.add(Code.STOP_DROPPED, request.stop_at, "the upstream takes none")
+        return
     for index, entry in enumerate(request.stop):
         if entry and not entry.isspace():
             kept.append(entry)
@@ -231,9 +235,9 @@ def _write_stop(request: Request, body: Json, losses: Losses) -> None:
         body["stop_sequences"] = kept
 
 
-def _user_id(request: Request) -> str:
+def _user_id(request: Request, profile: Profile) -> str:
     """An opaque id: long ones and JSON (Claude Code's holds device and account ids) are hashed for other providers."""
     given = request.end_user or ""
-    if request.origin != DIALECT and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
+    if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
         return sha256(given.encode()).hexdigest()
     return given

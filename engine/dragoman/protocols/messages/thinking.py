@@ -69,6 +69,9 @@ def write_thinking(
             losses.add(Code.REASONING_MODE, wish.at)
         return None, None
     display = wish.display or ("summarized" if wish.summary else None)
+    if display == "updates" and profile.rewrite:  # goes with a beta, and none is asked for there
+        losses.add(Code.REASONING_MODE, ("thinking", "display"))
+        display = None
     if effort is None:
         # Nothing said of the depth: only what is to be seen of it is worth a field, and Messages' own wish.
         if profile.thinking == "adaptive" and (display is not None or (wish.at and request.origin == DIALECT)):
@@ -90,7 +93,10 @@ def write_thinking(
         return None, None
     if budget < _BUDGETS[effort]:
         losses.add(Code.EFFORT_ROUNDED, wish.at, f"the output cap leaves a thinking budget of {budget}")
-    return _shown({"type": "enabled", "budget_tokens": budget}, display), None
+    both = profile.thinking == "budget_and_effort"
+    return _shown({"type": "enabled", "budget_tokens": budget}, display), (
+        _round(effort, profile, wish, losses) if both else None
+    )
 
 
 def _shown(thinking: Json, display: str | None) -> Json:

@@ -12,6 +12,7 @@ from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Request, Tool, ToolChoice, ToolKind
 from ...names import NameTable
+from ...profile import Profile
 from ..fields import drop_unknown, kind_of, optional, required
 from .content_reader import read_cache
 from .marks import CacheMarks
@@ -144,7 +145,7 @@ _SCHEMA_AT: Final[dict[str, Path]] = {"chat": ("function", "parameters"), "respo
 
 
 def write_tools(
-    request: Request, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
+    request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
 ) -> tuple[list[Json], dict[str, str]]:
     """The tools to send, and client name → sent name of each.
 
@@ -157,10 +158,10 @@ def write_tools(
         if tool.namespace is not None:
             raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
         if tool.kind is _FUNCTION:
-            written = _write_function(tool, losses, names)
+            written = _write_function(tool, profile, losses, names)
             if tool.cache is not None:
                 marks.put(written, tool.cache, tool.at)
-        elif tool.origin == DIALECT and tool.native:
+        elif tool.origin == DIALECT and tool.native and not (profile.rewrite and tool.kind is ToolKind.HOSTED):
             written = tool.native
             names.fit(tool.name, tool.at)
         elif tool.kind is ToolKind.HOSTED:
@@ -177,7 +178,7 @@ def write_tools(
     return out, sent
 
 
-def _write_function(tool: Tool, losses: Losses, names: NameTable) -> Json:
+def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTable) -> Json:
     written: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         written["description"] = tool.description
@@ -186,7 +187,7 @@ def _write_function(tool: Tool, losses: Losses, names: NameTable) -> Json:
         written["strict"] = True
     if not tool.options:
         return written
-    if tool.origin == DIALECT:
+    if tool.origin == DIALECT and not profile.rewrite:
         written.update(tool.options)
         return written
     for key, value in tool.options.items():

@@ -33,7 +33,41 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
         kept.append(message)
     if found:
         body["messages"] = kept
+        _keep_thinking(body, kept, losses)
     return found
+
+
+def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
+    """With a thinking budget, the assistant turn of a running tool loop has to begin with thinking, which this one may
+    just have lost: it is then finished without, as in a translated request (mapping §5.4)."""
+    thinking = body.get("thinking")
+    if type(thinking) is not dict or thinking.get("type") != "enabled" or len(messages) < 2:
+        return
+    results, calls = _blocks(messages[-1], "user"), _blocks(messages[-2], "assistant")
+    if not any(block.get("type") == "tool_result" for block in results):
+        return
+    if not calls or calls[0].get("type") in _PROOF:
+        return
+    losses.add(Code.THINKING_DISABLED, ("thinking",), "the running tool loop began without thinking")
+    del body["thinking"]
+    management = body.get("context_management")
+    edits = management.get("edits") if type(management) is dict else None
+    if type(edits) is list:
+        # Thinking can only be cleared where there is some.
+        kept = [
+            edit for edit in edits if not (type(edit) is dict and str(edit.get("type")).startswith("clear_thinking"))
+        ]
+        if len(kept) < len(edits):
+            losses.add(Code.CONTEXT_MANAGEMENT, ("context_management",), "thinking is off, so none is cleared")
+            if kept:
+                body["context_management"] = {**management, "edits": kept}  # type: ignore[dict-item]
+            else:
+                del body["context_management"]
+
+
+def _blocks(message: object, role: str) -> list[Json]:
+    content = message.get("content") if type(message) is dict and message.get("role") == role else None
+    return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
 def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:

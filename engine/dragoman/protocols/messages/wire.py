@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from ...events import Citation, RefusalInfo, StopReason, Usage
-from ...losses import Code
+from ...losses import Code, Losses
 from ...model import Json
 
 DIALECT: Final = "messages"
@@ -49,6 +50,16 @@ _READ_STOP: Final[dict[str, StopReason]] = {
     "compaction": StopReason.POLICY_CUT,
 }
 
+_OTHER_WORDS: Final[dict[str, StopReason]] = {
+    "stop": StopReason.END,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "length": StopReason.LENGTH,
+    "content_filter": StopReason.FILTERED,
+}
+"""Chat's words for the same, which servers of both dialects mix up."""
+_FAILED: Final = frozenset({"error", "abort", "cancelled"})
+"""Words of other servers for a reply that broke off. To take one of these for an end would hide that."""
+
 _WRITE_STOP: Final[dict[StopReason, str]] = {
     StopReason.END: "end_turn",
     StopReason.STOP_SEQUENCE: "stop_sequence",
@@ -63,8 +74,40 @@ _WRITE_STOP: Final[dict[StopReason, str]] = {
 
 
 def read_stop(native: str | None) -> StopReason | None:
-    """The canonical reason, or None when the word is unknown or absent (mapping §9.2)."""
-    return None if native is None else _READ_STOP.get(native)
+    """The canonical reason, or None when the word is unknown or absent (mapping §9.2).
+
+    Raises `UpstreamStatusError` for one that says that the reply broke off.
+    """
+    if not native:
+        return None
+    reason = _READ_STOP.get(native) or _OTHER_WORDS.get(native)
+    if reason is None and native in _FAILED:
+        message = f"upstream broke the reply off with stop_reason {native!r}"
+        raise UpstreamStatusError(Failure(FailureKind.API, message, 502))
+    return reason
+
+
+def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
+    """The reason of a reply whose whole content is known: where word and content disagree, the content decides.
+
+    Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` as `read_stop` does.
+    """
+    reason = read_stop(native)
+    if reason is None:
+        if not native and not content:
+            raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
+        losses.add(Code.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
+        reason = StopReason.END
+    elif native in _OTHER_WORDS:
+        losses.once(Code.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
+    if reason is StopReason.END and calls:
+        reason = StopReason.TOOL_CALLS
+        if read_stop(native) is not None:
+            losses.add(Code.FINISH_FIXED, at, f"{native} after a call became tool_use")
+    elif reason is StopReason.TOOL_CALLS and not calls:
+        losses.add(Code.FINISH_FIXED, at, "no call was made; read as end_turn")
+        reason = StopReason.END
+    return reason
 
 
 def write_stop(reason: StopReason) -> str:

@@ -10,15 +10,19 @@ from .reply_writer import write_reply
 from .request_reader import read_request
 from .request_writer import write_request
 from .unseal import unseal_history
+from .validator import ResponsesValidator as Validator
+from .wire import read_usage
 from .writer import ResponsesWriter as Writer
 
 __all__ = (
     "Observer",
     "Reader",
+    "Validator",
     "Writer",
     "read_failure",
     "read_reply",
     "read_request",
+    "read_usage",
     "unseal_history",
     "write_failure",
     "write_reply",

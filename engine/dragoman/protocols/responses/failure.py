@@ -21,6 +21,14 @@ _CODES: dict[FailureKind, str] = {
 }
 
 
+_OWN_CODES: dict[FailureKind, frozenset[str]] = {
+    FailureKind.BILLING: frozenset(("usage_not_included",)),
+    FailureKind.OVERLOADED: frozenset(("slow_down",)),
+    FailureKind.POLICY: frozenset(("bio_policy", "cyber_policy", "misalignment_policy_violation")),
+}
+"""Finer codes that agents know for the same (responses §9): between the OpenAI dialects they stay."""
+
+
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     """What an upstream's error answer says; also of a failed response under a 2xx status. Never raises."""
     return read(status, body, headers, Dialect.RESPONSES)
@@ -28,4 +36,7 @@ def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failur
 
 def response_error(failure: Failure) -> Json:
     """The `error` of a failed response. Agents decide by its code whether to retry (mapping §10.3)."""
-    return {"code": _CODES.get(failure.kind, "server_error"), "message": failure.message}
+    code = _CODES.get(failure.kind, "server_error")
+    if failure.code is not None and failure.code in _OWN_CODES.get(failure.kind, ()):
+        code = failure.code
+    return {"code": code, "message": failure.message}

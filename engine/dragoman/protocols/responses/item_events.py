@@ -39,6 +39,7 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
         else:
             item = next((item for item in self.items.values() if item.id == raw.get("id") and not item.done), None)
         if item is None:
+            self.mend("an item came without output_item.added")
             item = self.add(self.key_of(event), raw, out)
         elif item.type != raw.get("type"):
             raise UpstreamProtocolError(f"upstream ended the {item.type} item {item.key} as a {raw.get('type')}")
@@ -85,10 +86,13 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
             )
             item = next((item for item in known if item is not None and item.type == raw.get("type")), None)
             if item is None or item.key in taken:
+                self.mend("an item was told by the last event only")
                 key = place if place not in self.items else max(self.items) + 1
                 item = self.add(key, raw, out)
             taken.add(item.key)
             if not item.done:
+                if not cut:
+                    self.mend("an item ended without output_item.done")
                 self._settle(item, raw, out, cut=cut)
 
     def end(self, out: list[Event], *, cut: bool) -> None:
@@ -97,6 +101,8 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
             if item.done or item.sort is Sort.UNKNOWN:
                 continue
             item.done = True
+            if not cut:
+                self.mend("an item ended without output_item.done")
             if item.sort is Sort.MESSAGE:
                 if not cut and any(part.open and not part.whole for part in item.parts.values()):
                     raise _left_open(item)

@@ -103,6 +103,7 @@ class MessageParts(OpenItems):
         number = number_of(event, "content_index")
         part = item.parts.get(number)
         if part is None:
+            self.mend("a part came without content_part.added")
             return self._start_part(item, number, kind, out)
         if part.kind is not None and (part.kind is not kind or not part.open):
             state = f"a {part.kind} part" if part.open else "a part that is closed"

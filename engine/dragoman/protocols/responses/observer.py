@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from orjson import Fragment
+
 from ...context import ReplyContext
 from ...errors import DragomanError, Failure
 from ...jsontext import dumps, loads
@@ -15,6 +17,7 @@ from .. import Dialect
 from ..failures import read_payload
 from .failure import response_error
 from .item_events import HANDLERS
+from .output_items import CALLS
 from .reader import TERMINALS, ResponsesReader
 from .reply_reader import read_status
 from .snapshot import Snapshot
@@ -32,10 +35,11 @@ class ResponsesObserver(Observer):
     """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
     read only that.
 
-    The first snapshot is kept, without output: an error of our own must repeat it, as the SDK refuses another id.
+    The first snapshot is kept, and the items that are done: an error of our own must repeat them, as the SDK refuses
+    another id.
     """
 
-    __slots__ = ("_echo", "_last", "_open")
+    __slots__ = ("_calls", "_done", "_echo", "_last", "_open", "_room")
 
     volatile = ResponsesReader.volatile
 
@@ -45,6 +49,11 @@ class ResponsesObserver(Observer):
         self._last = -1
         self._open: set[int] = set()
         """Indexes of the items that were added and not yet done."""
+        self._calls: set[int] | None = None
+        """Those of them that are calls of the client's tools."""
+        self._done: list[bytes] | None = None
+        """The items that are done, as far as there is room."""
+        self._room = _ECHO_MOST
 
     def observe(self, data: bytes, event: str) -> None:
         """One event; `[DONE]` is not of this dialect, but some servers send it."""
@@ -82,8 +91,14 @@ class ResponsesObserver(Observer):
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
             self._item(name, index)
-        if name.endswith(".delta") and not self.violations:
-            self.said = payload.get("delta")
+            if name == "response.output_item.done":
+                self._keep_item(payload.get("item"))
+            elif name == "response.output_item.added":
+                self._call(payload.get("item"), index)
+        if name.endswith(".delta"):
+            self.moved = True
+            if not self.violations:
+                self.said = payload.get("delta")
 
     def follow(self, count: int, number: int) -> None:
         """More deltas of a text."""
@@ -101,6 +116,28 @@ class ResponsesObserver(Observer):
             self.violation(f"{name[:60]} of an item that is not open")
         elif name == "response.output_item.done":
             self._open.discard(index)
+            if self._calls:
+                self._calls.discard(index)
+                self.calling = len(self._calls) > 0
+
+    def _call(self, item: object, index: int) -> None:
+        if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT.blocks:
+            self._calls = self._calls or set()
+            self._calls.add(index)
+            self.calling = self.moved = True
+
+    def _keep_item(self, item: object) -> None:
+        """A finished item, for an error of our own: what was said before it stays said. Behind one that is too long
+        for the room none is kept, so that no gap looks like an order."""
+        if type(item) is not dict or self._room <= 0:
+            return
+        told = dumps(item)
+        self._room -= len(told)
+        if self._room > 0:
+            if self._done is None:
+                self._done = []
+            # A copy: the serializer's own buffer is several times as large.
+            self._done.append(bytes(memoryview(told)))
 
     def _end(self, payload: Json, told: str | None) -> None:
         self.closed = True
@@ -129,8 +166,8 @@ class ResponsesObserver(Observer):
         self._echo = dumps(kept)
         if len(self._echo) > _ECHO_MOST:
             self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
-        if len(self._echo) > _ECHO_MOST:
-            self._echo = b""
+        # A copy: the serializer's own buffer is several times as large.
+        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MOST else b""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`response.failed`, with the next number and the snapshot that the stream began with."""
@@ -141,6 +178,7 @@ class ResponsesObserver(Observer):
         for key in _NOT_OURS:
             del response[key]
         if self._echo:
-            response = {**response, **loads(self._echo), "status": "failed", "error": error, "output": []}
+            response = {**response, **loads(self._echo), "status": "failed", "error": error}
+        response["output"] = [Fragment(item) for item in self._done or ()]
         payload = {"type": "response.failed", "sequence_number": self._last, "response": response}
         return Frame("response.failed", dumps(payload))

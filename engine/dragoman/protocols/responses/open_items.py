@@ -22,9 +22,9 @@ from ..fields import kind_of
 from .output_items import (
     NATIVE_ITEMS,
     Sort,
-    call_id_of,
     call_name,
     check_role,
+    minted_call_id,
     namespace_of,
     note_call,
     sort_of,
@@ -117,17 +117,23 @@ class OpenItem:
 class OpenItems:
     """The items of one stream by their `output_index`, and the blocks they became."""
 
-    __slots__ = ("_room", "_size", "blocks", "context", "items", "refused", "response_id")
+    __slots__ = ("_ids", "_room", "_size", "blocks", "context", "items", "refused", "response_id")
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.blocks = BlockMap(context.limits)
         self._room = Room(context.limits)
         self._size = 0
+        self._ids: set[str] | None = None
+        """The ids that calls were given."""
         self.items: dict[int, OpenItem] = {}
         self.refused = False
         """Is there a part with refusal wording."""
         self.response_id = ""
+
+    def mend(self, what: str, code: Code = Code.REPLY_REPAIRED, at: Path | str = "output") -> None:
+        """A row for what was read as the one thing that it can mean."""
+        self.context.losses.once(code, at, what)
 
     def find(self, event: Json) -> OpenItem | None:
         """The item that an event is about: by `output_index`, for servers that leave it out by `item_id`."""
@@ -137,10 +143,12 @@ class OpenItems:
         item_id = event.get("item_id")
         if type(item_id) is not str or not item_id:
             raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
+        self.mend("an event came without its output_index")
         return next((item for item in self.items.values() if item.id == item_id), None)
 
     def unannounced(self, event: Json, kind: str, out: list[Event]) -> OpenItem:
         """The item of an event that is the first to speak of it."""
+        self.mend("an item came without output_item.added")
         return self.add(self.key_of(event), {"type": kind, "id": event.get("item_id")}, out)
 
     def key_of(self, event: Json) -> int:
@@ -184,12 +192,20 @@ class OpenItems:
             return
         item.arguments.name = name
         note_call(raw, item.at, self.context.losses)
+        if self._ids is None:
+            self._ids = set()
+        call_id = raw.get("call_id")
+        if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
+            twin = type(call_id) is str and call_id
+            self.mend("a call with the id of another" if twin else "a call without an id", Code.CALL_ID, item.at)
+            call_id = minted_call_id(self.response_id, item.key)
+        self._ids.add(call_id)
         item.block = self.blocks.start(item.key, Kind.TOOL)
         out.append(
             BlockStart(
                 item.block,
                 Kind.TOOL,
-                call_id_of(raw, self.response_id, item.key),
+                call_id,
                 self.context.names.get(name, name),
                 item.custom,
                 namespace=namespace_of(raw),
@@ -218,6 +234,7 @@ class OpenItems:
         if rest is None:
             self.context.losses.add(Code.UNKNOWN_EVENT, "output", "a text differs from its deltas, which were shown")
         elif rest:
+            self.mend("the deltas of a text left some of it out")
             part.say(rest, out)
 
     def note_phase(self, item: OpenItem, raw: Json) -> None:

@@ -185,11 +185,8 @@ def call_name(item: Json) -> str:
     return name if type(name) is str else ""
 
 
-def call_id_of(item: Json, response_id: str, position: int) -> str:
-    """The id that the call's result will name. Some servers send none (mapping §11)."""
-    call_id = item.get("call_id")
-    if type(call_id) is str and call_id:
-        return call_id
+def minted_call_id(response_id: str, position: int) -> str:
+    """The id that the result of a call will name which has none of its own (mapping §11)."""
     return fit_call_id(f"{reply_id(response_id, 'call_')}_{position}", _LONGEST_MINTED_ID)
 
 

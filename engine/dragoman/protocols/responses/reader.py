@@ -86,6 +86,7 @@ class ResponsesReader(StreamReader):
         handler = HANDLERS.get(name)
         if handler is not None:
             if not self._started:
+                self._items.mend("the stream began without response.created", at="response.created")
                 self._start({}, out)
             handler(self._items, event, out)
         elif name == "response.created":
@@ -151,9 +152,12 @@ class ResponsesReader(StreamReader):
             self.done = True
             return
         status = read_status(response, TERMINALS[name])
-        if not self._started:
-            self._start(response, out)
         items = self._items
+        if not self._started:
+            items.mend("the stream began without response.created", at="response.created")
+            self._start(response, out)
+        if TERMINALS[name] is None:
+            items.mend(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
         items.take_output(response.get("output"), out, cut=cut)
         items.end(out, cut=cut)

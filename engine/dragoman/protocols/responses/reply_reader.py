@@ -17,7 +17,6 @@ from .output_items import (
     CALLS,
     NATIVE_ITEMS,
     Sort,
-    call_id_of,
     call_name,
     call_text,
     check_role,
@@ -25,6 +24,7 @@ from .output_items import (
     is_cut,
     joined,
     logprobs_of,
+    minted_call_id,
     namespace_of,
     note_call,
     part_of,
@@ -116,7 +116,7 @@ def _read_item(item: Json, position: int, identity: str, parts: list[Part], cont
     elif sort is Sort.REASONING:
         parts.append(_read_reasoning(item, at, context))
     elif sort is Sort.CALL:
-        parts.append(_read_call(item, position, identity, at, context))
+        parts.append(_read_call(item, position, identity, at, parts, context))
     elif sort is Sort.NATIVE:
         kind = item["type"]
         parts.append(Native(DIALECT, kind, item, NATIVE_ITEMS[kind], at))
@@ -162,14 +162,23 @@ def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
     return Reasoning(text, at, DIALECT, proof, native=native)
 
 
-def _read_call(item: Json, position: int, identity: str, at: Path, context: ReplyContext) -> ToolCall:
+def _read_call(
+    item: Json, position: int, identity: str, at: Path, parts: list[Part], context: ReplyContext
+) -> ToolCall:
     name = call_name(item)
     if not name:
         raise UpstreamProtocolError("upstream called a tool without a name")
     note_call(item, at, context.losses)
     kind = item["type"]
+    call_id = item.get("call_id")
+    if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
+        twin = type(call_id) is str and call_id
+        context.losses.add(Code.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
+        call_id = minted_call_id(identity, position)
+    if type(item.get("arguments")) is dict and kind == "function_call":
+        context.losses.once(Code.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
     return ToolCall(
-        call_id_of(item, identity, position),
+        call_id,
         context.names.get(name, name),
         call_text(item, CALLS[kind]),
         at,

@@ -29,7 +29,7 @@ _DROPPED: Final[dict[str, Code]] = {
     "access_programs": Code.VENDOR_OPTION,
 }
 # fmt: off
-_KNOWN: Final = frozenset({
+FIELDS: Final = frozenset({
     "model", "input", "instructions", "stream", "stream_options", "max_output_tokens", "temperature", "top_p",
     "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning", "include",
     "store", "background", "truncation", "metadata", "user", "safety_identifier", "service_tier", "moderation",
@@ -62,8 +62,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
-    if not _KNOWN.issuperset(body):
-        drop_unknown(body, _KNOWN, losses)
+    if not FIELDS.issuperset(body):
+        drop_unknown(body, FIELDS, losses)
     request = Request(DIALECT, required(body, "model", str), [])
     if not _REFUSED.isdisjoint(body):
         _refuse(body)

@@ -14,13 +14,15 @@ from ...losses import Code, Losses
 from ...model import Json, OutputFormat, Request, Thinking
 from ...names import NameTable, fit_name
 from ...profile import Profile
-from ..chat.request_writer import round_effort
+from ..chat.effort import round_effort
 from ..chat.wire import CACHE_KEYS
 from .conversation_writer import write_conversation
 from .tools_writer import ToolsWriter
 from .wire import DIALECT
 
 _LEAST_CAP: Final = 16
+_NO_ENVELOPES: Final = "chat"
+"""The dialect whose clients bring no sealed reasoning back."""
 _LONGEST_FORMAT_NAME: Final = 64
 _LONGEST_USER: Final = 64
 _OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
@@ -65,7 +67,8 @@ def write_request(
     _write_service(body, request, losses)
     if request.stream:
         body["stream"] = True
-        body["stream_options"] = {"include_obfuscation": False}  # its padding would be thrown away here
+        if profile.stream_obfuscation:
+            body["stream_options"] = {"include_obfuscation": False}  # its padding would be thrown away here
     return body
 
 
@@ -165,8 +168,8 @@ def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
 
 def _write_include(body: Json, request: Request, profile: Profile) -> None:
     include: list[str] = []
-    if profile.encrypted_reasoning:
-        # Clients of every dialect bring it back, in envelopes where it is not their own (mapping §5.2).
+    if profile.encrypted_reasoning and profile.efforts and request.origin != _NO_ENVELOPES:
+        # Clients bring it back, in envelopes where it is not their own (mapping §5.2).
         include.append("reasoning.encrypted_content")
     if request.logprobs:
         include.append("message.output_text.logprobs")

@@ -1,7 +1,7 @@
 """The Response object: what the first and the last event of a stream hold, and what a whole reply is (responses §7).
 
 It repeats the request (`ReplyContext.echo`), as clients check their own settings in it, and has every key that the
-schema requires, null where nothing is known. There is no `completed_at`: the cores have no clock.
+schema requires, null where nothing is known. `completed_at` is told where a clock is given: the cores have none.
 """
 
 from __future__ import annotations
@@ -84,8 +84,11 @@ class Snapshot:
         error: Json | None = None,
     ) -> Json:
         """The object at the end. `reason` is why an `incomplete` one is, `error` why a `failed` one is."""
+        told, clock = self.started(), self._context.clock
+        if status == "completed" and clock is not None:
+            told["completed_at"] = int(clock())
         return {
-            **self.started(),
+            **told,
             "status": status,
             "output": output,
             "error": error,

@@ -18,7 +18,7 @@ class StreamedCalls(OpenItems):
 
     def arguments_delta(self, event: Json, out: list[Event]) -> None:
         """`response.function_call_arguments.delta`, `response.custom_tool_call_input.delta`."""
-        item = self._called(event)
+        item = self._called(event, out)
         if item is None:
             return
         if item.done:
@@ -27,7 +27,7 @@ class StreamedCalls(OpenItems):
 
     def arguments_done(self, event: Json, out: list[Event]) -> None:
         """`response.function_call_arguments.done`, `response.custom_tool_call_input.done`."""
-        item = self._called(event)
+        item = self._called(event, out)
         if item is not None and not item.done:
             self._settle_input(item, event, out)
             item.whole = True
@@ -62,13 +62,14 @@ class StreamedCalls(OpenItems):
                 if not item.custom:
                     item.arguments.check()
 
-    def _called(self, event: Json) -> OpenItem | None:
+    def _called(self, event: Json, out: list[Event]) -> OpenItem | None:
         item = self.find(event)
-        if item is None:
-            raise UpstreamProtocolError(f"upstream sent {event['type']} for a call that it did not start")
+        custom = "custom" in event["type"]
+        if item is None:  # its name is still to come, and what is told is kept until then
+            item = self.unannounced(event, "custom_tool_call" if custom else "function_call", out)
         if item.sort is Sort.UNKNOWN:
             return None
-        if item.sort is not Sort.CALL or item.custom != ("custom" in event["type"]):
+        if item.sort is not Sort.CALL or item.custom != custom:
             raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is a {item.type}")
         return item
 
@@ -80,9 +81,15 @@ class StreamedCalls(OpenItems):
                 out.append(Delta(item.block, text))
 
     def _settle_input(self, item: OpenItem, holder: Json, out: list[Event]) -> None:
-        text = call_text(holder, CALLS[str(item.type)])
-        if text:
-            self._input(item, missing_arguments(item, text), out)
+        key = CALLS[str(item.type)]
+        if text := call_text(holder, key):
+            missing = missing_arguments(item, text)
+            if missing and item.type != "tool_search_call":  # whose arguments are an object and have no deltas
+                spelled = (
+                    "as an object instead of its text" if type(holder.get(key)) is dict else "without their deltas"
+                )
+                self.mend(f"arguments came {spelled}")
+            self._input(item, missing, out)
 
 
 def missing_arguments(item: OpenItem, text: str) -> str:

@@ -26,6 +26,7 @@ _READ_REASON: Final[dict[str, StopReason]] = {
     "max_tokens": StopReason.LENGTH,
     "length": StopReason.LENGTH,
 }
+_OTHER_WORDS: Final = ("max_tokens", "length")
 
 ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 """Every `status` of a response that is over."""
@@ -44,6 +45,8 @@ def settle(response: Json, status: str | None, *, calls: bool, refusal: bool, lo
         if known is None:
             losses.add(Code.STOP_UNKNOWN, ("incomplete_details", "reason"), f"taken as a cut: {native!r}")
             known = StopReason.POLICY_CUT
+        elif native in _OTHER_WORDS:
+            losses.once(Code.REPLY_REPAIRED, ("incomplete_details", "reason"), f"read {native!r} as max_output_tokens")
         return Stop(known, native)
     if status != "completed":
         losses.add(Code.STOP_UNKNOWN, ("status",), f"taken as completed: {status!r}")

@@ -1,0 +1,86 @@
+"""Calls of one conversation that have one id (mapping §11).
+
+Some servers count their calls anew in every reply. Messages refuses a conversation with two calls of one id, and
+Responses pairs calls and outputs by it, so every call but the first gets an id made of its own and of how often that
+came before. What a call is called depends on what stands before it alone: a longer history extends a shorter one.
+"""
+
+from __future__ import annotations
+
+from .losses import Code, Losses
+from .model import Request, Role, ToolCall, ToolResult, Turn
+from .names import fit_call_id
+from .steps import ResultTurn, SpokenTurn
+
+_ASSISTANT = Role.ASSISTANT
+_LONGEST = 40
+
+
+def tell_calls_apart(request: Request, losses: Losses) -> None:
+    """Give every call of the history an id that no other has, and its result the same, in place.
+
+    To be called before anybody asks for the parts of a short turn.
+    """
+    turns = request.turns
+    # In two passes, as nearly all turns are short. It is a hundredth of a long request's time.
+    ids = [call[0] for turn in turns if type(turn) is SpokenTurn for call in turn.calls or ()]
+    whole = [turn.parts for turn in turns if type(turn) is Turn and turn.role is _ASSISTANT]
+    if whole:
+        ids += [part.id for parts in whole for part in parts if type(part) is ToolCall]
+    if len(set(ids)) < len(ids):
+        _Renaming(losses).rename(turns)
+
+
+class _Renaming:
+    """One pass. `_waiting` has the new ids, by the old one, of the calls that the next results answer."""
+
+    __slots__ = ("_losses", "_seen", "_waiting")
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._seen: dict[str, int] = {}
+        self._waiting: dict[str, list[str]] = {}
+
+    def rename(self, turns: list[Turn]) -> None:
+        answered = False
+        for turn in turns:
+            if turn.role is _ASSISTANT:
+                if answered:  # whatever was not answered by now never is
+                    self._waiting.clear()
+                answered = False
+                self._calls(turn)
+            else:
+                answered = True
+                self._results(turn)
+
+    def _calls(self, turn: Turn) -> None:
+        if type(turn) is SpokenTurn and turn.calls is not None:
+            for place, call in enumerate(turn.calls):
+                turn.calls[place] = (self._new(call[0], call[3]), *call[1:])
+            return
+        for part in turn.parts:
+            if type(part) is ToolCall:
+                part.id = self._new(part.id, part.at)
+
+    def _results(self, turn: Turn) -> None:
+        if type(turn) is ResultTurn and turn.results is not None:
+            for place, result in enumerate(turn.results):
+                turn.results[place] = (self._answered(result[0]), *result[1:])
+            return
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                part.call_id = self._answered(part.call_id)
+
+    def _new(self, call_id: str, at: tuple[str | int, ...]) -> str:
+        times = self._seen.get(call_id, 0)
+        self._seen[call_id] = times + 1
+        new = call_id
+        if times:
+            new = fit_call_id(f"{call_id}:{times}", _LONGEST)
+            self._losses.add(Code.CALL_ID, at, "another call before it has its id")
+        self._waiting.setdefault(call_id, []).append(new)
+        return new
+
+    def _answered(self, call_id: str) -> str:
+        waiting = self._waiting.get(call_id)
+        return waiting.pop(0) if waiting else call_id

@@ -1,0 +1,62 @@
+"""How much an upstream is asked to reason, in the field that it has for it (mapping §5.5, chat §12)."""
+
+from __future__ import annotations
+
+from ...errors import Path
+from ...losses import Code, Losses
+from ...model import EFFORTS, Json
+from ...profile import Profile
+
+
+def write_effort(body: Json, effort: str | None, at: Path, profile: Profile, losses: Losses) -> None:
+    """Write a wished effort, None where the client said nothing: the upstream's own default then stands."""
+    field = profile.thinking_field
+    if field == "reasoning_split":  # else the reasoning would stand in the text, between tags
+        body[field] = True
+    if effort is None:
+        return
+    if field in _SWITCHES:
+        on = effort != "none"
+        body[field] = _SWITCHES[field][on]
+        if not on:
+            return
+        if not profile.efforts:
+            losses.add(Code.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
+            return
+    written = round_effort(effort, profile.efforts)
+    if written != effort:
+        code = Code.EFFORT_FLOOR if effort == "none" else Code.EFFORT_ROUNDED
+        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    if written is None:
+        return
+    if field == "reasoning":
+        body[field] = {"effort": written}
+    else:
+        body["reasoning_effort"] = written
+
+
+_SWITCHES: dict[str, tuple[object, object]] = {
+    "thinking": ({"type": "disabled"}, {"type": "enabled"}),
+    "enable_thinking": (False, True),
+    # Templates of one family call it this, those of another that; what a template does not know it leaves alone.
+    "chat_template_kwargs": (
+        {"enable_thinking": False, "thinking": False},
+        {"enable_thinking": True, "thinking": True},
+    ),
+}
+"""Field → what switches reasoning off, and on."""
+
+
+def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
+    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
+
+    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
+    """
+    if effort in efforts:
+        return effort
+    rank = EFFORTS.index(effort)
+    ranked = sorted(level for level in map(EFFORTS.index, efforts) if level > 0 or rank == 0)
+    below = [level for level in ranked if level <= rank]
+    if below:
+        return EFFORTS[below[-1]]
+    return EFFORTS[ranked[0]] if ranked else None
