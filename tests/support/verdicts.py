@@ -1,0 +1,75 @@
+"""What the validators say of recorded bytes, and the streams that they are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dragoman import ReplyContext
+from dragoman.directions import CODECS
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.protocols import Dialect
+from dragoman.validator import Validator
+from dragoman.violation import Violation
+from support.mutations import frames_of
+
+GOLDENS = Path(__file__).parents[1] / "directions"
+TEXT = {
+    Dialect.CHAT: "chat_from_messages/text",
+    Dialect.MESSAGES: "messages_from_chat/text",
+    Dialect.RESPONSES: "responses_from_chat/text",
+}
+"""A golden with nothing but text."""
+
+
+def validator(dialect: Dialect | str, **settings: Any) -> Validator:
+    """A fresh one. A loss that excuses missing counts is in its ledger unless `losses` is given."""
+    settings.setdefault("include_usage", True)
+    if "losses" not in settings:
+        settings["losses"] = Losses()
+        settings["losses"].add(Code.USAGE_ESTIMATED, "usage")
+    return CODECS[Dialect(dialect)].validator(ReplyContext("m", **settings))
+
+
+def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings: Any) -> Violation | None:
+    """What is wrong with a whole stream, however it is cut."""
+    judge = validator(dialect, **settings)
+    for piece in [pieces] if isinstance(pieces, bytes) else pieces:
+        judge.see(piece)
+    judge.finish()
+    return judge.context.violation
+
+
+@cache
+def golden(name: str) -> bytes:
+    """What the client gets, of `<client>_from_<upstream>/<case>`."""
+    return (GOLDENS / f"{name}.sse").read_bytes()
+
+
+def golden_frames(name: str) -> list[bytes]:
+    """The same by its frames."""
+    return frames_of(golden(name))
+
+
+@cache
+def goldens(client: Dialect | str) -> tuple[str, ...]:
+    """Every golden of the client's dialect that was translated."""
+    return tuple(
+        sorted(
+            f"{path.parent.name}/{path.stem}"
+            for path in GOLDENS.glob(f"{client}_from_*/*.sse")
+            if path.parent.name != f"{client}_from_{client}"
+        )
+    )
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """What the client of a golden had asked for."""
+    variant = name.partition("+")[2]
+    settings: dict[str, Any] = {"logprobs": variant == "asked", "include_usage": variant != "no_usage_asked"}
+    if variant == "sequential":
+        settings["knobs"] = Knobs(block_order="sequential")
+    return settings
