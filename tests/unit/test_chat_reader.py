@@ -138,7 +138,7 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
         (piece({"role": "user"}), "spoke as 'user'"),
         (piece({"role": "tool", "content": "x"}), "spoke as 'tool'"),
         (piece({}, logprobs={"content": []}), "logprobs"),
-        (piece({"function_call": {"name": "f", "arguments": "{}"}}), "function_call"),
+        (piece({"function_call": "f"}), "function_call that is not an object"),
         (piece({"audio": {"id": "a"}}), "audio"),
         (COUNTED, "usage chunk before a finish_reason"),
         ("{", "not JSON"),
@@ -237,7 +237,7 @@ def test_finish_reasons_that_disagree_with_the_content() -> None:
     assert Finish(Stop(StopReason.TOOL_CALLS, "stop"), COUNTS) in read(ROLE, call(0, "a", "f"), STOP, COUNTED)
     assert Finish(Stop(StopReason.END, "tool_calls")) in read(ROLE, HEL, piece({}, "tool_calls"), into=ledger)
     assert Finish(Stop(StopReason.END, "eos")) in read(ROLE, HEL, piece({}, "eos"), into=ledger)
-    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 1}
+    assert ledger.losses.counts == {Code.REPLY_REPAIRED: 1, Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 1}
 
 
 @pytest.mark.parametrize("profile", [Profile(), Profile(usage_fallback="last_seen")])

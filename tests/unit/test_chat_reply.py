@@ -93,7 +93,7 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"role": "user", "content": "x"}), "role"),
         (upstream({"content": 3}), "content"),
         (upstream({"content": None, "audio": {"id": "a"}}), "audio only"),
-        (upstream({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"), "legacy"),
+        (upstream({"content": None, "function_call": {"name": "f", "arguments": "{"}}, "function_call"), "not JSON"),
         (upstream({"tool_calls": {}}), "no array"),
         (upstream({"tool_calls": ["x"]}), "tool call"),
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
@@ -149,7 +149,7 @@ def test_free_text_calls_are_read() -> None:
 
 def test_finish_is_corrected_by_the_content() -> None:
     reply, losses = read(upstream({"content": "x", "tool_calls": [tool_call()]}, "stop"))
-    assert (reply.stop.reason, losses) == (StopReason.TOOL_CALLS, [])
+    assert (reply.stop.reason, losses) == (StopReason.TOOL_CALLS, [Code.FINISH_FIXED])
     reply, losses = read(upstream({"content": "x", "tool_calls": []}, "tool_calls"))
     assert (reply.stop.reason, losses) == (StopReason.END, [Code.FINISH_FIXED])
     reply, losses = read(upstream({"content": "x"}, None))
@@ -178,7 +178,7 @@ def test_content_in_parts_and_audio_beside_text() -> None:
     content = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "thinking"}]
     reply, losses = read(upstream({"content": content, "audio": {"id": "x"}}))
     assert [type(part) for part in reply.parts] == [Text, Refusal]
-    assert losses == [Code.UNKNOWN_EVENT, Code.UNKNOWN_EVENT]
+    assert losses == [Code.REPLY_REPAIRED, Code.UNKNOWN_EVENT, Code.UNKNOWN_EVENT]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -41,8 +41,9 @@ from dragoman.model import (
 )
 from dragoman.names import NameTable
 from dragoman.profile import Profile, shipped
+from dragoman.protocols.chat.effort import round_effort
 from dragoman.protocols.chat.request_reader import read_request
-from dragoman.protocols.chat.request_writer import round_effort, write_request
+from dragoman.protocols.chat.request_writer import write_request
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 OPENAI = shipped("chat", "openai")
@@ -771,8 +772,11 @@ def test_store_is_not_taken_over_from_responses() -> None:
 
 def test_stream_always_asks_for_usage() -> None:
     body, _ = ask(stream=True)
-    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
-    assert "stream_options" not in ask(stream=True, profile=flags(stream_usage=False))[0]
+    # Its padding would be read and thrown away here (mapping §8.1).
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True, "include_obfuscation": False})
+    assert ask(stream=True, profile=flags(stream_usage=False))[0]["stream_options"] == {"include_obfuscation": False}
+    neither = flags(stream_usage=False, stream_obfuscation=False)
+    assert "stream_options" not in ask(stream=True, profile=neither)[0]
     assert "stream" not in ask()[0]
 
 
@@ -910,7 +914,7 @@ def test_everything_of_the_dialect_survives() -> None:
         "prompt_cache_retention": "24h",
         "moderation": {"model": "x"},
         "stream": True,
-        "stream_options": {"include_usage": True},
+        "stream_options": {"include_usage": True, "include_obfuscation": False},
     }
     _, written = _reread(body)
     assert written == body

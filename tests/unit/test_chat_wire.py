@@ -84,7 +84,7 @@ def test_messages_refusal_is_a_filter_when_native_or_after_text() -> None:
 @pytest.mark.parametrize(
     ("native", "calls", "refusal", "reason", "code"),
     [
-        ("stop", True, False, StopReason.TOOL_CALLS, None),
+        ("stop", True, False, StopReason.TOOL_CALLS, Code.FINISH_FIXED),
         ("stop", False, True, StopReason.REFUSAL, None),
         ("stop", False, False, StopReason.END, None),
         ("tool_calls", False, False, StopReason.END, Code.FINISH_FIXED),

@@ -182,7 +182,10 @@ knobs = { on_los = "reject" }
         "knobs.orphans": 'expected one of repair, strip, reject; got "repare" (did you mean "repair"?)',
         "knobs.stop_emulation": 'expected one of on, off; got true (did you mean "on"?)',
         "providers.a.base_url": "expected a URL like https://host/v1",
-        "providers.a.profile": ('expected one of openai, compatible; got "compatibel" (did you mean "compatible"?)'),
+        "providers.a.profile": (
+            f"expected one of {', '.join(name for dialect, name in SHIPPED if dialect == 'chat')}; "
+            'got "compatibel" (did you mean "compatible"?)'
+        ),
         "providers.a.auth": 'expected one of configured, passthrough; got "none"',
         "providers.a.api_key": "the environment variable NOT_THERE is not set",
         "providers.a.profile_flags.text_part": 'unknown key (did you mean "text_parts"?)',

@@ -7,10 +7,10 @@ import copy
 import pytest
 
 from dragoman.errors import Unsupported
-from dragoman.history import NO_RESULT, repair_history
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 from dragoman.model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.policies.orphans import NO_RESULT, repair_history
 
 
 def call(call_id: str) -> ToolCall:

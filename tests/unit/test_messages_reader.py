@@ -114,11 +114,10 @@ def test_text() -> None:
         (delta(0, "signature_delta", signature="x"), "signature_delta in a text block"),
         (says(0, 5), "text_delta in a text block"),  # type: ignore[arg-type]
         ({"type": "content_block_delta", "index": 0, "delta": "x"}, "malformed content_block_delta"),
-        (opened(1, type="tool_use", name="f", input={}), "without an id or a name"),
-        (opened(1, type="tool_use", id="a", name="", input={}), "without an id or a name"),
+        (opened(1, type="tool_use", id="a", name="", input={}), "without a name"),
         ({"type": "content_block_start", "index": 1}, "malformed content_block_start"),
         (text("1"), "malformed content_block_start"),  # type: ignore[arg-type]
-        (END_TURN, "blocks still open"),
+        (LAST, "blocks still open"),
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
     ],
@@ -310,7 +309,7 @@ def test_stop_reasons_that_disagree_with_the_content() -> None:
     assert Finish(Stop(StopReason.END, "tool_use"), COUNTS) in read(START, stopped("tool_use"), LAST, into=ledger)
     assert Finish(Stop(StopReason.END, "novel"), COUNTS) in read(START, stopped("novel"), LAST, into=ledger)
     assert read(*HEL, closed(0), LAST, into=ledger)[-2:] == [Finish(Stop(StopReason.END), INPUT), End()]
-    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 2}
+    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 2, Code.USAGE_ESTIMATED: 1}
 
 
 def test_message_stop_after_nothing_at_all_is_a_breach() -> None:

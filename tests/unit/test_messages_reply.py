@@ -100,7 +100,7 @@ def test_T24_an_unknown_block_is_left_out_with_a_row() -> None:
     [
         ([TEXT], "end_turn", StopReason.END, {}),
         ([CALL], "tool_use", StopReason.TOOL_CALLS, {}),
-        ([CALL], "end_turn", StopReason.TOOL_CALLS, {}),
+        ([CALL], "end_turn", StopReason.TOOL_CALLS, {Code.FINISH_FIXED: 1}),
         ([TEXT], "tool_use", StopReason.END, {Code.FINISH_FIXED: 1}),
         ([CALL], "max_tokens", StopReason.LENGTH, {}),
         ([CALL], "refusal", StopReason.FILTERED, {}),
@@ -137,8 +137,7 @@ def test_a_refusal_without_text() -> None:
         "hi",
         ["hi"],
         [{"type": "text"}],
-        [{"type": "tool_use", "id": "x", "name": "f", "input": "{}"}],
-        [{"type": "tool_use", "name": "f", "input": {}}],
+        [{"type": "tool_use", "id": "x", "name": "f", "input": "{"}],
         [{"type": "tool_use", "id": "x", "input": {}}],
         [{"type": "thinking"}],
         [{"type": "text", "text": "x", "citations": ["y"]}],

@@ -115,7 +115,7 @@ def test_controls_are_read() -> None:
         ("context_management", {"edits": []}, Code.CONTEXT_MANAGEMENT),
         ("output_config", {"task_budget": {"tokens": 1}}, Code.TASK_BUDGET),
         ("speed", "fast", Code.SERVICE_TIER),
-        ("stream_options", {"include_usage": True}, Code.UNKNOWN_FIELD),
+        ("stream_options", {"include_usage": True}, Code.LEAKED_FIELD),
         ("metadata", {"other": 1}, Code.UNKNOWN_FIELD),
         ("output_config", {"other": 1}, Code.UNKNOWN_FIELD),
     ],

@@ -12,7 +12,6 @@ import pytest
 
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.events import Citation
-from dragoman.history import repair_history
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 from dragoman.model import (
@@ -40,6 +39,7 @@ from dragoman.model import (
     Url,
 )
 from dragoman.names import NameTable
+from dragoman.policies.orphans import repair_history
 from dragoman.profile import Profile, shipped
 from dragoman.protocols.messages.request_reader import read_request
 from dragoman.protocols.messages.request_writer import write_request

@@ -26,7 +26,7 @@ def test_stop_reasons_are_read(native: str, reason: StopReason) -> None:
     assert wire.read_stop(native) is reason
 
 
-@pytest.mark.parametrize("native", [None, "length", "stop", ""])
+@pytest.mark.parametrize("native", [None, "eos", "STOP", ""])
 def test_unknown_stop_reasons_are_not_guessed(native: str | None) -> None:
     assert wire.read_stop(native) is None
 

@@ -46,6 +46,7 @@ def test_a_receipt_is_open_until_the_reply_has_ended() -> None:
         "request_id": "req_1",
         "created": 7,
         "client": "chat",
+        "client_profile": None,
         "upstream": "messages",
         "provider": "up",
         "model": "m",
@@ -57,6 +58,8 @@ def test_a_receipt_is_open_until_the_reply_has_ended() -> None:
         "usage": {"input_total": 5, "cache_read": 1, "cache_write": None, "output_total": 9, "reasoning": 0},
         "losses": facts["losses"],
         "losses_total": 1,
+        "violations": [],
+        "cache": None,
         "renames": {},
     }
     (row,) = facts["losses"]

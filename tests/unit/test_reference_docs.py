@@ -46,8 +46,13 @@ def _rows(heading: str) -> dict[str, list[str]]:
 
 
 def test_knobs_are_told_as_they_are() -> None:
-    """Values with the default first, and the meaning."""
-    expected = {name: [", ".join(f.metadata["values"]), _plain(f.metadata["doc"])] for name, f in KNOBS.items()}
+    """Values with the default first, what else may be given, and the meaning."""
+    expected = {}
+    for name, knob in KNOBS.items():
+        forms = [knob.metadata["form"]] if "form" in knob.metadata else []
+        if knob.default == ():
+            forms = [f"array of {form}" for form in forms]
+        expected[name] = [", ".join([*knob.metadata["values"], *forms]), _plain(knob.metadata["doc"])]
     assert _rows("`[knobs]`") == expected
 
 
@@ -82,7 +87,7 @@ def _shown(value: Any) -> str:
     if value == EFFORTS:
         return "all"
     if isinstance(value, tuple):
-        return ", ".join(value)
+        return ", ".join(value) or "–"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value) or "–"

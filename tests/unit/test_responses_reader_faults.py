@@ -63,7 +63,7 @@ def arguments(text: str, index: int = 1) -> Json:
         ([{"type": "response.output_text.delta", "delta": "x"}], "without an output_index"),
         ([{"type": "response.output_item.added", "output_index": 1}], "item is null"),
         ([at(0, "reasoning_text.delta", delta="x")], "which is a message"),
-        ([arguments("{}")], "for a call that it did not start"),
+        ([*closes(0, "Hel"), arguments("{}"), ended()], "function_call item 1 still open"),
         ([arguments("{}", 0)], "which is a message"),
         ([CALL, *says(1, "x")], "which is a function_call"),
         ([CALL, at(1, "custom_tool_call_input.delta", delta="x")], "which is a function_call"),

@@ -179,7 +179,7 @@ def test_T14_thoughts_and_their_summary_are_not_both_shown() -> None:
     whole = thought("Deep", summary=("Short", "er"))
     said = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
     assert said == [BlockStart(0, Kind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
-    assert context.losses.counts == {Code.UNKNOWN_EVENT: 1}
+    assert context.losses.counts == {Code.UNKNOWN_EVENT: 1, Code.REPLY_REPAIRED: 1}
 
 
 @pytest.mark.parametrize("name", ["reasoning_text.done", "content_part.done"])
@@ -295,6 +295,7 @@ def test_T24_unknown_events_items_and_parts_are_left_out_wholly_with_a_row_each(
         "response.audio.delta",
         "output[0]",
         "output[1].content[0]",
+        "output",
     ]
 
 
@@ -303,7 +304,7 @@ def test_a_phase_and_the_extras_of_calls_are_one_row_each() -> None:
     said = HELLO | {"phase": "commentary"}
     told = WHOLE | {"caller": {"type": "program", "caller_id": "p"}, "async": True}
     body(added(0, **said | {"content": []}), done(0, **said), added(1, **told), ended(said, told), context=context)
-    assert context.losses.counts == {Code.PHASE: 1, Code.CALL_META: 2}
+    assert context.losses.counts == {Code.PHASE: 1, Code.CALL_META: 2, Code.REPLY_REPAIRED: 2}
 
 
 def test_log_probabilities_that_come_only_at_the_end() -> None:

@@ -198,7 +198,7 @@ def test_text() -> None:
         ({"truncation": "auto"}, (Code.TRUNCATION, "truncation")),
         ({"image": {"context_compression": "enabled"}}, (Code.VENDOR_OPTION, "image")),
         ({"access_programs": {"cyber": "standard"}}, (Code.VENDOR_OPTION, "access_programs")),
-        ({"stop": ["x"]}, (Code.UNKNOWN_FIELD, "stop")),
+        ({"stop": ["x"]}, (Code.LEAKED_FIELD, "stop")),
         ({"generate": False}, (Code.UNKNOWN_FIELD, "generate")),
         ({"type": "response.create"}, (Code.UNKNOWN_FIELD, "type")),
         ({"stream_options": {"include_usage": True}}, (Code.UNKNOWN_FIELD, "stream_options.include_usage")),

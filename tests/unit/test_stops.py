@@ -144,8 +144,26 @@ def test_a_whole_reply_loses_everything_behind_the_match() -> None:
     whole = reply(Reasoning("END"), call, Text("aENDb"), Text("c"), ToolCall("b", "g", "{}"))
     cut_reply(whole, ("END",), losses)
     assert whole.parts == [Reasoning("END"), call, Text("a")]
-    assert whole.stop == Stop(StopReason.STOP_SEQUENCE, None, "END")
-    assert losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert whole.stop == Stop(StopReason.TOOL_CALLS)
+    assert losses.counts == {Code.USAGE_ESTIMATED: 1, Code.FINISH_FIXED: 1}
     untouched = reply(Text("abc"))
     cut_reply(untouched, ("END",), losses)
     assert untouched == reply(Text("abc"))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> None:
+    """A client that is told of a stop sequence, or a plain stop, does not run the call."""
+    reason = StopReason.TOOL_CALLS if whole else StopReason.STOP_SEQUENCE
+    context = ReplyContext("m")
+    called: list[Event] = [BlockStart(0, Kind.TOOL, "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
+    events = StopCutter(context, ("END",)).feed([START, *called, *said("a END b", index=1), *END])
+    assert [event.stop.reason for event in events if isinstance(event, Finish)] == [reason]
+    assert ("finish_fixed=1" in context.losses.summary()) == whole
+    losses = Losses()
+    answer = reply(ToolCall("c", "f", "{}"), Text("a END b"))
+    if not whole:
+        answer.cut = frozenset({0})
+    cut_reply(answer, ["END"], losses)
+    assert answer.stop.reason is reason
+    assert (Code.FINISH_FIXED in {row.code for row in losses.rows}) == whole

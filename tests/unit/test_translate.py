@@ -99,7 +99,7 @@ def test_usage_is_always_asked_of_chat_and_shown_if_the_client_asked(asked: bool
     translation = translate(direction("chat", "messages"), raw({**CHAT, "stream": True, **options}))
     assert translation.context.include_usage is asked
     sent = translate(direction("messages", "chat"), raw({**MESSAGES, "stream": True}))
-    assert json.loads(sent.body)["stream_options"] == {"include_usage": True}
+    assert json.loads(sent.body)["stream_options"] == {"include_usage": True, "include_obfuscation": False}
 
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)

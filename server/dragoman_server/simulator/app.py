@@ -7,8 +7,8 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -21,12 +21,14 @@ from .catalogue import anthropic_model, openai_model, reply_headers
 from .checks import check, check_count, check_key
 from .refusals import ErrorReply, Refused, refusal_reply, scripted_reply
 from .reply import Reply
-from .scripts import SCRIPTS, Ending, Scenario, scenario_for
+from .scripts import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
+from .threads import Threads
 from .turns import Json, Turn, read_chat, read_messages, read_responses
 
 _MIB = 1024 * 1024
 _RECORDED = 64
 _KNOWN_RESPONSES = 1024
+_CUT_PLANS = 64
 _MOMENT = 0.001
 """Seconds between two writes that must not arrive as one."""
 _LEAD = re.compile(rb"[\xc2-\xf4]")
@@ -75,6 +77,9 @@ class _State:
     serials: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     responses: deque[str] = field(default_factory=lambda: deque(maxlen=_KNOWN_RESPONSES))
     """Ids of stored responses, for `previous_response_id`."""
+    cut: deque[str] = field(default_factory=lambda: deque(maxlen=_CUT_PLANS))
+    """Plans whose first stream was cut."""
+    threads: Threads = field(default_factory=Threads)
 
 
 REQUESTS: web.AppKey[deque[Received]] = web.AppKey("simulator_requests", deque)
@@ -165,11 +170,15 @@ def _recorded(
 async def _create(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     dialect = _DIALECT[request.path]
     settings, state = request.app[_SETTINGS], request.app[_STATE]
-    body = check(dialect, received.body, request.headers, verify=settings.verify)
+    asked = state.threads.resumed(received.body) if isinstance(received.body, dict) else received.body
+    body = check(dialect, asked, request.headers, verify=settings.verify)
     if dialect == "responses":
         _known_response(state, body)
     turn = _READ[dialect](body)
     scenario = scenario_for(turn)
+    if "sim-agent-cut" in turn.model and turn.offers and turn.plan and turn.plan not in state.cut:
+        state.cut.append(turn.plan)
+        scenario = SCRIPTS[CUT_ONCE](turn)
     if scenario.status >= 400:
         failed = scripted_reply(dialect, scenario.status, scenario.variant, request_id, settings.retry_after)
         return _error(request, dialect, failed, request_id)
@@ -177,6 +186,9 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         raise ConnectionResetError("the client went away while it waited for the first byte")
     reply = Reply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
     headers = reply_headers(dialect, request_id, settings.clock())
+    if dialect == "messages" and body.get("thread") is not None:
+        # Rendered twice: the same serial and time give the same ids.
+        state.threads.keep(body, render_messages.whole(scenario, replace(reply))[1])
     if body.get("stream"):
         frames: list[bytes] = _RENDER[dialect].frames(scenario, reply)
         if dialect == "responses" and body.get("store") is not False:
@@ -308,13 +320,9 @@ def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: s
 async def _count(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     """About a token for four characters of what is counted; never 0."""
     dialect = _DIALECT[request.path]
-    if dialect == "messages":
-        body = check_count(received.body, request.headers)
-        counted: Mapping[str, Any] = {key: body.get(key) for key in ("system", "messages", "tools")}
-        answer: Json = {}
-    else:
-        counted = received.body if isinstance(received.body, dict) else {}
-        answer = {"object": "response.input_tokens"}
+    body = check_count(dialect, received.body, request.headers)
+    counted = {key: body.get(key) for key in ("system", "instructions", "messages", "input", "tools")}
+    answer: Json = {} if dialect == "messages" else {"object": "response.input_tokens"}
     answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
     headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
     return web.Response(body=orjson.dumps(answer), headers=headers, content_type="application/json")

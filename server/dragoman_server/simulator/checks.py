@@ -34,11 +34,14 @@ def check(dialect: str, body: object, headers: Mapping[str, str], *, verify: boo
     return body
 
 
-def check_count(body: object, headers: Mapping[str, str]) -> Json:
-    """The body of a `count_tokens` request: a Messages request without what concerns the answer."""
+def check_count(dialect: str, body: object, headers: Mapping[str, str]) -> Json:
+    """The body of a counting request: one of Messages or Responses without what concerns the answer."""
     if not isinstance(body, dict):
         raise Refused("Input should be an object")
-    checks_messages.check_request(body, headers, counting=True)
+    if dialect == "messages":
+        checks_messages.check_request(body, headers, counting=True)
+    else:
+        checks_responses.check_count(body)
     return body
 
 

@@ -17,6 +17,10 @@ TOP = rule.words(
     "prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store "
     "stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user"
 )
+COUNTED = rule.words(
+    "conversation input instructions model parallel_tool_calls personality previous_response_id reasoning text "
+    "tool_choice tools truncation"
+)
 INCLUDES = rule.words(
     "reasoning.encrypted_content message.output_text.logprobs message.input_image.image_url web_search_call.results "
     "web_search_call.action.sources file_search_call.results code_interpreter_call.outputs "
@@ -65,6 +69,12 @@ def check_request(body: Json) -> None:
     for at, item in enumerate(rule.array(items, "input", least=0 if chained else 1)):
         _item(rule.object_(item, f"input[{at}]"), f"input[{at}]")
     _pairs(items, chained=chained)
+
+
+def check_count(body: Json) -> None:
+    """The same for a question about input tokens, which needs neither a model nor any input."""
+    rule.known_keys(body, COUNTED)
+    check_request({"model": "counted", "input": "", **{key: value for key, value in body.items() if key in TOP}})
 
 
 def check_seals(body: Json) -> None:

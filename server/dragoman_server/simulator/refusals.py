@@ -37,6 +37,8 @@ ANTHROPIC: dict[int, str] = {
 }
 """`error.type` by status, as Anthropic sends it."""
 
+THREAD_NOT_FOUND = "thread_not_found"
+"""Anthropic's code for a conversation that it does not have (any more): its SDKs send the whole history again."""
 _MESSAGES = {
     401: "Incorrect API key provided",
     402: "Your credit balance is too low",
@@ -76,7 +78,10 @@ def refusal_reply(dialect: str, refused: Refused, request_id: str) -> ErrorReply
     """A refused request in the envelope of its dialect."""
     status = refused.status
     if dialect == "messages":
-        return _anthropic(status, refused.message, request_id, {})
+        reply = _anthropic(status, refused.message, request_id, {})
+        if refused.code == THREAD_NOT_FOUND:
+            reply.body["error"]["details"] = {"error_code": refused.code}
+        return reply
     kind, code = OPENAI.get(status, ("invalid_request_error", None))
     return ErrorReply(status, _openai(refused.message, kind, refused.param, refused.code or code), {})
 

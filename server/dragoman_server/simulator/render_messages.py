@@ -64,6 +64,7 @@ class _Stream:
         index = self.blocks - 1
         if self.current == "thinking":
             self.delta(index, type="signature_delta", signature=sealed(self.thought))
+            self.thought = ""
         self.put(type="content_block_stop", index=index)
         self.current = None
 
@@ -127,9 +128,10 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
 
 
 def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
-    """Status and body of the same reply, not streamed."""
+    """Status and body of the same reply, with the same ids, not streamed."""
     omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
     content: list[Json] = []
+    body = message_of(reply, content, None, {**usage_of(scenario), "service_tier": "standard"})
     partial: dict[int, list[str]] = {}
     blocks: dict[int, Json] = {}
     refused = thought = ""
@@ -160,8 +162,7 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
                 reason, stop_sequence = step.reason, step.stop_sequence
             case Failure(message):
                 return 529, {"type": "error", "error": error_of(message), "request_id": reply.mint("req_")}
-    body = message_of(reply, content, FINISH[reason], {**usage_of(scenario), "service_tier": "standard"})
-    body["stop_sequence"] = stop_sequence
+    body["stop_reason"], body["stop_sequence"] = FINISH[reason], stop_sequence
     body["stop_details"] = _stop_details(reason, refused)
     return 200, body
 

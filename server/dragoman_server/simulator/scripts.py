@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import zip_longest
 
 import orjson
 
 from .examples import PATCH, example
+from .plan import Unplayable, next_calls, pictures
 from .turns import Offer, Turn
 
 
@@ -156,10 +158,19 @@ def _parallel(turn: Turn) -> Scenario:
     if not offers:
         return _text(turn)
     calls = [_call(number, offer) for number, offer in enumerate(offers)]
-    steps: list[Step] = [*_texts("Looking ", "up both."), *(call[0] for call in calls)]
-    for position in range(1, max(map(len, calls))):
-        steps += [call[position] for call in calls if position < len(call)]
-    return Scenario((*steps, Finish("tool_calls")))
+    return Scenario((*_texts("Looking ", "up both."), *_side_by_side(calls), Finish("tool_calls")))
+
+
+def _parallel_in_turn(turn: Turn) -> Scenario:
+    """The same calls, but each whole before the next, as the vendors themselves send them."""
+    scenario = _parallel(turn)
+    calls = sorted((step for step in scenario.steps if isinstance(step, ToolStart | ToolArgs | ToolEnd)), key=_number)
+    around = [step for step in scenario.steps if not isinstance(step, ToolStart | ToolArgs | ToolEnd)]
+    return Scenario((*around[:-1], *calls, *around[-1:]))
+
+
+def _number(step: ToolStart | ToolArgs | ToolEnd) -> int:
+    return step.call
 
 
 def _thinking(turn: Turn) -> Scenario:
@@ -220,6 +231,24 @@ def _usage(turn: Turn) -> Scenario:
     return Scenario((*thoughts, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
 
 
+def _agent(turn: Turn) -> Scenario:
+    """The calls that the prompt dictates, with thoughts and words between them; then what the tools said."""
+    try:
+        planned = next_calls(turn)
+    except Unplayable as error:
+        return Scenario((*_texts("The plan ", f"cannot be played: {error}."), Finish("stop")))
+    if not planned:
+        quoted = " and ".join(turn.answered) or "nothing"
+        if seen := pictures(turn.body):
+            quoted += f" (pictures: {seen})"
+        thoughts = (Reasoning("That is"), Reasoning(" all there was to do."))
+        return Scenario((*thoughts, *_texts("The tools", " said: ", *_pieces(quoted), "."), Finish("stop")))
+    calls = [_call(number, call.tool, call.arguments) for number, call in enumerate(planned)]
+    thoughts = (Reasoning("The plan says"), Reasoning(" what is next – naïvely, a call. 🤔"))
+    words: tuple[Step, ...] = (*_texts("Now ", "as planned. "), Reasoning("It is there"), Reasoning(" to be called."))
+    return Scenario((*thoughts, *words, *_side_by_side(calls), Finish("tool_calls")))
+
+
 def _named_call(turn: Turn, name: str) -> Scenario:
     """One call of the tool of that name and nothing else, whatever came before."""
     tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
@@ -238,7 +267,10 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-text": _text,
     "sim-tools": _tools,
     "sim-parallel": _parallel,
+    "sim-parallel-in-turn": _parallel_in_turn,
     "sim-thinking": _thinking,
+    "sim-agent": _agent,
+    "sim-agent-cut": _agent,
     "sim-refusal": _refusal,
     "sim-late-refusal": _late_refusal,
     "sim-length": _length,
@@ -263,7 +295,9 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-stall-tools": _broken(Ending.STALL, in_tool=True),
 }
 """Scripts by name. Read from the model name itself: `sim-error-STATUS[-quota|-context]`, `sim-long-N`,
-`sim-call-TOOL`."""
+`sim-call-TOOL`. `sim-agent-cut` is `sim-agent` after `CUT_ONCE` (`app.py`)."""
+CUT_ONCE = "sim-cut-tools"
+"""How the first stream of each plan ends with `sim-agent-cut`."""
 
 _LONGEST_FIRST = sorted(SCRIPTS, key=len, reverse=True)
 _ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
@@ -291,8 +325,14 @@ def _picked(turn: Turn, count: int) -> list[Offer]:
     return [turn.offers[n % len(turn.offers)] for n in range(count)]
 
 
-def _call(number: int, tool: Offer) -> tuple[Step, ...]:
-    return (ToolStart(number, tool), *(ToolArgs(number, p) for p in _pieces(_arguments(tool))), ToolEnd(number))
+def _call(number: int, tool: Offer, arguments: str | None = None) -> tuple[Step, ...]:
+    pieces = _pieces(_arguments(tool) if arguments is None else arguments)
+    return (ToolStart(number, tool), *(ToolArgs(number, piece) for piece in pieces), ToolEnd(number))
+
+
+def _side_by_side(calls: list[tuple[Step, ...]]) -> list[Step]:
+    """The calls begun in order, and a fragment of each in turn."""
+    return [step for steps in zip_longest(*calls) for step in steps if step is not None]
 
 
 def _cut_call(turn: Turn) -> tuple[Step, ...]:

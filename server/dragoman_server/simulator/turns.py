@@ -7,6 +7,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+PLANNED = "[[call "
+"""What begins a turn of a plan in a prompt (`plan.py`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -31,6 +34,10 @@ class Turn:
     last_user: str = ""
     results: tuple[str, ...] = ()
     """Texts of the tool results that came after the last thing the assistant said."""
+    plan: str = ""
+    """The last text of the user's that dictates calls."""
+    answered: tuple[str, ...] = ()
+    """Texts of the tool results that came after that text."""
     offers: tuple[Offer, ...] = ()
     searches: tuple[Offer, ...] = ()
     """Client-run tool searches: only called by name."""
@@ -53,9 +60,21 @@ class _History:
 
     last_user: str = ""
     results: list[str] = field(default_factory=list)
+    plan: str = ""
+    answered: list[str] = field(default_factory=list)
 
     def spoke(self) -> None:
         self.results.clear()
+
+    def asked(self, text: str) -> None:
+        self.last_user = text
+        if PLANNED in text:
+            self.plan = text
+            self.answered.clear()
+
+    def answer(self, text: str) -> None:
+        self.results.append(text)
+        self.answered.append(text)
 
 
 def read_chat(body: Json) -> Turn:
@@ -66,9 +85,9 @@ def read_chat(body: Json) -> Turn:
             case "assistant":
                 history.spoke()
             case "user":
-                history.last_user = _text(message["content"])
+                history.asked(_text(message["content"]))
             case "tool":
-                history.results.append(_text(message["content"]))
+                history.answer(_text(message["content"]))
     offers = []
     for tool in body.get("tools") or []:
         if tool["type"] == "custom":
@@ -86,6 +105,8 @@ def read_chat(body: Json) -> Turn:
         body=body,
         last_user=history.last_user,
         results=tuple(history.results),
+        plan=history.plan,
+        answered=tuple(history.answered),
         offers=tuple(offers),
         forced=forced,
         may_call=choice != "none",
@@ -106,10 +127,10 @@ def read_messages(body: Json) -> Turn:
         elif message["role"] == "user":
             text = _text(content)
             if text:
-                history.last_user = text
+                history.asked(text)
             for block in content if isinstance(content, list) else []:
                 if block["type"] == "tool_result":
-                    history.results.append(_text(block.get("content") or ""))
+                    history.answer(_text(block.get("content") or ""))
     choice = body.get("tool_choice") or {}
     output = body.get("output_config") or {}
     form = output.get("format") or body.get("output_format") or {}
@@ -118,6 +139,8 @@ def read_messages(body: Json) -> Turn:
         body=body,
         last_user=history.last_user,
         results=tuple(history.results),
+        plan=history.plan,
+        answered=tuple(history.answered),
         offers=tuple(
             Offer(tool["name"], tool["input_schema"])
             for tool in body.get("tools") or []
@@ -150,13 +173,13 @@ def read_responses(body: Json) -> Turn:
         if kind in _SPOKEN or (kind == "message" and item["role"] == "assistant"):
             history.spoke()
         elif kind == "message" and item["role"] == "user":
-            history.last_user = _text(item["content"])
+            history.asked(_text(item["content"]))
         elif kind in _RESULTS:
-            history.results.append(_text(item["output"]))
+            history.answer(_text(item["output"]))
         elif kind in _FOUND:
             offers += _flat_offers(item["tools"])
             if kind == "tool_search_output":
-                history.results.append(" ".join(tool["name"] for tool in item["tools"]))
+                history.answer(" ".join(tool["name"] for tool in item["tools"]))
     choice = body.get("tool_choice")
     form = (body.get("text") or {}).get("format") or {}
     return Turn(
@@ -164,6 +187,8 @@ def read_responses(body: Json) -> Turn:
         body=body,
         last_user=history.last_user,
         results=tuple(history.results),
+        plan=history.plan,
+        answered=tuple(history.answered),
         offers=tuple(offer for offer in offers if not offer.search),
         searches=tuple(offer for offer in offers if offer.search),
         forced=choice.get("name") if isinstance(choice, dict) else None,
