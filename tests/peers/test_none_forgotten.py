@@ -15,6 +15,8 @@ GROUPS = {
     "F": range(50, 52),
 }
 """The numbers of the groups that concern translation itself."""
+BESIDE = {"G": range(60, 63), "H": range(70, 79), "I": range(80, 82)}
+"""Those of the groups that concern what stands around it: endpoints, connections, load, caches."""
 
 _NAMED = re.compile(r"test_(T\d\d)_\w+\Z")
 _REPORT = re.compile(r"[\w.-]+/[\w.-]+#\d+")
@@ -34,13 +36,13 @@ def _modules() -> dict[str, list[tuple[str, ast.FunctionDef | ast.AsyncFunctionD
 
 
 def test_every_report_has_a_test() -> None:
-    wanted = {f"T{number:02}" for group in GROUPS.values() for number in group}
+    wanted = {f"T{number:02}" for group in [*GROUPS.values(), *BESIDE.values()] for number in group}
     assert {name for tests in _modules().values() for name, _ in tests} == wanted
 
 
 def test_every_report_has_a_test_where_responses_is_a_side() -> None:
     """Two dialects were there first: whatever their users suffered must not come back by the third."""
-    wanted = {f"T{number:02}" for group in GROUPS.values() for number in group}
+    wanted = {f"T{number:02}" for group in [*GROUPS.values(), *BESIDE.values()] for number in group}
     later = {module: tests for module, tests in _modules().items() if module not in BEFORE_RESPONSES}
     assert {name for tests in later.values() for name, _ in tests} == wanted
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, DragomanError, direction, translate
+from dragoman import Code, direction, translate
 from dragoman_server.simulator.checks import check
 from peers.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
 from support.directions import Json
@@ -99,13 +99,15 @@ def test_T42_names_in_the_history_are_renamed_as_the_tools_are() -> None:
 
 
 @pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
-def test_T43_combiners_at_the_root_are_refused_by_name_and_tools_never_vanish(word: str) -> None:
+def test_T43_combiners_at_the_root_become_one_object_and_tools_never_vanish(word: str) -> None:
     """Root-level `oneOf`/`anyOf`/`allOf` is refused, tools vanish (software-mansion/argent#773,
     opentokenz/mcpx#28)."""
     function = {"name": "t", "parameters": {word: [SCHEMA]}}
-    with pytest.raises(DragomanError) as caught:
-        send(CHAT, MESSAGES, tools=[{"type": "function", "function": function}])
-    assert caught.value.failure.param == f"tools[0].function.parameters.{word}"
+    body, translation = send(CHAT, MESSAGES, tools=[{"type": "function", "function": function}])
+    check(MESSAGES, body, HEADERS)
+    (tool,) = body["tools"]
+    assert (tool["name"], set(tool["input_schema"])) == ("t", {"type", "properties"})
+    assert translation.losses.counts == {Code.SCHEMA_SANITISED: 1}
 
 
 def test_T43_a_schema_without_type_or_properties_is_completed() -> None:

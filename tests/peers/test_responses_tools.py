@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import DragomanError
+from dragoman import Code
 from dragoman_server.simulator.checks import check
 from peers.spoken import (
     RESPONSES,
@@ -80,16 +80,19 @@ def test_T42_call_ids_of_any_server_fit(upstream: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
-def test_T43_combiners_at_the_root_are_refused_by_the_clients_own_path(word: str) -> None:
+def test_T43_combiners_at_the_root_are_mended_and_told_by_the_clients_own_path(word: str) -> None:
     """Root-level `oneOf`/`anyOf`/`allOf` is refused, tools vanish (software-mansion/argent#773,
     opentokenz/mcpx#28)."""
-    with pytest.raises(DragomanError) as caught:
-        send(RESPONSES, MESSAGES, tools=offered(RESPONSES, "t", schema={word: [SCHEMA]}))
-    assert caught.value.failure.param == f"tools[0].parameters.{word}"
-    inner = [{"type": "namespace", "name": "ns", "tools": offered(RESPONSES, "t", schema={word: [SCHEMA]})}]
-    with pytest.raises(DragomanError) as caught:
-        send(RESPONSES, MESSAGES, tools=inner)
-    assert caught.value.failure.param == f"tools[0].tools[0].parameters.{word}"
+    plain = offered(RESPONSES, "t", schema={word: [SCHEMA]})
+    for tools, name, path in (
+        (plain, "t", "tools[0]"),
+        ([{"type": "namespace", "name": "ns", "tools": plain}], "ns__t", "tools[0].tools[0]"),
+    ):
+        body, translation = send(RESPONSES, MESSAGES, tools=tools)
+        check(MESSAGES, body, HEADERS)
+        (tool,) = body["tools"]
+        assert (tool["name"], set(tool["input_schema"])) == (name, {"type", "properties"})
+        assert [(row.code, row.path) for row in translation.losses.rows] == [(Code.SCHEMA_SANITISED, path)]
 
 
 @from_responses
