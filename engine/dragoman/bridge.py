@@ -28,7 +28,7 @@ from .model import (
     ToolResult,
     Turn,
 )
-from .names import fit_name
+from .names import fit_name, with_prefix
 from .profile import Profile
 from .unwrapper import FIELD, Unwrapper
 
@@ -161,8 +161,9 @@ class _Bridge:
         """A search's result in words. The tools are called there as they are declared."""
         if isinstance(content, str):
             return content
+        rules = self._knobs.tool_prefixes
         names = [
-            fit_name(flat_name(part.name, part.namespace if self._flat else None), self._name_max)
+            fit_name(with_prefix(flat_name(part.name, part.namespace if self._flat else None), rules), self._name_max)
             for part in content
             if type(part) is ToolReference
         ]

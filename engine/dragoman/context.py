@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from . import limits as _limits
@@ -16,6 +16,7 @@ from .limits import Limits
 from .losses import Losses
 from .model import Json
 from .profile import Profile
+from .violation import Violation
 
 
 @dataclass(slots=True)
@@ -40,13 +41,21 @@ class ReplyContext:
     """Did the client ask for log probabilities."""
     echo: Json = field(default_factory=dict)
     """What the reply repeats of the request (Responses)."""
+    nullable: Mapping[str, frozenset[str] | None] | None = None
+    """What the client's tools say of null (`nulls`), where nulls are to be left out of calls; else None."""
     seal: Seal | None = None
     """Wraps opaque reasoning for clients that bring it back; None where the client's dialect has no place for it."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT
     losses: Losses = field(default_factory=Losses)
+    clock: Callable[[], float] | None = None
+    """Unix seconds, for whoever has to tell when the reply was done; None where nobody does."""
     failure: Failure | None = None
     """The error that ended the stream, once there was one."""
+    validate: bool = True
+    """Is what goes out judged by its dialect's grammar (`validator`)."""
+    violation: Violation | None = None
+    """The first breach of the client's dialect in the stream, once there was one."""
     usage: Usage | None = None
     """The reply's token counts, once they are known."""

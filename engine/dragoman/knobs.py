@@ -10,6 +10,17 @@ def _knob(default: Any, doc: str, *others: str) -> Any:
     return field(default=default, metadata={"doc": doc, "values": (default, *others)})
 
 
+def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
+    """`word` as the default, or a number of `kind` from `least` to `most`, which `form` stands for in the docs."""
+    metadata = {"doc": doc, "values": (word, *others), "number": (kind, least, most), "form": form}
+    return field(default=word, metadata=metadata)
+
+
+def _list_knob(item: str, form: str, doc: str) -> Any:
+    """A list, empty by default, of strings that match the pattern `item`; `form` shows one."""
+    return field(default=(), metadata={"doc": doc, "values": (), "items": item, "form": form})
+
+
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """Field metadata holds the documentation and the allowed values, default first."""
@@ -52,8 +63,25 @@ class Knobs:
     json_mode: str = _knob(
         "drop", "`json_object` towards Messages: left out, refused, or asked for in words", "reject", "instruct"
     )
+    count_tokens: str = _knob(
+        "auto",
+        "counting endpoints: the upstream's where it has one, else an estimate; always an estimate; or never one (404)",
+        "estimate",
+        "exact",
+    )
     auto_cache: str = _knob("off", "ask Messages upstreams to cache for OpenAI clients (cache writes cost money)", "on")
+    request_noise: str = _knob(
+        "strip",
+        "Claude Code's billing line, which no server but Anthropic's reads and which defeats prompt caches",
+        "keep",
+    )
     echo_model: str = _knob("requested", "the model name in replies", "upstream")
+    null_arguments: str = _knob(
+        "keep", "`null` in tool arguments where the tool's schema takes none: passed on, or left out", "strip"
+    )
+    overflow_sizes: str = _knob(
+        "upstream", "an upstream that refuses a prompt as too long without numbers: told so, or estimated", "estimate"
+    )
     refusal_terminal: str = _knob(
         "completed",
         "a Messages refusal towards OpenAI clients: a result (`stop`), or a filter (`content_filter`)",
@@ -67,6 +95,29 @@ class Knobs:
         "a tool call without result: an error result is added, the call is stripped, or a 400",
         "strip",
         "reject",
+    )
+    evict_images: str | int = _number_knob(
+        "off",
+        int,
+        1,
+        1000,
+        "N",
+        "images in tool results: the newest N stay, older ones become a placeholder, N at a time",
+    )
+    token_budget: str | float = _number_knob(
+        "off",
+        float,
+        0.05,
+        1.0,
+        "SHARE",
+        "a prompt beyond this share of `context_window` loses old images, tool results, reasoning; on = 0.8",
+        "on",
+    )
+    pad_first_user: str = _knob("off", "a conversation that begins with the assistant gets a user message first", "on")
+    tool_prefixes: tuple[str, ...] = _list_knob(
+        r"[A-Za-z0-9_-]+=[A-Za-z0-9_-]*",
+        "OLD=NEW",
+        "tool names that begin with OLD and not with NEW are sent with NEW instead, and restored in replies",
     )
 
 

@@ -17,8 +17,11 @@ from .limits import DEFAULT
 class Code(StrEnum):
     """Every loss there is. The docs' table is made from `MEANING`."""
 
+    BLANK_CUT = "blank_cut"
     BLOCK_ORDER = "block_order"
     CACHE_HINT = "cache_hint"
+    CALL_CUT = "call_cut"
+    CALL_ID = "call_id"
     CALL_META = "call_meta"
     CAP_CLAMPED = "cap_clamped"
     CAP_RAISED = "cap_raised"
@@ -36,28 +39,38 @@ class Code(StrEnum):
     HOSTED_HISTORY = "hosted_history"
     HOSTED_TOOL = "hosted_tool"
     IMAGE_DETAIL = "image_detail"
+    IMAGE_EVICTED = "image_evicted"
     IS_ERROR = "is_error"
     JSON_MODE = "json_mode"
+    LEAKED_FIELD = "leaked_field"
     MAX_TOOL_CALLS = "max_tool_calls"
     METADATA = "metadata"
     MODERATION = "moderation"
+    NULL_ARGUMENT = "null_argument"
     ORPHAN_DROPPED = "orphan_dropped"
     ORPHAN_REPAIRED = "orphan_repaired"
+    PARALLEL_CALLS = "parallel_calls"
     PARTICIPANT_NAME = "participant_name"
     PER_TURN_EFFORT = "per_turn_effort"
     PHASE = "phase"
     PREDICTION = "prediction"
     REASONING_ENCRYPTED = "reasoning_encrypted"
+    REASONING_FILLED = "reasoning_filled"
+    REASONING_EVICTED = "reasoning_evicted"
     REASONING_FOREIGN = "reasoning_foreign"
     REASONING_MODE = "reasoning_mode"
     REASONING_SIGNATURE = "reasoning_signature"
     REASONING_UNSIGNED = "reasoning_unsigned"
     REFUSAL_CATEGORY = "refusal_category"
     REFUSAL_EXPLANATION = "refusal_explanation"
+    REPLY_REPAIRED = "reply_repaired"
+    REQUEST_NOISE = "request_noise"
+    RESULT_CUT = "result_cut"
     RESULT_MEDIA_MOVED = "result_media_moved"
     RESULT_SHAPE = "result_shape"
     SAMPLING_UNSUPPORTED = "sampling_unsupported"
     SCHEMA_STRICTNESS = "schema_strictness"
+    SCHEMA_SANITISED = "schema_sanitised"
     SEARCH_RESULT_SHAPE = "search_result_shape"
     SERVICE_TIER = "service_tier"
     STOP_DROPPED = "stop_dropped"
@@ -70,14 +83,17 @@ class Code(StrEnum):
     THINKING_DISABLED = "thinking_disabled"
     THINKING_INVALIDATED = "thinking_invalidated"
     THINKING_MODE = "thinking_mode"
+    TOKEN_BUDGET = "token_budget"
     TOOL_OPTION = "tool_option"
     TOOL_SEARCH = "tool_search"
     TOOL_TIMELINE = "tool_timeline"
     TOOLS_FILTERED = "tools_filtered"
     TOP_K = "top_k"
     TRUNCATION = "truncation"
+    TURNS_MERGED = "turns_merged"
     UNKNOWN_EVENT = "unknown_event"
     UNKNOWN_FIELD = "unknown_field"
+    USER_PADDED = "user_padded"
     USAGE_ESTIMATED = "usage_estimated"
     VENDOR_BLOCK = "vendor_block"
     VENDOR_OPTION = "vendor_option"
@@ -85,8 +101,11 @@ class Code(StrEnum):
 
 
 MEANING: dict[Code, str] = {
-    Code.BLOCK_ORDER: "text that followed a tool call now stands before it",
+    Code.BLANK_CUT: "white space that the upstream refuses was cut",
+    Code.BLOCK_ORDER: "what stood beside a tool call or its result changed its place",
     Code.CACHE_HINT: "an explicit cache mark was not sent",
+    Code.CALL_CUT: "a call that was cut off has no whole arguments and was left out",
+    Code.CALL_ID: "a call without an id of its own was given one",
     Code.CALL_META: "a call's extra data (caller, toolset, async, status) was not sent",
     Code.CAP_CLAMPED: "the output cap was lowered to the model's limit",
     Code.CAP_RAISED: "the output cap was raised to the upstream's minimum",
@@ -104,28 +123,38 @@ MEANING: dict[Code, str] = {
     Code.HOSTED_HISTORY: "a provider-run tool's call or result was left out of the history",
     Code.HOSTED_TOOL: "a provider-run tool was not declared",
     Code.IMAGE_DETAIL: "an image's detail hint was not sent",
+    Code.IMAGE_EVICTED: "an old image became a placeholder",
     Code.IS_ERROR: "a tool result's error flag was not sent; its content was",
     Code.JSON_MODE: "free JSON mode was not requested",
+    Code.LEAKED_FIELD: "a field of another dialect than the client's was not sent",
     Code.MAX_TOOL_CALLS: "the cap on tool calls was not sent",
     Code.METADATA: "request metadata was not sent",
     Code.MODERATION: "moderation scores were not requested",
+    Code.NULL_ARGUMENT: "a null argument that the tool's schema does not take was left out of a call",
     Code.ORPHAN_DROPPED: "a tool result without a call (or a call without result) was left out",
     Code.ORPHAN_REPAIRED: "a call without result was given an error result",
+    Code.PARALLEL_CALLS: "the wish for one tool call at a time was not sent",
     Code.PARTICIPANT_NAME: "a participant's name was not sent",
     Code.PER_TURN_EFFORT: "an effort level set inside the conversation was not sent",
     Code.PHASE: "a message's phase was not sent",
     Code.PREDICTION: "predicted output was not sent",
     Code.REASONING_ENCRYPTED: "encrypted or redacted reasoning was left out",
+    Code.REASONING_FILLED: "calls without reasoning were given a blank one, which the upstream asks for",
+    Code.REASONING_EVICTED: "old reasoning was left out to fit the token budget",
     Code.REASONING_FOREIGN: "reasoning that another provider made was left out",
     Code.REASONING_MODE: "a reasoning option was not sent",
     Code.REASONING_SIGNATURE: "a reasoning signature has no place in the client's dialect",
     Code.REASONING_UNSIGNED: "reasoning without a signature was left out",
     Code.REFUSAL_CATEGORY: "a refusal's category has no place in the client's dialect",
     Code.REFUSAL_EXPLANATION: "a refusal's explanation came after visible text and was left out",
+    Code.REPLY_REPAIRED: "the upstream's reply broke its dialect's rules and was read as the one thing it can mean",
+    Code.REQUEST_NOISE: "what the client writes anew into each request for its own vendor was not sent",
+    Code.RESULT_CUT: "an old tool result was cut to its beginning and its end to fit the token budget",
     Code.RESULT_MEDIA_MOVED: "media of a tool result moved into a user message after the results",
     Code.RESULT_SHAPE: "a part of a tool result became text",
     Code.SAMPLING_UNSUPPORTED: "a sampling parameter was not sent",
     Code.SCHEMA_STRICTNESS: "the output schema is enforced more or less strictly than asked",
+    Code.SCHEMA_SANITISED: "a schema was changed to what the upstream takes",
     Code.SEARCH_RESULT_SHAPE: "a search result became text",
     Code.SERVICE_TIER: "the service tier was not sent",
     Code.STOP_DROPPED: "a stop sequence was not sent",
@@ -138,14 +167,17 @@ MEANING: dict[Code, str] = {
     Code.THINKING_DISABLED: "thinking was switched off for the sake of a forced tool choice",
     Code.THINKING_INVALIDATED: "thinking after an edited turn was left out",
     Code.THINKING_MODE: "the thinking mode was approximated",
+    Code.TOKEN_BUDGET: "the prompt is beyond its token budget and was sent all the same",
     Code.TOOL_OPTION: "a tool's extra option was not sent",
     Code.TOOL_SEARCH: "deferred tools were all loaded at once",
     Code.TOOL_TIMELINE: "tools that come and go within the conversation became one list",
     Code.TOOLS_FILTERED: "only the allowed subset of the tools was sent",
     Code.TOP_K: "top_k was not sent",
     Code.TRUNCATION: "automatic truncation was not requested",
+    Code.TURNS_MERGED: "messages of one role in a row became one",
     Code.UNKNOWN_EVENT: "an unknown event, block or part of the upstream's reply was left out",
     Code.UNKNOWN_FIELD: "a field that the client's dialect does not define was not sent",
+    Code.USER_PADDED: "a user message was put before a conversation that begins with the assistant",
     Code.USAGE_ESTIMATED: "the upstream gave no token counts; they are estimates or absent",
     Code.VENDOR_BLOCK: "a vendor's special block was left out",
     Code.VENDOR_OPTION: "a vendor's special option was not sent",
@@ -167,7 +199,7 @@ class Losses:
     A row is put into words, and counted, only when it is read: a long agent history adds hundreds that nobody reads.
     """
 
-    __slots__ = ("_beyond", "_rows", "keep", "strict")
+    __slots__ = ("_beyond", "_once", "_rows", "keep", "strict")
 
     def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
         self.strict = strict
@@ -175,6 +207,7 @@ class Losses:
         self._rows: list[tuple[Code, Path | str, str]] = []
         self._beyond: dict[Code, int] = {}
         """How many by code were not kept."""
+        self._once: set[tuple[Code, str]] | None = None
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -201,6 +234,14 @@ class Losses:
             self._rows.append((code, path, done))
         else:
             self._beyond[code] = self._beyond.get(code, 0) + 1
+
+    def once(self, code: Code, path: Path | str, done: str) -> None:
+        """The same for what a stream does again and again: a row only where `done` is new to the ledger."""
+        if self._once is None:
+            self._once = set()
+        if (code, done) not in self._once:
+            self._once.add((code, done))
+            self.add(code, path, done)
 
     def relax(self) -> None:
         """From here on only record: the reply has begun."""

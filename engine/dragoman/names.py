@@ -7,6 +7,7 @@ same body always becomes the same bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 
 from .errors import ClientRequestError, Path
@@ -20,6 +21,10 @@ def fit_name(name: str, longest: int) -> str:
     # Most are identifiers, which is found out in a third of the pattern's time.
     if len(name) <= longest and ((name.isascii() and name.isidentifier()) or _NAME.match(name)):
         return name
+    return _hashed(name)
+
+
+def _hashed(name: str) -> str:
     return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
@@ -30,13 +35,26 @@ def fit_call_id(call_id: str, longest: int) -> str:
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
+def with_prefix(name: str, rules: Iterable[str]) -> str:
+    """`name` by the first of the operator's `OLD=NEW` rules that it falls under: it begins with OLD and not with NEW.
+
+    So a rule such as `mcp_=mcp__` leaves alone what already has the longer prefix.
+    """
+    for rule in rules:
+        old, _, new = rule.partition("=")
+        if name.startswith(old) and not (new and name.startswith(new)):
+            return new + name[len(old) :] or name
+    return name
+
+
 class NameTable:
     """The renames of one request: filled by the request writer, read in reverse by the reply reader."""
 
-    __slots__ = ("_sent", "back", "known", "longest")
+    __slots__ = ("_rules", "_sent", "back", "known", "longest")
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, rules: tuple[str, ...] = ()) -> None:
         self.longest = longest
+        self._rules = rules
         self.known: dict[str, str] = {}
         """Client name → name to send, as far as `fit` was asked: a look-up here spares a long history the calls."""
         self._sent: set[str] = set()
@@ -46,12 +64,18 @@ class NameTable:
     def fit(self, name: str, at: Path = ()) -> str:
         """The name to send for `name`.
 
-        Raises `ClientRequestError` when two names would be sent as the same one.
+        Where a prefix rule makes a name that another tool has, the second of the two gets a hash at its end. Raises
+        `ClientRequestError` when two names would be sent as the same one for another reason.
         """
         known = self.known.get(name)
         if known is not None:
             return known
-        sent = fit_name(name, self.longest)
+        if self._rules:
+            sent = fit_name(with_prefix(name, self._rules), self.longest)
+            if sent in self._sent:
+                sent = _hashed(name)
+        else:
+            sent = fit_name(name, self.longest)
         if sent != name:
             self.back[sent] = name
         if sent in self._sent:

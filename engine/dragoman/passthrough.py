@@ -14,6 +14,7 @@ from .events import Delta, Usage
 from .groove import Ear, Volatile
 from .jsontext import loads
 from .limits import DEFAULT, Limits
+from .losses import Code, Losses
 from .model import Json
 from .splice import Renamer
 from .sse import Frame, Parser, encode, frame_at
@@ -27,7 +28,7 @@ class Observer:
     breaches of the dialect's grammar, in words.
     """
 
-    __slots__ = ("closed", "complete", "failure", "said", "usage", "violations")
+    __slots__ = ("calling", "closed", "complete", "failure", "lenient", "moved", "said", "usage", "violations")
 
     volatile: ClassVar[Volatile] = Volatile()
     """What changes in this dialect's deltas besides their text."""
@@ -35,8 +36,14 @@ class Observer:
     def __init__(self) -> None:
         self.said: str | None = None
         """The text of the frame observed last, if that was all of it and nothing hangs on which text it is."""
+        self.calling = False
+        """Is a tool call open."""
+        self.moved = False
+        """Was anything said since whoever asks set it back: signs of life are no progress (mapping §9.8)."""
         self.complete = False
         self.closed = False
+        self.lenient = False
+        """Is the server known to leave the terminal event out (profile `message_stop`)."""
         self.usage: Usage | None = None
         self.failure: Failure | None = None
         self.violations: list[str] = []
@@ -60,6 +67,10 @@ class Observer:
 
     def follow(self, count: int, number: int) -> None:
         """Take `count` more frames like the last one, which held only other texts. `number` is the last one's."""
+
+    def left_out(self) -> Frame | None:
+        """The terminal event, where it is all that the server left out of its stream and is known to."""
+        return None
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """An in-band error of the dialect."""
@@ -87,6 +98,7 @@ class Passthrough:
         "_heads",
         "_held",
         "_limits",
+        "_losses",
         "_parser",
         "_renamer",
         "_request_id",
@@ -102,6 +114,7 @@ class Passthrough:
         renamer: Renamer | None = None,
         limits: Limits = DEFAULT,
         request_id: str | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self.done = self.begun = False
         self.fault: Failure | None = None
@@ -113,6 +126,7 @@ class Passthrough:
         self._renamer = renamer
         self._limits = limits
         self._request_id = request_id
+        self._losses = losses
         self._held = b""
 
     def feed(self, data: bytes, /) -> bytes:
@@ -171,7 +185,7 @@ class Passthrough:
         while at < len(data) and not observer.closed:
             if (groove := ear.groove) is not None and (run := ear.run(data, at)) is not None:
                 observer.follow(len(run.texts), groove.last_number())
-                self.begun = True
+                self.begun = observer.moved = True
                 if not at and groove.end == len(data):
                     return -len(run.texts)
                 frames += len(run.texts)
@@ -211,6 +225,12 @@ class Passthrough:
             if len(observer.violations) > sound:
                 return b""  # half a frame behind the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
+        end = observer.left_out() if not held else None
+        if end is not None:
+            observer.complete = True
+            if self._losses is not None:
+                self._losses.once(Code.REPLY_REPAIRED, end.event, f"the stream ended without {end.event}")
+            return encode(end)
         return self.error(StreamTruncated().failure)
 
     def error(self, failure: Failure) -> bytes:

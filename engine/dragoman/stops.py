@@ -3,7 +3,7 @@
 Text is held back by one character less than the longest sequence, so that no part of a match ever reaches the client.
 On a match the text is cut, what was open is closed, and the reply finishes as `stop_sequence`; the upstream is then
 cancelled, so its token counts never come: the writer tells what it made of that. Never applied inside tool arguments or
-reasoning.
+reasoning. Behind a whole call the reply finishes as one that calls: a client that reads another reason does not run it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .events import (
     one_by_one,
 )
 from .losses import Code, Losses
-from .model import Json, Reply, Text
+from .model import Json, Reply, Text, ToolCall
 
 _MOST_TOKENS = 4096
 """Tokens that wait for their text; more than that do not belong to it."""
@@ -45,13 +45,14 @@ def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
 class StopCutter:
     """A stage on events."""
 
-    __slots__ = ("_context", "_held", "_keep", "_open", "_stops", "_tokens", "done")
+    __slots__ = ("_called", "_context", "_held", "_keep", "_open", "_stops", "_tokens", "done")
 
     def __init__(self, context: ReplyContext, stops: Iterable[str]) -> None:
         self.done = False
         self._context = context
         self._stops = tuple(stops)
         self._keep = max(map(len, self._stops)) - 1
+        self._called = False
         self._open: dict[int, Kind] = {}
         self._held: dict[int, str] = {}
         self._tokens: dict[int, _Tokens] = {}
@@ -83,7 +84,8 @@ class StopCutter:
                     tokens.release(event.index, out)
                     continue
             elif isinstance(event, BlockEnd):
-                self._open.pop(event.index, None)
+                if self._open.pop(event.index, None) is Kind.TOOL and event.complete:
+                    self._called = True
                 if held := self._held.pop(event.index, ""):
                     out.append(Delta(event.index, held))
                 if (tokens := self._tokens.pop(event.index, None)) is not None and tokens.held:
@@ -126,7 +128,7 @@ class StopCutter:
             self._tokens[index].release(index, out)
         for open_index, kind in self._open.items():
             out.append(BlockEnd(open_index, complete=kind is Kind.TEXT))
-        out.append(Finish(Stop(StopReason.STOP_SEQUENCE, None, stop)))
+        out.append(Finish(_stopped(stop, self._called, self._context.losses)))
         out.append(End())
         self.done = True
 
@@ -173,6 +175,13 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def _stopped(stop: str, called: bool, losses: Losses) -> Stop:
+    if not called:
+        return Stop(StopReason.STOP_SEQUENCE, None, stop)
+    losses.add(Code.FINISH_FIXED, "stop", "a stop sequence behind a call ended the reply as one that calls")
+    return Stop(StopReason.TOOL_CALLS)
+
+
 def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
     """The same cut on a whole reply, in place: nothing after the first match in its texts remains."""
     sequences = tuple(stops)
@@ -185,7 +194,8 @@ def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
             if part.logprobs:
                 part.logprobs = part.logprobs[: _fitting(part.logprobs, _bytes(part.text))[0]] or None
             del reply.parts[position + 1 :]
-            reply.stop = Stop(StopReason.STOP_SEQUENCE, None, stop)
+            called = any(type(each) is ToolCall and n not in reply.cut for n, each in enumerate(reply.parts))
+            reply.stop = _stopped(stop, called, losses)
             reply.refusal = None
             losses.add(Code.USAGE_ESTIMATED, "usage", "counts the text behind the stop sequence too")
             return

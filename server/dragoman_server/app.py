@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 from aiohttp import web
 
 from dragoman.errors import Failure, FailureKind
 
+from .counting import Counting
 from .gateway import Gateway, new_request_id
 from .inspection import Inspection
 from .rescue import asked_in, error_response
 from .settings import Config
 from .unserved import no_websocket, not_served
+from .windows import unknown_windows
+
+log = logging.getLogger("dragoman")
 
 
 def setup(
@@ -24,11 +29,17 @@ def setup(
     with `handler_cancellation=True` (as `dragoman serve` does), else within a second. When the app stops, open replies
     get `drain` seconds. Raises `ConfigError`.
     """
-    gateway = gateway if gateway is not None else Gateway(config)
+    if gateway is None:
+        gateway = Gateway(config)
+        for sentence in unknown_windows(config):
+            log.warning("%s", sentence)
     prefix = prefix.rstrip("/")
     app.router.add_post(f"{prefix}/v1/chat/completions", gateway.chat)
     app.router.add_post(f"{prefix}/v1/messages", gateway.messages)
     app.router.add_post(f"{prefix}/v1/responses", gateway.responses)
+    counting = Counting(gateway)
+    app.router.add_post(f"{prefix}/v1/messages/count_tokens", counting.messages)
+    app.router.add_post(f"{prefix}/v1/responses/input_tokens", counting.responses)
     _add_unserved(app, prefix, gateway)
     inspection = Inspection(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain)
@@ -38,6 +49,7 @@ def setup(
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
+        await counting.warm()
         gateway.open()
         yield
         await gateway.close()

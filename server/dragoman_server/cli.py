@@ -10,20 +10,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from dragoman.directions import direction
 from dragoman.errors import DragomanError
 from dragoman.jsontext import dumps
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.profile import SHIPPED, Profile, shipped
+from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
 from dragoman.protocols import Dialect
 from dragoman.translate import parse_body, translate
 
+from .clients import BY_NAME, adapted
 from .config import config_from_environment, load_config
 from .explain import as_text, explanation, guess_client
 from .offline import KINDS, convert, kind_of
 from .settings import Config
-from .tables import ConfigError
+from .tables import ConfigError, from_word, misfit
+from .windows import unknown_windows
 
 _DIALECTS = [dialect.value for dialect in Dialect]
 
@@ -107,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="source", choices=_DIALECTS, help="dialect of the request (default: told by it, if it can be)"
     )
     explain.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect of the upstream")
+    explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
     explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
     _add_translation(explain)
     explain.set_defaults(run=_explain)
@@ -236,15 +240,16 @@ def _explain(args: argparse.Namespace) -> int:
     payload = parse_body(data)
     source = Dialect(args.source) if args.source else guess_client(payload)
     target = Dialect(args.target)
+    knobs, named = _knobs(args.knob), {setting.partition("=")[0] for setting in args.knob}
     translation = translate(
         direction(source, target),
         data,
         payload=payload,
         upstream_model=args.model,
         profile=_profile(args, target),
-        knobs=_knobs(args.knob),
+        knobs=adapted(knobs, named).get(args.client, knobs),
     )
-    told = explanation(translation)
+    told = explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
     _print(dumps(told) if args.json else as_text(told).encode("utf-8", "backslashreplace"))
     return 0
 
@@ -278,15 +283,14 @@ def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
 
 
 def _knobs(settings: Sequence[str]) -> Knobs:
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
-        name, _, value = setting.partition("=")
+        name, _, word = setting.partition("=")
         if name not in KNOBS:
             raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}")
-        allowed = KNOBS[name].metadata["values"]
-        if value not in allowed:
-            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(map(str, allowed))}")
-        values[name] = value
+        values[name] = value = from_word(KNOBS[name], word)
+        if wrong := misfit(KNOBS[name], value):
+            raise ConfigError(f"--knob {setting}", wrong)
     return Knobs(**values)
 
 
@@ -303,7 +307,8 @@ def _describe(config: Config) -> None:
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
         where = provider.base_url or "(simulated)"
-        print(f"  provider {provider.name}: {provider.dialect} at {where}, {key}", file=sys.stderr)
+        profile = f", profile {provider.profile_name}" if provider.profile_name else ""
+        print(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}", file=sys.stderr)
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""
@@ -312,6 +317,8 @@ def _describe(config: Config) -> None:
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
             print(f"  {size} models → {name}", file=sys.stderr)
+    for sentence in unknown_windows(config):
+        print(f"  {sentence}", file=sys.stderr)
 
 
 if __name__ == "__main__":

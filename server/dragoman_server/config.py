@@ -16,10 +16,11 @@ from typing import Any
 from dragoman.aio.upstream import Connections, Timeouts
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.profile import SHIPPED, Profile, shipped
+from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
 from dragoman.protocols import Dialect
 
-from .providers import VENDOR_URL, Auth, Provider, Secret, default_profile
+from .hosts import default_profile, is_vendor
+from .providers import VENDOR_URL, Auth, Provider, Secret
 from .settings import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from .tables import ConfigError, Problem, Table, closest
 
@@ -59,12 +60,14 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
     problems: list[Problem] = []
     root = Table(data, "", env, problems)
+    knobs = root.table("knobs").values_of(Knobs)
     config = Config(
         server=_server(root.table("server")),
-        knobs=Knobs(**root.table("knobs").values_of(Knobs)),
+        knobs=Knobs(**knobs),
         providers=_providers(root.table("providers")),
         routes=tuple(_route(table) for table in root.tables("routes")),
         models=_models(root.table("models"), env),
+        knobs_named=frozenset(knobs),
     )
     root.finish()
     # What could not be read stands here as a default, about which nothing more need be said.
@@ -80,6 +83,9 @@ def _server(table: Table) -> Server:
     host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
     receipts = table.integer("receipts")
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
+    validate = table.boolean("validate")
+    prefix_diagnostics = table.integer("prefix_diagnostics")
+    client_profiles = table.boolean("client_profiles")
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
     server = Server(
@@ -93,6 +99,9 @@ def _server(table: Table) -> Server:
         reload_drain=default.reload_drain if reload_drain is None else reload_drain,
         transport=table.word("transport", TRANSPORTS) or default.transport,
         connections=Connections(**table.table("connections").values_of(Connections)),
+        validate=default.validate if validate is None else validate,
+        client_profiles=default.client_profiles if client_profiles is None else client_profiles,
+        prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
     )
     table.finish()
     return server
@@ -126,6 +135,7 @@ def _provider(name: str, table: Table) -> Provider:
         auth=auth,
         profile=shipped(dialect, chosen).with_flags(flags),
         headers=headers,
+        profile_name=chosen,
     )
 
 
@@ -243,10 +253,10 @@ def _command_line(table: Table, env: Mapping[str, str], spoken: Dialect | None) 
         raise ConfigError("api_key", "needs a base URL or a dialect, to know whose it is")
     url = table.text("base_url") or (VENDOR_URL[spoken] if spoken else "")
     if not spoken:
-        spoken = Dialect.MESSAGES if default_profile(Dialect.MESSAGES, url) == "anthropic" else Dialect.CHAT
+        spoken = Dialect.MESSAGES if is_vendor(Dialect.MESSAGES, url) else Dialect.CHAT
     key = table.text("api_key") or env.get("UPSTREAM_API_KEY", "")
     # A vendor's key goes to that vendor only, not to whatever host the command line names.
-    if not key and default_profile(spoken, url) != "compatible":
+    if not key and is_vendor(spoken, url):
         key = env.get("ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY", "")
     return {"upstream": Provider("upstream", spoken, url, _secret(key))}
 
@@ -259,7 +269,7 @@ def _vendors(env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provid
             continue
         url = env.get(f"{variable}_BASE_URL") or VENDOR_URL[own]
         providers[name] = Provider(name, spoken or own, url, key)
-        if name == "openai" and not spoken and default_profile(own, url) == "openai":
+        if name == "openai" and not spoken and is_vendor(own, url):
             # A compatible server may well have no Responses; OpenAI itself has both, with one key.
             second = Provider(_RESPONSES_SURFACE, Dialect.RESPONSES, url, key)
             providers[second.name] = replace(second, profile=second.profile.with_flags({"family": name}))
@@ -274,7 +284,7 @@ def _simulated() -> Config:
     """The simulated upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's."""
     providers = {
         # The vendor's profile, so that all the features show.
-        name: replace(Provider(name, dialect, ""), profile=shipped(dialect))
+        name: replace(Provider(name, dialect, ""), profile=shipped(dialect), profile_name=VENDOR[dialect])
         for dialect, name in SIMULATED.items()
     }
     routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]

@@ -19,6 +19,7 @@ from dragoman.losses import Losses
 from dragoman.protocols import Dialect
 from dragoman.protocols.failures import named
 from dragoman.protocols.headers import reply_headers
+from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
 
 from .receipts import Receipt
@@ -81,7 +82,7 @@ class Exchange:
             headers["content-type"] = answer.headers.get("content-type", "application/json")
             response = web.Response(status=answer.status, body=body, headers=headers)
         else:
-            failure = named(failure, self.provider)
+            failure = sized(named(failure, self.provider), translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
         translation.context.failure = failure
@@ -107,7 +108,7 @@ class Exchange:
         """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
-        if translation.direction.passthrough:
+        if translation.passthrough:
             written = translation.reply(body)
             self._account("answered without a stream", "completed", answer.status)
             return self._whole(answer, written, headers)

@@ -23,10 +23,18 @@ from .receipts import loss_rows
 from .renames import renamed, restored
 
 
-def explanation(translation: Translation, provider: Provider | None = None, warning: str | None = None) -> Json:
+def explanation(
+    translation: Translation,
+    provider: Provider | None = None,
+    warning: str | None = None,
+    *,
+    profile: str | None = None,
+    client_profile: str | None = None,
+) -> Json:
     """The translated request and what was done to it, as JSON for `jsontext.dumps`.
 
-    `provider` is the one that it would go to and `warning` what the route has to say, where a configuration decides.
+    `provider` is the one that it would go to and `warning` what the route has to say, where a configuration decides;
+    else `profile` names the upstream's. `client_profile` is the known client that sends it.
     """
     context, way = translation.context, translation.direction
     defaults = asdict(DEFAULT)
@@ -35,8 +43,10 @@ def explanation(translation: Translation, provider: Provider | None = None, warn
         "direction": str(way),
         "client": way.client.dialect.value,
         "upstream": way.upstream.dialect.value,
-        "passthrough": way.passthrough,
+        "passthrough": way.passthrough and not translation.rewritten,
         "provider": provider.name if provider is not None else None,
+        "profile": profile or (provider.profile_name or None if provider is not None else None),
+        "client_profile": client_profile,
         "path": way.upstream.path,
         # Without the base URL's own query, which may hold a key.
         "url": provider.endpoint(way.upstream.path).partition("?")[0] if provider is not None else None,
@@ -59,13 +69,18 @@ def explanation(translation: Translation, provider: Provider | None = None, warn
 def as_text(told: Json) -> str:
     """An explanation for a reader."""
     body: orjson.Fragment = told["body"]
-    how = "bytes pass through" if told["passthrough"] else "translated"
+    same = "written anew" if told["client"] == told["upstream"] else "translated"
+    how = "bytes pass through" if told["passthrough"] else same
     renamed_as = f" (asked for as {told['model']})" if told["model"] != told["upstream_model"] else ""
     where = told["url"] or f"…/{told['path']}"
     lines = [
         f"{told['client']} → {told['upstream']}: {how}",
         f"POST {where}, model {told['upstream_model']}{renamed_as}, {'streamed' if told['stream'] else 'whole'}",
     ]
+    if told["profile"]:
+        lines.append(f"{'provider ' + told['provider'] + ', ' if told['provider'] else ''}profile {told['profile']}")
+    if told["client_profile"]:
+        lines.append(f"client {told['client_profile']}")
     if told["warning"]:
         lines.append(f"warning: {told['warning']}")
     lines += ["", json.dumps(loads(_bytes(body)), indent=2, ensure_ascii=False), ""]

@@ -26,13 +26,16 @@ from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
+from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
 
 from .catalogue import anthropic_models, openai_models
+from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import read_body, read_model, wished
 from .metrics import Metrics
+from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
 from .rescue import OWN_ID, asked_in, error_response
@@ -50,7 +53,7 @@ Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """A handler of aiohttp's."""
 
 _LAST_WORDS = 1.0
-_CLIENT_GONE = 499
+CLIENT_GONE = 499
 """nginx's word for it. Nobody reads it but middlewares and access logs."""
 
 
@@ -84,8 +87,10 @@ class Gateway:
     ) -> None:
         self.config = config
         self.router = Router(config)
+        self.clients = Clients(config.server.client_profiles)
         self.receipts = Receipts(config.server.receipts)
-        self.metrics = Metrics(now=now)
+        self.prefixes = Prefixes(config.server.prefix_diagnostics)
+        self.metrics = Metrics(now=now, validate=config.server.validate)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
@@ -186,19 +191,21 @@ class Gateway:
                 await answer.close()
         except DragomanError as error:
             failure = error.failure
+            if receipt.translation is not None:
+                failure = sized(failure, receipt.translation.context)
             log.info("%s %s failed: %s %s", receipt.request_id, client, failure.status, failure.kind)
             # Whatever failed before there was anything to send is the gateway's own refusal.
             return self._failed(receipt, failure, "rejected" if receipt.translation is None else "failed")
         except (ClientGone, ConnectionError):
             # The client's connection: the transport makes errors of its own of the upstream's.
             log.info("%s %s abandoned before the reply", receipt.request_id, client)
-            return web.Response(status=_CLIENT_GONE)
+            return web.Response(status=CLIENT_GONE)
         except Exception:
             # A defect of ours: the client still gets an error of its dialect, the details go to the log only.
             log.exception("%s %s failed by a defect", receipt.request_id, client)
             return self._failed(receipt, replace(DEFECT), "failed")
         finally:
-            receipt.end("abandoned", _CLIENT_GONE)
+            receipt.end("abandoned", CLIENT_GONE)
             if watch is not None:
                 self._leave(watch)
 
@@ -216,14 +223,11 @@ class Gateway:
 
     async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[Call, Exchange]:
         """What to send upstream, and what to make of the answer."""
-        if self._stopping:
-            raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         headers = request.headers
-        if headers.get(_SENDER) == self._sender:
-            # A base URL exported for the gateway's clients and inherited by the gateway itself.
-            raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         client = receipt.client
-        receipt.owner = check_inbound(self.config, headers)
+        receipt.owner = self.admit(headers)
+        if (known := self.clients.recognise(headers)) is not None:
+            receipt.client_profile = known.name
         self.receipts.file(receipt)
         limits = self.config.server.limits
         body = await read_body(request, limits.request_body)
@@ -240,33 +244,60 @@ class Gateway:
             payload=payload,
             upstream_model=target.upstream_model,
             profile=provider.profile,
-            knobs=wished(target.knobs, headers),
+            knobs=wished(target.knobs_for(receipt.client_profile), headers),
             limits=limits,
             created=receipt.created,
             request_id=receipt.request_id,
+            validate=self.config.server.validate,
         )
+        translation.context.clock = self._now
+        if self.prefixes:
+            receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
         exchange = Exchange(request, client, translation, provider.name, receipt, self._now, self._alone)
         return self._call(request, translation, provider), exchange
 
+    def admit(self, headers: Mapping[str, str]) -> bytes:
+        """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
+        if self._stopping:
+            raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
+        if headers.get(_SENDER) == self._sender:
+            # A base URL exported for the gateway's clients and inherited by the gateway itself.
+            raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
+        return check_inbound(self.config, headers)
+
+    async def fetch(self, request: web.Request, call: Call) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""
+        watch = self._watched(request, call)
+        assert self._upstream is not None, "the gateway is not open"
+        try:
+            answer = await self._upstream.open(call, watch)
+            try:
+                return answer.status, answer.headers, await answer.read(self.config.server.limits.reply_body)
+            finally:
+                await answer.close()
+        finally:
+            self._leave(watch)
+
     def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
         timeouts = self.config.server.timeouts
-        if not translation.direction.passthrough and provider.auth is Auth.CONFIGURED:
+        same = translation.direction.passthrough and not translation.rewritten
+        if not same and provider.auth is Auth.CONFIGURED:
             # Nothing of the client's goes along: the same for each request.
             known = self._upstreams.get(provider.name)
             if known is None:
                 url = provider.endpoint(translation.direction.upstream.path)
-                known = self._upstreams[provider.name] = url, self._headers(provider, {})
+                known = self._upstreams[provider.name] = url, self.headers(provider, {})
             return Call(*known, translation.body, translation.stream, timeouts)
-        same = translation.direction.passthrough
         # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
         url = provider.endpoint(translation.direction.upstream.path, query)
-        headers = self._headers(provider, request.headers, same_dialect=same)
+        headers = self.headers(provider, request.headers, same_dialect=same)
         return Call(url, headers, translation.body, translation.stream, timeouts)
 
-    def _headers(
+    def headers(
         self, provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
     ) -> dict[str, str]:
+        """All headers of a request to a provider."""
         return {
             "content-type": "application/json",
             _SENDER: self._sender,

@@ -11,11 +11,13 @@ from aiohttp import web
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
 from dragoman.jsontext import dumps
+from dragoman.knobs import Knobs
 from dragoman.model import Json
-from dragoman.profile import shipped
+from dragoman.profile import VENDOR, shipped
 from dragoman.protocols import Dialect
 from dragoman.translate import parse_body, translate
 
+from .clients import BY_NAME
 from .credentials import check_inbound
 from .explain import explanation, guess_client
 from .exposition import CONTENT_TYPE, exposition
@@ -98,7 +100,7 @@ class Inspection:
     def _explained(self, request: web.Request, client: Dialect, body: bytes, payload: Json) -> Json:
         model = read_model(payload)
         to = request.query.get("to")
-        target = self._target(to, model, client)
+        target, known = self._target(to, model, client), self._known(request)
         upstream = target.provider.dialect if target is not None else Dialect(str(to))
         translation = translate(
             direction(client, upstream),
@@ -106,12 +108,26 @@ class Inspection:
             payload=payload,
             upstream_model=target.upstream_model if target is not None else None,
             profile=target.provider.profile if target is not None else shipped(upstream),
-            knobs=wished(target.knobs if target is not None else self._gateway.config.knobs, request.headers),
+            knobs=wished(self._knobs(target, known), request.headers),
             limits=self._gateway.config.server.limits,
         )
         if target is None:
-            return explanation(translation)
-        return explanation(translation, target.provider, target.warning)
+            return explanation(translation, profile=VENDOR[upstream], client_profile=known)
+        return explanation(translation, target.provider, target.warning, client_profile=known)
+
+    def _knobs(self, target: Target | None, client: str | None) -> Knobs:
+        router = self._gateway.router
+        return target.knobs_for(client) if target is not None else router.knobs_for(client)
+
+    def _known(self, request: web.Request) -> str | None:
+        """The client that is to be thought of: the one named, else whoever asks."""
+        name = request.query.get("client")
+        if name is None:
+            found = self._gateway.clients.recognise(request.headers)
+            return found.name if found is not None else None
+        if name not in BY_NAME:
+            raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
+        return name
 
     def _target(self, to: str | None, model: str, client: Dialect) -> Target | None:
         """Where the request would go; None for a dialect in general. A provider of a dialect's name is the provider."""
@@ -128,7 +144,7 @@ class Inspection:
         except DragomanError:
             target = None
         if target is None or target.provider is not provider:
-            target = Target(provider, model, False, None, gateway.config.knobs)
+            target = gateway.router.plain(provider, model)
         return target
 
 

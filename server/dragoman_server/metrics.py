@@ -14,8 +14,10 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from dragoman.directions import DIRECTIONS
 from dragoman.errors import Failure
 
+from .offenders import Offenders
 from .totals import (
     BUILD,
     CPU,
@@ -27,6 +29,7 @@ from .totals import (
     MEMORY,
     OPEN_REQUESTS,
     OPEN_STREAMS,
+    OUTPUT_VIOLATIONS,
     REQUESTS,
     STARTED,
     TOKENS,
@@ -58,9 +61,18 @@ _USAGE = (
 
 
 class Metrics:
-    """The counters of one gateway. `clock` gives seconds from any origin, `now` Unix seconds."""
+    """The counters of one gateway. `clock` gives seconds from any origin, `now` Unix seconds.
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time) -> None:
+    `validate` says whether translated streams are judged: only what is looked at is told as 0.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        validate: bool = True,
+    ) -> None:
         self._clock = clock
         self._started = now()
         self.totals = totals = Totals()
@@ -68,6 +80,10 @@ class Metrics:
         self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
+        self._offenders = Offenders(clock)
+        for client, upstream in DIRECTIONS:
+            if validate or client is upstream:
+                totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     def opened(self, receipt: Receipt) -> None:
         """A request was taken; its receipt will tell the rest."""
@@ -103,6 +119,9 @@ class Metrics:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
                     count(self._tokens, (provider, kind), tokens)
+        if context.violation is not None:
+            self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
+            self._offenders.tell(receipt, context.violation)
         failure = failure or context.failure
         if failure is not None and receipt.ended in ("failed", "refused"):
             if own := OWN_WORDS.get(failure.message):

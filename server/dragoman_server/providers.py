@@ -10,9 +10,10 @@ from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
 
-from dragoman.profile import FLAGS, VENDOR, Profile, shipped
+from dragoman.profile import FLAGS, Profile, shipped
 from dragoman.protocols import Dialect
 
+from .hosts import default_profile
 from .tables import Problem, join, misfit
 
 VENDOR_URL = {
@@ -70,20 +71,12 @@ class Auth(StrEnum):
     PASSTHROUGH = "passthrough"
 
 
-def default_profile(dialect: Dialect, base_url: str) -> str:
-    """The vendor's profile when the vendor itself is asked, else `compatible`."""
-    try:
-        host = urlsplit(base_url).hostname
-    except ValueError:
-        host = None
-    return VENDOR[dialect] if host == urlsplit(VENDOR_URL[dialect]).hostname else "compatible"
-
-
 @dataclass(frozen=True, slots=True)
 class Provider:
     """An upstream. `base_url` is as the vendor's own SDK takes it; without a `profile` the host decides.
 
     A profile that names no `family` gets the provider's name: what this upstream sealed returns to it only.
+    `profile_name` is only told, never looked up: the profile's own where the host decided, else the caller's word.
     """
 
     name: str
@@ -94,6 +87,7 @@ class Provider:
     profile: Profile = None  # type: ignore[assignment]  # filled below: the default hangs on the other fields
     # No repr: an extra header may well be a key. No hash: a provider may be a dict's key although mappings may not.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    profile_name: str = ""
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -103,7 +97,8 @@ class Provider:
         if isinstance(key, str):  # an embedder's slip must not end as a key in a log
             fill(self, "api_key", Secret(key))
         if self.profile is None:
-            fill(self, "profile", shipped(self.dialect, default_profile(self.dialect, self.base_url)))
+            fill(self, "profile_name", default_profile(self.dialect, self.base_url))
+            fill(self, "profile", shipped(self.dialect, self.profile_name))
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 

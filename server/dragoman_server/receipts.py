@@ -17,6 +17,7 @@ from dragoman.losses import MEANING, Losses
 from dragoman.model import Json
 from dragoman.protocols import Dialect
 from dragoman.translate import Translation
+from dragoman.violation import Violation
 
 from .metrics import Metrics
 from .renames import renamed
@@ -47,6 +48,10 @@ class Receipt:
     ended: str = "open"
     status: int | None = None
     error: Json | None = None
+    client_profile: str | None = None
+    """The known client that sent it, told by its headers (`clients`)."""
+    cache: Json | None = None
+    """How far it repeats the previous request of its conversation (`prefixes`)."""
     route: str = ""
     """Which rule of the configuration led to the provider."""
     metrics: Metrics | None = field(default=None, repr=False)
@@ -90,6 +95,7 @@ class Receipt:
             "request_id": self.request_id,
             "created": self.created,
             "client": self.client.value,
+            "client_profile": self.client_profile,
             "upstream": None,
             "provider": self.provider,
             "model": self.model[:TEXT_MAX] if self.model else None,
@@ -101,6 +107,8 @@ class Receipt:
             "usage": None,
             "losses": [],
             "losses_total": 0,
+            "violations": [],
+            "cache": self.cache,
             "renames": {},
         }
         told = self._told if translation is None else self._translated(translation)
@@ -123,6 +131,8 @@ class Receipt:
         if context.losses:
             facts["losses"] = loss_rows(context.losses, TEXT_MAX)
             facts["losses_total"] = len(context.losses)
+        if context.violation is not None:
+            facts["violations"] = [_broken(context.violation)]
         if names := list(renamed(context).items())[:RENAMES_MAX]:
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
         if context.failure is not None:
@@ -139,6 +149,12 @@ def _counts(usage: Usage) -> Json:
         "output_total": usage.output_total,
         "reasoning": usage.reasoning,
     }
+
+
+def _broken(violation: Violation) -> Json:
+    """A breach of the client's dialect in a stream: where, by which rule, and the frame without its texts."""
+    facts = violation._asdict()
+    return {name: fact[:TEXT_MAX] if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
 def loss_rows(losses: Losses, longest: int | None = None) -> list[Json]:

@@ -19,8 +19,11 @@ from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman.losses import MEANING
+from dragoman.profiles import NAMED
 from dragoman.translate import Translation
 
+from .clients import CLIENTS
+from .hosts import HOSTS, PATTERNS
 from .metrics import NAMED_CODES
 from .totals import FAMILIES, SECONDS
 
@@ -98,14 +101,50 @@ scrape_configs:
 ```
 """
 
+_PROFILES = """\
+# Profiles
+
+{made}
+
+What an upstream can do, and what a client needs. Neither is guessed from a model's name.
+
+## Upstreams
+
+`profile` under [`[providers.NAME]`](configuration.md#providersname) names one. Without it the host decides, and a host
+that is not in this table gets `compatible`. What a provider got is told at the start, by `dragoman check` and by
+`explain`.
+
+{upstreams}
+
+The bases are told flag by flag in [the configuration](configuration.md#providersnameprofile_flags). What follows is
+what differs from them. Single flags can be replaced under `profile_flags` as ever.
+
+## What differs, and who says so
+
+`chat §12` and its like are sections of the protocol inventory that the translators were written from; all else is a
+public page. A flag that no source speaks of stays at its base.
+
+{facts}
+
+## Clients
+
+A client is known by its user agent, or by another header where that was changed on the way. It gets the knobs that it
+needs, unless the configuration names them, in general or for the route. `server.client_profiles = false` switches that
+off. The [receipt](http-api.md#receipts) of a request tells the profile as `client_profile`.
+
+{clients}
+"""
+
 _LABELS = {
     "client": "the dialect: `chat`, `messages`, `responses`",
+    "upstream": "the upstream's dialect",
     "provider": "the name in `[providers]`; empty if the request never got so far",
     "route": "the `model` of the route; `PROVIDER/*` where the client named the provider; `models` for the big or the"
     " small model without a route; `unknown` where `models.unknown` decided; empty if no rule knew the model",
     "ended": "`completed`, `failed`, `refused`, `rejected`, `abandoned`, as in a [receipt](http-api.md#receipts)",
     "status": "`2xx`, `4xx` (499: the client left), `5xx`, as the client got it: of a stream that fails late, `2xx`",
     "stream": "`true`, `false`: what the client asked for",
+    "how": "`exact`, `remembered`, `estimate`, `failed`",
     "kind": "of tokens and of the gateway's own errors: as above; of upstream errors: ",
     "code": "of the [loss](losses.md)",
     "worker": "its number, from 1",
@@ -164,7 +203,70 @@ def metrics() -> str:
     )
 
 
-PAGES: dict[str, Callable[[], str]] = {"directions.md": directions, "losses.md": losses, "metrics.md": metrics}
+def profiles() -> str:
+    """profiles.md: third parties' profiles with their sources, and the known clients."""
+    hosts: dict[str, list[str]] = {}
+    for host, name in (*HOSTS.items(), *PATTERNS.items()):
+        hosts.setdefault(name, []).append(f"`{host}`")
+    rows: dict[str, list[str]] = {
+        "openai": ["OpenAI", "chat, responses", "–"],
+        "anthropic": ["Anthropic", "messages", "–"],
+    }
+    for vendor in NAMED:
+        if vendor.name not in rows:
+            rows[vendor.name] = [vendor.title, "", ""]
+        row = rows[vendor.name]
+        row[1] = ", ".join(filter(None, (row[1], vendor.dialect)))
+        if f"`{vendor.base}`" not in row[2]:
+            row[2] = ", ".join(filter(None, (row[2], f"`{vendor.base}`")))
+    upstreams = [
+        (f"`{name}`", title, served, base, ", ".join(hosts.get(name, ())) or "–")
+        for name, (title, served, base) in rows.items()
+    ]
+    facts = [
+        (f"`{vendor.name}`", vendor.dialect, f"`{flag}`", _shown(fact.value), _linked(fact.source))
+        for vendor in NAMED
+        for flag, fact in vendor.facts.items()
+    ]
+    clients = [
+        (
+            client.title,
+            f"`{client.name}`",
+            f"`user-agent: {client.agent}…`"
+            + (f" or `{client.header[0]}: {client.header[1]}…`" if client.header else ""),
+            ", ".join(f"`{name} = {value}`" for name, value in client.knobs.items()) or "–",
+            client.why,
+        )
+        for client in CLIENTS
+    ]
+    return _PROFILES.format(
+        made=_MADE,
+        upstreams=_table(("profile", "who", "dialects", "base", "default for"), upstreams),
+        facts=_table(("profile", "dialect", "flag", "value", "source"), facts),
+        clients=_table(("client", "profile", "known by", "knobs", "why"), clients),
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else f"`{value}`"
+
+
+def _linked(source: str) -> str:
+    if not source.startswith("https://"):
+        return source
+    return f"[{source.removeprefix('https://').partition('/')[0]}]({source})"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "directions.md": directions,
+    "losses.md": losses,
+    "metrics.md": metrics,
+    "profiles.md": profiles,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.protocols import Dialect
 
+from .clients import adapted, chosen
 from .providers import Provider
 from .settings import Config, Route
 
@@ -36,6 +37,12 @@ class Target(NamedTuple):
     warning: str | None
     knobs: Knobs
     route: str = "models"
+    by_client: Mapping[str, Knobs] = {}
+    """`knobs` for the known clients that they differ for."""
+
+    def knobs_for(self, client: str | None) -> Knobs:
+        """The knobs of a request of the client with this profile name, if any."""
+        return self.knobs if client is None else self.by_client.get(client, self.knobs)
 
 
 class UnknownModel(DragomanError):
@@ -72,6 +79,7 @@ class _Compiled:
     pattern: re.Pattern[str] | None
     provider: Provider
     knobs: Knobs
+    by_client: Mapping[str, Knobs]
 
     def target(self, model: str, match: re.Match[str] | None) -> Target:
         upstream_model = self.route.upstream_model or model
@@ -80,7 +88,8 @@ class _Compiled:
                 upstream_model = match.expand(upstream_model)
             else:
                 upstream_model = upstream_model.replace("*", match[1])
-        return Target(self.provider, upstream_model, upstream_model != model, None, self.knobs, self.route.model)
+        renamed = upstream_model != model
+        return Target(self.provider, upstream_model, renamed, None, self.knobs, self.route.model, self.by_client)
 
 
 class Router:
@@ -91,10 +100,15 @@ class Router:
         self.config = config
         self._exact: dict[str, list[_Compiled]] = {}
         self._patterns: list[_Compiled] = []
+        fixed = chosen(config.knobs, config.knobs_named)
+        self._by_client = adapted(config.knobs, fixed)
         for route in config.routes:
             pattern = route.pattern()
-            knobs = replace(config.knobs, **route.knobs) if route.knobs else config.knobs
-            compiled = _Compiled(route, pattern, config.providers[route.provider], knobs)
+            knobs, by_client = config.knobs, self._by_client
+            if route.knobs:
+                knobs = replace(config.knobs, **route.knobs)
+                by_client = adapted(knobs, fixed.union(route.knobs))
+            compiled = _Compiled(route, pattern, config.providers[route.provider], knobs, by_client)
             if pattern is None:
                 self._exact.setdefault(route.model, []).append(compiled)
             else:
@@ -141,14 +155,22 @@ class Router:
                     return target
         name, _, rest = model.partition("/")
         if rest and (provider := self.config.providers.get(name)):
-            return Target(provider, rest, True, None, self.config.knobs, f"{name}/*")
+            return self.plain(provider, rest, f"{name}/*", renamed=True)
         return None
+
+    def knobs_for(self, client: str | None) -> Knobs:
+        """The general knobs for the client with this profile name, if any."""
+        return self.config.knobs if client is None else self._by_client.get(client, self.config.knobs)
+
+    def plain(self, provider: Provider, model: str, route: str = "models", *, renamed: bool = False) -> Target:
+        """The target of a model at a provider that no route speaks of."""
+        return Target(provider, model, renamed, None, self.config.knobs, route, self._by_client)
 
     def _placed(self, model: str) -> Target | None:
         """One of our own names without a route: the only provider has it."""
         if len(self.config.providers) == 1:
             (provider,) = self.config.providers.values()
-            return Target(provider, model, False, None, self.config.knobs)
+            return self.plain(provider, model)
         return None
 
     def _sizes(self) -> list[str]:
@@ -178,7 +200,7 @@ class Router:
         if policy == "pass":
             # The first one of the file; a route for `*` says otherwise.
             provider = next(iter(self.config.providers.values()))
-            return Target(provider, model, False, None, self.config.knobs, "unknown")
+            return self.plain(provider, model, "unknown")
         if policy == "small" and self._small:
             target = self._sized(self._small, model, client)
             warning = f"unknown model {_shown(model)} was sent to {target.upstream_model}"

@@ -147,7 +147,10 @@ class Server:
     """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests.
 
     `workers` are the processes of `dragoman serve` (0 = one for each core); after a reload the old ones have
-    `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams.
+    `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams. With
+    `validate`, translated streams are judged by the grammar of the client's dialect; with `client_profiles`, known
+    clients get the knobs that they need (`clients`). `prefix_diagnostics` is the number of conversations of which is
+    remembered what prompt caches hang on (`prefixes`).
     """
 
     host: str = "127.0.0.1"
@@ -160,6 +163,9 @@ class Server:
     reload_drain: int = 600
     transport: str = "raw"
     connections: Connections = field(default_factory=Connections)
+    validate: bool = True
+    client_profiles: bool = True
+    prefix_diagnostics: int = 0
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys
@@ -177,6 +183,8 @@ class Server:
                 yield f"server.keys[{index}]", "is empty"
         if self.receipts < 0:
             yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
+        if self.prefix_diagnostics < 0:
+            yield "server.prefix_diagnostics", f"expected 0 (none) or more; got {self.prefix_diagnostics}"
         if not 0 <= self.workers <= WORKERS_MAX:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
@@ -207,6 +215,8 @@ class Config:
     knobs: Knobs = field(default_factory=Knobs)
     models_listed: Sequence[str] = ()
     simulated: bool = False
+    knobs_named: frozenset[str] = frozenset()
+    """Knobs that a file names, if only with their default: no client profile changes them."""
 
     def with_simulator(self, url: str, models: Sequence[str] = ()) -> Config:
         """This configuration with the simulated upstream at `url`, which lists `models`."""

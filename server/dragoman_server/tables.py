@@ -77,24 +77,41 @@ def unknown(what: str, word: str, words: Iterable[str]) -> str:
     return f'unknown {what} "{word}"; {there}{closest(word, known)}'
 
 
-def one_of(value: Any, words: Iterable[str]) -> str | None:
-    """What is wrong with `value` as one of `words`, if anything."""
+def one_of(value: Any, words: Iterable[str], *forms: str) -> str | None:
+    """What is wrong with `value` as one of `words`, if anything; `forms` stand for what else would do."""
     allowed = [str(word) for word in words]
     if isinstance(value, str) and value in allowed:
         return None
     meant = {True: "on", False: "off"}.get(value, "") if type(value) is bool else str(value)
-    return f"expected one of {', '.join(allowed)}; got {_toml(value)}{closest(meant, allowed)}"
+    return f"expected one of {', '.join((*allowed, *forms))}; got {_toml(value)}{closest(meant, allowed)}"
+
+
+def from_word(spec: Field[Any], word: str) -> Any:
+    """What a word of the command line means for a field: a list by its commas, else a number where it is one."""
+    if type(spec.default) is tuple:
+        return tuple(word.split(",")) if word else ()
+    if "number" in spec.metadata:
+        for kind in (int, float):
+            try:
+                return kind(word)
+            except ValueError:
+                continue
+    return word
 
 
 def misfit(spec: Field[Any], value: Any) -> str | None:
     """What is wrong with `value` for a field whose metadata names its values and whose default shows its type."""
     kind: type = type(spec.default)
+    if "number" in spec.metadata:
+        return _misfit_number(spec, value)
     if spec.metadata.get("values"):
         return one_of(value, spec.metadata["values"])
     if kind is tuple:
         if type(value) not in (list, tuple):
             return f"expected an array, got {kind_of(value)}"
-        # The one kind of list among the flags: effort levels. Their order is the canonical one (mapping §5.5).
+        if items := spec.metadata.get("items"):
+            return _misfit_items(value, items, spec.metadata["form"])
+        # The other kind of list among the flags: effort levels. Their order is the canonical one (mapping §5.5).
         for level in value:
             if wrong := one_of(level, EFFORTS):
                 return wrong
@@ -106,6 +123,23 @@ def misfit(spec: Field[Any], value: Any) -> str | None:
     number: Any = value
     if kind in (int, float) and not number >= 0:  # so written, it is true of NaN as well
         return f"expected 0 or more; got {value}"
+    return None
+
+
+def _misfit_number(spec: Field[Any], value: Any) -> str | None:
+    """For a field that takes words or numbers."""
+    kind, least, most = spec.metadata["number"]
+    if type(value) is kind or (kind is float and type(value) is int):
+        return None if least <= value <= most else f"expected {least:g} to {most:g}; got {value:g}"
+    return one_of(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
+
+
+def _misfit_items(values: Sequence[Any], pattern: str, form: str) -> str | None:
+    for value in values:
+        if type(value) is not str:
+            return f"expected strings, got {kind_of(value)}"
+        if not re.fullmatch(pattern, value):
+            return f"expected strings like {form}; got {_toml(value)}"
     return None
 
 
@@ -187,6 +221,11 @@ class Table:
             else:
                 self.problems.append((f"{self.at(key)}[{index}]", f"expected a string, got {kind_of(value)}"))
         return out
+
+    def boolean(self, key: str) -> bool | None:
+        """`true` or `false`."""
+        value: bool | None = self._get(key, bool)
+        return value
 
     def integer(self, key: str, *, auto: int | None = None) -> int | None:
         """An integer, or a string with an environment reference that gives one (`port = "${PORT:-8080}"`).

@@ -69,6 +69,12 @@ TOKENS = Family(
     "Tokens as upstreams counted them: `input` (with `cache_read` and `cache_write`), `output` (with `reasoning`).",
     ("provider", "kind"),
 )
+COUNTS = Family(
+    "dragoman_token_counts_total",
+    Kind.COUNTER,
+    "Counts asked for in advance: `exact` or `remembered` from the upstream, `estimate` of ours, or `failed`.",
+    ("client", "provider", "how"),
+)
 LOSSES = Family("dragoman_losses_total", Kind.COUNTER, "What could not be carried, by its code.", ("code", "route"))
 UPSTREAM_ERRORS = Family(
     "dragoman_upstream_errors_total",
@@ -81,6 +87,13 @@ GATEWAY_ERRORS = Family(
     Kind.COUNTER,
     "Replies that the gateway itself ended: `defect` (please report it), `stopping` or `given_up`.",
     ("kind",),
+)
+OUTPUT_VIOLATIONS = Family(
+    "dragoman_output_violations_total",
+    Kind.COUNTER,
+    "Streams that broke the grammar of their client's dialect; between two dialects that is a defect (please report"
+    " it), within one it is the upstream's.",
+    ("client", "upstream"),
 )
 CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
 MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
@@ -108,9 +121,11 @@ FAMILIES = {
         DURATION,
         FIRST_EVENT,
         TOKENS,
+        COUNTS,
         LOSSES,
         UPSTREAM_ERRORS,
         GATEWAY_ERRORS,
+        OUTPUT_VIOLATIONS,
         CPU,
         MEMORY,
         FILES,

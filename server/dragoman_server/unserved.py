@@ -17,8 +17,6 @@ def not_served(request_id: str, request: web.Request) -> web.Response:
     path = request.path
     if path.endswith("/compact"):
         said = f"this gateway does not compact conversations; {_SEND_ALL}"
-    elif path.endswith("/input_tokens"):
-        said = "this gateway does not count tokens in advance; a reply's `usage` has the counts"
     elif "/conversations" in path:
         said = f"this gateway keeps no conversations; {_SEND_ALL}"
     else:

@@ -91,7 +91,9 @@ def _late(client: str, upstream: str, mode: str) -> str | None:
 
 def _cut_call(client: str, upstream: str, mode: str) -> str | None:
     if mode == "whole" and client != upstream and client == "messages":
-        return "A Messages reply has an object for arguments; half of one is never guessed at: a 502."
+        return (
+            "A whole Messages reply has an object for arguments: the call of which half came is left out (`call_cut`)."
+        )
     return None
 
 

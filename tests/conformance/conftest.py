@@ -8,10 +8,7 @@ import anthropic
 import openai
 import pytest
 
-_JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
-pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
-
-from conformance.served import UPSTREAMS, Served, Upstream, anthropic_sdk, openai_sdk, serving  # noqa: E402
+from conformance.served import UPSTREAMS, Served, Upstream, anthropic_sdk, openai_sdk, serving
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def test_the_stream_accumulates_to_the_whole_reply(row: Direction, data: st.Data
     other = compared(held_by_client(row.client.dialect, json.loads(answered)))
     assert undeclared(row, one, streaming.losses) == undeclared(row, other, whole.losses)
     lost = set(streaming.losses.counts) ^ set(whole.losses.counts)
-    assert not lost - {Code.USAGE_ESTIMATED, Code.REFUSAL_EXPLANATION}
+    # What was repaired is mostly the stream itself: events that its server left out, or that came out of place.
+    assert not lost - {Code.USAGE_ESTIMATED, Code.REFUSAL_EXPLANATION, Code.REPLY_REPAIRED}
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)

@@ -20,11 +20,12 @@ from aiohttp import web
 from ..context import ReplyContext
 from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
 from ..events import Error, Event, Ping
-from ..passthrough import Passthrough
+from ..passthrough import Observer, Passthrough
 from ..protocols import Dialect
 from ..sse import COMMENT
 from ..stages import Stage, pipeline
 from ..translate import Translation
+from ..violation import Violation
 from .client import Client
 from .pump import Pump
 from .upstream import Answer
@@ -69,7 +70,7 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
         source = answer.batches()
         passed, ended = await _first_bytes(source, first, context.limits.sse_frame)
         watch.begun()
-        batches = _pass(passed, ended, source, first, context)
+        batches = _pass(passed, ended, source, first, context, watch)
         return OpenStream(batches, first, _last_bytes(first, context), on_arrival)
     parser, reader, *between, writer, encoder = stages
     source = answer.batches()
@@ -200,33 +201,43 @@ async def _write(
     """Events to the client's bytes."""
     try:
         async for events in source:
-            data = writer.feed(events)
-            if type(data) is not bytes:  # nearly all are encoded by the writer
-                data = encoder.feed(data)
+            data = encoder.feed(writer.feed(events))
+            if writer.done:
+                encoder.finish()  # gives nothing, but judges whether the stream has its end
+                if data:
+                    yield data
+                return
             if data:
                 yield data
-            if writer.done:
-                return
             del events, data
     finally:
         await source.aclose()
-    if data := encoder.feed(writer.finish()):
+    if data := encoder.feed(writer.finish()) + encoder.finish():
         yield data
 
 
 async def _pass(
-    opening: bytes, ended: bool, source: AsyncGenerator[bytes, None], stage: Passthrough, context: ReplyContext
+    opening: bytes,
+    ended: bool,
+    source: AsyncGenerator[bytes, None],
+    stage: Passthrough,
+    context: ReplyContext,
+    watch: Watch,
 ) -> AsyncGenerator[bytes, None]:
     """Bytes that pass through; a failure becomes the last of them. In the end the context is told what was observed."""
     observer = stage.observer
     try:
         async with aclosing(source):
+            calling = _note_calls(observer, watch)
             yield opening
             del opening
             if ended:
                 return
             async for data in source:
-                if passed := stage.feed(data):
+                passed = stage.feed(data)
+                if observer.calling or calling:
+                    calling = _note_calls(observer, watch)
+                if passed:
                     yield passed
                 if stage.done:
                     return
@@ -238,7 +249,17 @@ async def _pass(
         context.usage = observer.usage
         context.failure = observer.failure or stage.fault
         if observer.violations:
-            log.warning("%s upstream broke its grammar: %s", context.request_id, "; ".join(observer.violations))
+            context.violation = Violation(observer.violations[0])
+
+
+def _note_calls(observer: Observer, watch: Watch) -> bool:
+    """Tell the watch of calls in what passes through, as `ToolWatch` does of events. Gives whether one is open."""
+    if not observer.calling:
+        watch.tools_closed()
+    elif observer.moved:
+        observer.moved = False
+        watch.tool_moved()
+    return observer.calling
 
 
 async def send_stream(
