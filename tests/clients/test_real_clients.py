@@ -1,4 +1,4 @@
-"""Every cell of the table of real clients, with `DRAGOMAN_CLIENTS=1`: it fetches what is not there, and takes minutes."""
+"""Every cell of the table of real clients, with `DRAGOMAN_CLIENTS=1`: it fetches what is missing, and takes minutes."""
 
 from __future__ import annotations
 

@@ -46,11 +46,14 @@ GPT: dict[int, Told] = {
 }
 """Upstream status → what a client of OpenAI's is told (mapping §10.1)."""
 
-OPENAIS: dict[int, Told] = {413: (413, "APIStatusError", "invalid_request_error", "request_too_large")}
+OPENAIS: dict[int, Told] = {
+    402: (402, "APIStatusError", "insufficient_quota", "billing_not_active"),
+    413: (413, "APIStatusError", "invalid_request_error", "request_too_large"),
+}
 """Where an OpenAI upstream has a code that an Anthropic one has not: it is kept between OpenAI's two dialects."""
 
 SPENT = (402, "APIStatusError", "billing_error", "billing_not_active")
-"""The simulated OpenAI's own words, passed through; across, they are in the words that its SDKs know best."""
+"""The simulated OpenAI's own words, passed through; across, the type is the one that its SDKs know best."""
 
 WAITS = (429, 503, 529)
 
