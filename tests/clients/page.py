@@ -28,8 +28,7 @@ the stream and a cut connection by its own exceptions. The upstream checks each 
 reasoning that it did not sign. ✓: the tool ran, the word came back, and neither upstream nor gateway refused anything.
 
 `python tests/clients/table.py` fetches the clients from npm and PyPI, plays all of it and prints this table
-(`--only NAME` a part of it). The same cells are tests: `pytest tests/clients`, skipped where the clients are not
-installed.
+(`--only NAME` a part of it). The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/clients`.
 
 """
 _LOST = """
