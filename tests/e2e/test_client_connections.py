@@ -15,6 +15,7 @@ from aiohttp.abc import AbstractAccessLogger
 
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
+from dragoman_server.gateway import Gateway
 from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream
@@ -169,6 +170,35 @@ async def test_middlewares_and_signals_have_their_say(client: Dialect, upstream:
             assert response.headers["x-signed"] == "yes"
             body = await response.read()
     assert judge(client, zlib.decompress(body) if packed else body).text == TEXT
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("alone", [False, True])
+async def test_headers_that_have_left_are_let_go_only_where_nobody_can_ask_for_them(
+    client: Dialect, upstream: Dialect, alone: bool
+) -> None:
+    seen: list[int] = []
+
+    @web.middleware
+    async def asks(request: web.Request, handler: Any) -> web.StreamResponse:
+        response: web.StreamResponse = await handler(request)
+        seen.append(len(response.headers))
+        return response
+
+    frames = text_stream(upstream, counted=client is not upstream)
+    async with ScriptedServer(stream(frames, pause=0.001)) as server:
+        config = config_for(server.url, upstream)
+        app = make_app(config, gateway=Gateway(config, alone=alone))
+        app.middlewares.append(asks)
+        async with (
+            served(app) as (url, _),
+            aiohttp.ClientSession() as session,
+            session.post(url + PATHS[client], data=dump(request(client, stream=True))) as response,
+        ):
+            assert response.content_type == "text/event-stream"
+            assert response.headers["x-dragoman-request-id"].startswith("req_")
+            assert judge(client, await response.read()).text == TEXT
+    assert [told > 0 for told in seen] == [not alone]
 
 
 @DIRECTIONS

@@ -447,13 +447,14 @@ def test_a_configuration_made_in_python_is_judged_alike() -> None:
         providers={"lokal": local, "b": Provider("b", Dialect.CHAT, "nothing", profile=Profile(thinking="hard"))},
         routes=[Route("a", "locl", knobs={"orphans": "x", "y": "z"})],
         knobs=Knobs(prefill="never"),
-        server=Server(port=-1, timeouts=Timeouts(idle=0), receipts=-1),
+        server=Server(port=-1, timeouts=Timeouts(idle=0), receipts=-1, prefix_diagnostics=-1),
     )
     with pytest.raises(ConfigError) as caught:
         wrong.check()
     assert [path for path, _ in caught.value.problems] == [
         "server.port",
         "server.receipts",
+        "server.prefix_diagnostics",
         "server.timeouts.idle",
         "knobs.prefill",
         "providers.lokal",

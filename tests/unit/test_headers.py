@@ -135,6 +135,8 @@ def test_T78_rate_limits_to_openai() -> None:
         ("-5s", None),
         ("6m 0s", None),
         ("s6m", None),
+        ("1s" * 32, "10:00:32"),
+        ("1s" * 33, None),
         ("999999999999999h", None),
     ],
 )

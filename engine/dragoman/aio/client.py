@@ -50,13 +50,13 @@ class Client:
         waits for nothing but the batches and the client's reading."""
         response = self._response
         writer = await response.prepare(self._request)
-        encoded = response.compression or "content-encoding" in response.headers
         if (
             type(response) is EventStream
             and type(writer) is StreamWriter
             and writer.chunked
             and writer.length is None
-            and not encoded
+            and not response.compression
+            and "content-encoding" not in response.headers
         ):
             self._writer, self._transport = writer, writer.transport
             if response.forgetful:
