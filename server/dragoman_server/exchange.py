@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import web
 from multidict import istr
 
-from dragoman.aio.client import EventStream
-from dragoman.aio.relay import open_stream, send_stream
+from dragoman.aio.client import Client, EventStream
+from dragoman.aio.relay import open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import Watch
 from dragoman.errors import UpstreamError, UpstreamStatusError
@@ -28,22 +28,21 @@ from .rescue import OWN_ID, REQUEST_ID, error_response
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
 _READ: Mapping[str, str] = {}
+_STREAMED = 200
+"""Status of every stream."""
 
 
 @dataclass(slots=True)
 class Exchange:
     """`answer` turns an upstream's answer into the client's response and completes the receipt."""
 
-    request: web.Request
     client: Dialect
     translation: Translation
     provider: str
     receipt: Receipt
     now: Callable[[], float]
-    alone: bool = False
-    """See `Gateway`."""
 
-    def answer(self, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
+    def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
         if not 200 <= answer.status < 300:
             return self._refused(answer)
@@ -51,8 +50,8 @@ class Exchange:
         if not self.translation.stream:
             return self._replied(answer, headers)
         if "json" in answer.headers.get("content-type", ""):
-            return self._not_streamed(answer, headers)
-        return self._stream(answer, watch, headers)
+            return self._not_streamed(request, answer, headers)
+        return self._stream(request, answer, watch, headers)
 
     async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
         """A whole reply."""
@@ -89,22 +88,23 @@ class Exchange:
         self._account(f"refused with {answer.status}", "refused", response.status)
         return response
 
-    async def _stream(self, answer: Answer, watch: Watch, headers: dict[str, str]) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.Request, answer: Answer, watch: Watch, headers: dict[str, str]
+    ) -> web.StreamResponse:
         answer.headers = _READ
         stream = await open_stream(self.translation, answer, watch)
         self.receipt.begin()
         tell_losses(headers, self.translation.losses)
-        response = _event_stream(headers)
-        response.forgetful = self.alone
-        del headers
+        audience = Client(request, _event_stream(headers), watch, ping_of(self.client))
+        del headers, request  # an open stream keeps neither
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
-            how = await send_stream(self.request, response, stream, watch, self.client)
+            how = await send_stream(audience, stream, watch)
         finally:
-            self._account(how, how, response.status)
-        return response
+            self._account(how, how, _STREAMED)
+        return audience.response or web.StreamResponse()  # nobody waits for it where the handler was left
 
-    async def _not_streamed(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
+    async def _not_streamed(self, request: web.Request, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
         """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
@@ -119,7 +119,7 @@ class Exchange:
         tell_losses(headers, translation.losses)
         response = _event_stream(headers)
         self._account("answered without a stream", "completed", response.status)
-        await response.prepare(self.request)
+        await response.prepare(request)
         await response.write(written)
         await response.write_eof()
         return response

@@ -18,6 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from dragoman.aio.aiohttp_client import AiohttpUpstream
+from dragoman.aio.line import Line
 from dragoman.aio.raw.transport import RawUpstream
 from dragoman.aio.relay import STOPPING
 from dragoman.aio.upstream import Call, Upstream
@@ -71,7 +72,7 @@ class Gateway:
 
     `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
     became of the last requests, `metrics` what was counted. Where several workers are one gateway, `siblings` are the
-    others, and `sender` is the same in all of them. `alone`: nothing else of its server looks at its responses.
+    others, and `sender` is the same in all of them. `lines`: its server's connections are lines.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Gateway:
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
         siblings: Siblings | None = None,
-        alone: bool = False,
+        lines: bool = False,
     ) -> None:
         self.config = config
         self.router = Router(config)
@@ -94,18 +95,18 @@ class Gateway:
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
-        self._alone = alone
         self.new_id = new_id
         self._sender = sender or new_id()
         self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, where they hang on nothing else."""
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
-        self.chat: Endpoint = partial(self._answer, client=Dialect.CHAT)
+        answer = self._attended if lines else self._answer
+        self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
         """`POST /v1/chat/completions`."""
-        self.messages: Endpoint = partial(self._answer, client=Dialect.MESSAGES)
+        self.messages: Endpoint = partial(answer, client=Dialect.MESSAGES)
         """`POST /v1/messages`, with or without `?beta=true`."""
-        self.responses: Endpoint = partial(self._answer, client=Dialect.RESPONSES)
+        self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self._stopping = False
@@ -171,6 +172,11 @@ class Gateway:
 
     # --- one request ---------------------------------------------------------------------------------------------
 
+    async def _attended(self, request: web.Request, client: Dialect) -> web.StreamResponse:
+        work = self._answer(request, client)
+        line = Line.of(request)
+        return await (line.attend(work) if line is not None else work)
+
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         # One frame, and as few locals as can be: an open stream keeps them.
         receipt = Receipt(self.new_id(), client, int(self._now()))
@@ -185,8 +191,10 @@ class Gateway:
             # Nothing asks for the request again: a long one must not be kept for the length of its reply.
             del call
             exchange.translation.body = b""
+            work = exchange.answer(request, answer, watch)
+            del request, exchange
             try:
-                return await exchange.answer(answer, watch)
+                return await work
             finally:
                 await answer.close()
         except DragomanError as error:
@@ -253,7 +261,7 @@ class Gateway:
         translation.context.clock = self._now
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(request, client, translation, provider.name, receipt, self._now, self._alone)
+        exchange = Exchange(client, translation, provider.name, receipt, self._now)
         return self._call(request, translation, provider), exchange
 
     def admit(self, headers: Mapping[str, str]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from dragoman.aio.line import Line
 from dragoman.errors import ClientRequestError, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.model import Json
@@ -30,7 +31,10 @@ async def read_body(request: web.Request, limit: int) -> bytes:
             pieces.append(piece)
     except web.RequestPayloadError as error:
         raise ClientRequestError("", f"the body cannot be read: {error}") from None
-    return b"".join(pieces)
+    body = b"".join(pieces)
+    if (line := Line.of(request)) is not None:
+        line.heard(body)
+    return body
 
 
 def read_model(payload: Json) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from dragoman.aio.line import Lines
+
 LINGER = 20.0
 """Seconds an idle connection is kept: the HTTP clients of the vendors' SDKs give theirs up after 4 to 15 s."""
 _LOOK = 0.1
@@ -32,25 +34,27 @@ class Retirement:
         app.middlewares.insert(0, self._noting)
         app.on_response_prepare.append(self._last_reply)
 
-    def begin(self) -> None:
+    def begin(self, lines: Lines) -> None:
         """From now on replies are the last of their connection."""
-        self._begun_at = self._clock()
+        now = self._begun_at = self._clock()
+        self._idle_since = dict.fromkeys(lines.server.connections, now)
 
-    def close_idle(self, server: web.Server) -> None:
+    def close_idle(self, lines: Lines) -> None:
         """Close connections that were idle for long enough."""
         assert self._begun_at is not None
         now = self._clock()
-        for connection in server.connections:
-            idle_since = self._idle_since.get(connection, self._begun_at)
+        for connection in lines.server.connections:
+            # One that a long reply had for itself comes back as another; it is idle from here on.
+            idle_since = self._idle_since.setdefault(connection, now)
             if connection not in self._busy and now - idle_since >= self._linger:
                 connection.force_close()
 
-    async def finish(self, server: web.Server, seconds: float) -> bool:
+    async def finish(self, lines: Lines, seconds: float) -> bool:
         """Wait until all connections are closed, `seconds` at most. Returns whether they are."""
         try:
             async with asyncio.timeout(seconds):
-                while server.connections:
-                    self.close_idle(server)
+                while lines.connections:
+                    self.close_idle(lines)
                     await asyncio.sleep(_LOOK)  # nothing announces a closed connection
         except TimeoutError:
             return False

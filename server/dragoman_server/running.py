@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from dragoman.aio.line import LineRunner
 from dragoman.aio.upstream import Upstream
 
 from .app import make_app
@@ -30,12 +31,6 @@ class Running:
     config: Config
     url: str
     simulator_url: str | None
-
-
-def app_runner(app: web.Application, drain: float = 1.0) -> web.AppRunner:
-    """How every gateway of ours is run, wherever it listens."""
-    # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
-    return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=drain)
 
 
 @asynccontextmanager
@@ -56,7 +51,7 @@ async def listening(app: web.Application, host: str, port: int, *, drain: float 
 
     At the end, requests that the app itself did not bring to an end get `drain` seconds.
     """
-    runner = app_runner(app, drain)
+    runner = LineRunner(app, shutdown_timeout=drain)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
@@ -79,7 +74,7 @@ async def running(
     """
     server = config.server
     async with with_upstream(config, pace=pace) as (filled, simulator_url):
-        app = make_app(filled, gateway=Gateway(filled, upstream=upstream, alone=True), drain=drain)
+        app = make_app(filled, gateway=Gateway(filled, upstream=upstream, lines=True), drain=drain)
         async with listening(app, server.host, server.port) as url:
             yield Running(filled, url, simulator_url)
 

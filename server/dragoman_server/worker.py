@@ -20,6 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
+from dragoman.aio.line import LineRunner, Lines
 from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman.model import Json
 
@@ -28,7 +29,7 @@ from .channel import Channel, Unanswered, receive_first
 from .gateway import Gateway
 from .listeners import BACKLOG
 from .retirement import LINGER, Retirement
-from .running import DRAIN, app_runner, run_loop, with_upstream
+from .running import DRAIN, run_loop, with_upstream
 from .settings import Config
 from .tables import ConfigError
 from .totals import Totals
@@ -93,18 +94,18 @@ class Worker:
         """Serve until told to leave. Raises ConfigError, OSError if it cannot begin."""
         told = self._assignment
         async with with_upstream(told.config) as (config, _):
-            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), alone=True)
+            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
             app = make_app(config, gateway=gateway, drain=told.drain)
             retirement = Retirement(app, linger=told.linger)
-            runner = app_runner(app)
+            runner = LineRunner(app, shutdown_timeout=1.0)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
                 channel.tell("ready")
                 await self._accept(runner)
-                if not self._stop.is_set() and runner.server is not None:
-                    retirement.begin()
-                    if not await self._finish(retirement, runner.server):
+                if not self._stop.is_set() and runner.lines is not None:
+                    retirement.begin(runner.lines)
+                    if not await self._finish(retirement, runner.lines):
                         await gateway.stop(0.0)
             finally:
                 reports.cancel()
@@ -135,9 +136,9 @@ class Worker:
         for sock in (sock for share in self._shares for sock in share):
             sock.close()
 
-    async def _finish(self, retirement: Retirement, server: web.Server) -> bool:
+    async def _finish(self, retirement: Retirement, lines: Lines) -> bool:
         """Let all connections come to their end. Returns False if it took too long."""
-        finishing = asyncio.create_task(retirement.finish(server, self._assignment.config.server.reload_drain))
+        finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait({finishing, stopped}, return_when=asyncio.FIRST_COMPLETED)
         for task in (finishing, stopped):

@@ -1,4 +1,8 @@
-"""Modules of this folder that say `BOTH_LOOPS = True` run on asyncio's own loop and on uvloop, the rest on uvloop."""
+"""Modules of this folder that say `BOTH_LOOPS = True` run on asyncio's own loop and on uvloop, the rest on uvloop.
+
+Where a module says `TAKEN = True`, each of its streams is in one run taken from aiohttp as soon as it has begun, in the
+other one it ends before that (`dragoman.aio.line`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 import uvloop
+
+from dragoman.aio.client import Client
 
 _LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -20,3 +26,24 @@ def pytest_asyncio_loop_factories(
     """pytest-asyncio's hook: the loops a test runs on."""
     both = getattr(getattr(item, "module", None), "BOTH_LOOPS", False)
     return _LOOPS if both else {"uvloop": _LOOPS["uvloop"]}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Both ways, where a module asks for it."""
+    if getattr(metafunc.module, "TAKEN", False):
+        metafunc.parametrize("taken", [False, True], ids=["kept", "taken"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Is each stream taken from aiohttp at its beginning."""
+    at_once = bool(getattr(request, "param", False))
+    if at_once:
+        flush = Client.flush
+
+        def flush_and_settle(client: Client) -> None:
+            flush(client)
+            client.settle()
+
+        monkeypatch.setattr(Client, "flush", flush_and_settle)
+    return at_once

@@ -13,14 +13,14 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
+from dragoman.aio.line import LineRunner
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
 from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream
 
-BOTH_LOOPS = True
+BOTH_LOOPS = TAKEN = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
 
@@ -173,36 +173,7 @@ async def test_middlewares_and_signals_have_their_say(client: Dialect, upstream:
 
 
 @DIRECTIONS
-@pytest.mark.parametrize("alone", [False, True])
-async def test_headers_that_have_left_are_let_go_only_where_nobody_can_ask_for_them(
-    client: Dialect, upstream: Dialect, alone: bool
-) -> None:
-    seen: list[int] = []
-
-    @web.middleware
-    async def asks(request: web.Request, handler: Any) -> web.StreamResponse:
-        response: web.StreamResponse = await handler(request)
-        seen.append(len(response.headers))
-        return response
-
-    frames = text_stream(upstream, counted=client is not upstream)
-    async with ScriptedServer(stream(frames, pause=0.001)) as server:
-        config = config_for(server.url, upstream)
-        app = make_app(config, gateway=Gateway(config, alone=alone))
-        app.middlewares.append(asks)
-        async with (
-            served(app) as (url, _),
-            aiohttp.ClientSession() as session,
-            session.post(url + PATHS[client], data=dump(request(client, stream=True))) as response,
-        ):
-            assert response.content_type == "text/event-stream"
-            assert response.headers["x-dragoman-request-id"].startswith("req_")
-            assert judge(client, await response.read()).text == TEXT
-    assert [told > 0 for told in seen] == [not alone]
-
-
-@DIRECTIONS
-async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstream: Dialect) -> None:
+async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstream: Dialect, taken: bool) -> None:
     word = "unforgettable" * 5000
     frames = text_stream(upstream, counted=client is not upstream)
     script: list[Step] = [Send(sse_head()), Send(chunk(b"".join(frames[:3]))), Stall()]
@@ -212,18 +183,22 @@ async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstrea
         entrance.post(client, stream=True, messages=[{"role": "user", "content": word}]) as response,
     ):
         await response.content.readany()
-        kept = [size for size in _reachable(entrance.gateway) if size > len(word) // 2]
+        assert isinstance(entrance.runner, LineRunner)
+        assert entrance.runner.lines is not None
+        handlers = [task.get_coro() for task in asyncio.all_tasks() if "RequestHandler" in str(task.get_coro())]
+        assert bool(handlers) is not taken
+        assert len(entrance.runner.lines.taken) == taken
+        roots = [entrance.gateway, entrance.runner.lines.taken, *handlers]
+        kept = [size for size in _reachable(*roots) if size > len(word) // 2]
         assert word.encode() in server.requests[0].body
         assert not kept
 
 
-def _reachable(root: object) -> list[int]:
-    """The sizes of all texts and bytes that an object or an open request holds, near or far, but for the loop's."""
+def _reachable(*roots: object) -> list[int]:
+    """The sizes of all texts and bytes that some objects hold, near or far, but for the loop's."""
     seen: set[int] = set()
     sizes: list[int] = []
-    handlers = [task.get_coro() for task in asyncio.all_tasks() if "RequestHandler" in str(task.get_coro())]
-    assert handlers
-    waiting = [root, *handlers]
+    waiting = list(roots)
     while waiting:
         thing = waiting.pop()
         if id(thing) in seen or isinstance(thing, type | ModuleType | asyncio.AbstractEventLoop):

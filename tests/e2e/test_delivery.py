@@ -34,7 +34,7 @@ from support.sockets import (
     stream,
 )
 
-BOTH_LOOPS = True
+BOTH_LOOPS = TAKEN = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
 

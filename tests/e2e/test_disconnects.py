@@ -19,7 +19,7 @@ from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate,
 from support.samples import PATHS, chat_frame, dump, messages_frame, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, chunk, sse_head
 
-BOTH_LOOPS = True
+BOTH_LOOPS = TAKEN = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
 FAST = Timeouts(heartbeat=1.0)

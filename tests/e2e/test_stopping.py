@@ -13,7 +13,7 @@ from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served, unti
 from support.samples import PATHS, TEXT, dump, judge, read_error, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head
 
-BOTH_LOOPS = True
+BOTH_LOOPS = TAKEN = True
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 BUSY = {CHAT: "service_unavailable_error", MESSAGES: "overloaded_error"}
 

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from dragoman.aio.line import LineRunner
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
@@ -89,8 +90,12 @@ class Gate:
 async def served(
     app: web.Application, *, handler_cancellation: bool = True
 ) -> AsyncIterator[tuple[str, web.AppRunner]]:
-    """An application on a port of its own: its URL and its runner."""
-    runner = web.AppRunner(app, handler_cancellation=handler_cancellation, access_log=None, shutdown_timeout=0.2)
+    """An application on a port of its own: its URL and its runner, of our own making where handlers are cancelled."""
+    runner: web.AppRunner = (
+        LineRunner(app, shutdown_timeout=0.2)
+        if handler_cancellation
+        else web.AppRunner(app, handler_cancellation=False, access_log=None, shutdown_timeout=0.2)
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -101,8 +106,8 @@ async def served(
 
 @asynccontextmanager
 async def gate(config: Config, *, handler_cancellation: bool = True, **gateway: Any) -> AsyncIterator[Gate]:
-    """A gateway with this configuration."""
-    made = Gateway(config, **gateway)
+    """A gateway with this configuration, as `dragoman serve` runs one if handlers are cancelled."""
+    made = Gateway(config, lines=handler_cancellation, **gateway)
     async with (
         served(make_app(config, gateway=made), handler_cancellation=handler_cancellation) as (url, runner),
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
+from dragoman.aio.line import LineRunner, Lines
 from dragoman_server.retirement import Retirement
-from dragoman_server.running import app_runner
 
 
 @dataclass(slots=True)
@@ -19,14 +19,14 @@ class House:
     """A server that is going to leave. `slow` lets `GET /slow` go on."""
 
     retirement: Retirement
-    server: web.Server
+    lines: Lines
     url: str
     slow: asyncio.Event
     arrived: asyncio.Event
     now: float = 0.0
 
     def connections(self) -> int:
-        return len(self.server.connections)
+        return len(self.lines.connections)
 
 
 @asynccontextmanager
@@ -49,13 +49,13 @@ async def a_house(linger: float = 20.0) -> AsyncIterator[House]:
     app.router.add_get("/quick", quick)
     app.router.add_get("/slow", streamed)
     retirement = Retirement(app, linger=linger, clock=lambda: house.now)
-    runner = app_runner(app)
+    runner = LineRunner(app, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        assert runner.server is not None
-        house = House(retirement, runner.server, f"http://127.0.0.1:{site.port}", slow, arrived)
+        assert runner.lines is not None
+        house = House(retirement, runner.lines, f"http://127.0.0.1:{site.port}", slow, arrived)
         yield house
     finally:
         await runner.cleanup()
@@ -67,14 +67,14 @@ async def get(session: aiohttp.ClientSession, house: House, path: str) -> tuple[
 
 
 async def gone(house: House) -> None:
-    assert await house.retirement.finish(house.server, 5)
+    assert await house.retirement.finish(house.lines, 5)
     assert house.connections() == 0
 
 
 async def test_an_idle_connection_gets_one_more_reply_and_is_told_that_it_is_the_last() -> None:
     async with a_house() as house, aiohttp.ClientSession() as session:
         assert await get(session, house, "/quick") == ("quick", None)
-        house.retirement.begin()
+        house.retirement.begin(house.lines)
         assert house.connections() == 1
         assert await get(session, house, "/quick") == ("quick", "close")
         await gone(house)
@@ -83,9 +83,9 @@ async def test_an_idle_connection_gets_one_more_reply_and_is_told_that_it_is_the
 async def test_idle_connections_linger_and_are_closed_then() -> None:
     async with a_house() as house, aiohttp.ClientSession() as session:
         await get(session, house, "/quick")
-        house.retirement.begin()
+        house.retirement.begin(house.lines)
         house.now = 19.9
-        house.retirement.close_idle(house.server)
+        house.retirement.close_idle(house.lines)
         await asyncio.sleep(0)
         assert house.connections() == 1
         house.now = 20.0
@@ -97,13 +97,13 @@ async def test_an_open_stream_is_not_idle_and_its_client_may_come_again() -> Non
     async with a_house() as house, aiohttp.ClientSession() as session:
         asked = asyncio.create_task(get(session, house, "/slow"))
         await house.arrived.wait()
-        house.retirement.begin()
+        house.retirement.begin(house.lines)
         house.now = 100.0
-        assert not await house.retirement.finish(house.server, 0.01)
+        assert not await house.retirement.finish(house.lines, 0.01)
         house.slow.set()
         assert await asked == ("begun and done", None)
         house.now = 119.0
-        house.retirement.close_idle(house.server)
+        house.retirement.close_idle(house.lines)
         assert await get(session, house, "/quick") == ("quick", "close")
         await gone(house)
 
@@ -113,4 +113,4 @@ async def test_nothing_changes_before_it_begins() -> None:
         for _ in range(3):
             assert await get(session, house, "/quick") == ("quick", None)
         assert house.connections() == 1
-        assert house.server.requests_count == 3
+        assert house.lines.server.requests_count == 3

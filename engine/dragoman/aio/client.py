@@ -3,53 +3,87 @@
 aiohttp's writer takes five calls and a join for each chunk. Where the response is a plain chunked one, a batch is
 framed here and given to the transport in one call. Everything about the connection stays aiohttp's: keep-alive,
 signals, middlewares, the access log's size. The first batch leaves with the headers, the last one with the body's end.
+A stream that lasts, on a `Line`, lets go of all of aiohttp and goes on with the transport alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
 from ..stages import Stage
-from .watch import Watch
+from .line import Line
+from .pump import Pump
+from .watch import ClientGone, Watch
 
 
 class EventStream(web.StreamResponse):
-    """A response whose headers leave with the first batch of its body.
-
-    `forgetful`: it lets its headers go once they are written, 2 kB of each open stream. For servers of which it is
-    known that nobody asks for them later, as a middleware or an access log may.
-    """
+    """A response whose headers leave with the first batch of its body."""
 
     _send_headers_immediately = False
-    forgetful = False
+
+
+class _Flow(Protocol):
+    """Says whether the client reads."""
+
+    @property
+    def writing_paused(self) -> bool: ...
 
 
 class Client:
-    """Who gets the stream: `open` it, then `carry` the body there. `beat` and `cut` are for the watch.
+    """Who gets the stream: `open` it, then `carry` the body there. `beat`, `cut` and `settle` are for the watch.
 
-    `ping` is a heartbeat's frame.
+    `ping` is a heartbeat's frame. `pump` is what steps `carry`, if something does.
     """
 
-    __slots__ = ("_beating", "_ping", "_request", "_response", "_transport", "_watch", "_writer")
+    __slots__ = (
+        "_beating",
+        "_begun",
+        "_flow",
+        "_line",
+        "_ping",
+        "_request",
+        "_response",
+        "_transport",
+        "_watch",
+        "_writer",
+        "pump",
+    )
 
     def __init__(self, request: web.Request, response: web.StreamResponse, watch: Watch, ping: bytes) -> None:
-        self._request = request
-        self._response = response
+        self._request: web.Request | None = request
+        self._response: web.StreamResponse | None = response
         self._watch = watch
         self._ping = ping
         self._writer: StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
+        self._flow: _Flow | None = None
+        self._line: Line | None = None
+        self._begun = False
         self._beating: asyncio.Task[None] | None = None
+        self.pump: Pump[None] | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Are the headers made."""
+        return self._response is None or self._response.prepared
+
+    @property
+    def response(self) -> web.StreamResponse | None:
+        """aiohttp's part in it, while there is one."""
+        return self._response
 
     async def open(self) -> bool:
         """Prepare the headers. Gives whether the body goes straight to the transport: `carry` may then be pumped, as it
         waits for nothing but the batches and the client's reading."""
-        response = self._response
-        writer = await response.prepare(self._request)
+        request, response = self._request, self._response
+        assert request is not None
+        assert response is not None
+        writer = await response.prepare(request)
         if (
             type(response) is EventStream
             and type(writer) is StreamWriter
@@ -58,19 +92,18 @@ class Client:
             and not response.compression
             and "content-encoding" not in response.headers
         ):
-            self._writer, self._transport = writer, writer.transport
-            if response.forgetful:
-                response.headers.clear()
+            self._writer, self._transport, self._flow = writer, writer.transport, writer.protocol
         self._watch.serve(self)
         # Cancels the timer for the time between two requests, more than half a kilobyte; aiohttp arms it anew then.
-        self._request.protocol.keep_alive(True)
+        request.protocol.keep_alive(True)
         return self._transport is not None
 
     def flush(self) -> None:
         """Send the headers, if no batch has taken them along."""
-        writer = self._request.writer
+        if self._request is None:
+            return
         try:
-            writer.send_headers()
+            self._request.writer.send_headers()
         except ConnectionError:
             return  # the client is gone; whoever writes next finds out by itself
 
@@ -79,28 +112,25 @@ class Client:
 
         Raises ConnectionError when the client is gone, and what `batches` raises.
         """
-        response, watch = self._response, self._watch
-        writer, transport = self._writer, self._transport
-        if writer is None or transport is None:
+        watch, transport = self._watch, self._transport
+        if transport is None:
             async for data in batches:
                 watch.writing()
-                await response.write(data)
+                await self.write(data)
                 watch.written()
             watch.writing()
-            await response.write_eof()
+            await self.end(b"")
             return
-        protocol = writer.protocol
         rest = b""
-        first = True
         size = 0
         try:
             async for data in batches:
                 if last.done:
                     rest = data
                     break
-                if first:
-                    first = False
-                    await response.write(data)
+                if not self._begun:
+                    self._begun = True
+                    await self.write(data)
                 elif transport.is_closing():
                     raise ConnectionResetError("the client hung up")
                 else:
@@ -110,39 +140,85 @@ class Client:
                     del framed
                 del data  # an open stream keeps none of its batches while it waits
                 watch.told = True
-                if transport.get_write_buffer_size() and protocol.writing_paused:
+                if transport.get_write_buffer_size() and self._flow is not None and self._flow.writing_paused:
                     watch.writing()
-                    await writer.drain()
+                    await self._drained()
                     watch.written()
         finally:
-            writer.output_size += size
+            if self._writer is not None:
+                self._writer.output_size += size
         watch.writing()
-        await response.write_eof(rest)
+        await self.end(rest)
+
+    async def write(self, data: bytes) -> None:
+        """A piece of the body. Raises ConnectionError when the client is gone."""
+        if self._response is not None:
+            await self._response.write(data)
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            await self._drained()
+
+    async def end(self, rest: bytes) -> None:
+        """The last piece of the body. Raises ConnectionError when the client is gone."""
+        if self._response is not None:
+            await self._response.write_eof(rest)
+        elif self._transport is not None:
+            if self._transport.is_closing():
+                raise ConnectionResetError("the client hung up")
+            self._transport.write((b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b"") + b"0\r\n\r\n")
+            await self._drained()
+
+    async def _drained(self) -> None:
+        if self._writer is not None:
+            await self._writer.drain()
+        elif self._line is not None:
+            await self._line.drain()
 
     def beat(self) -> None:
         """Send a heartbeat, unless the last bytes have not left yet: this client does not read."""
-        writer, transport = self._writer, self._transport
-        if writer is None or transport is None:
+        transport = self._transport
+        if transport is None or self._flow is None:
             if self._beating is None:
                 self._beating = asyncio.get_running_loop().create_task(self._beat_once())
                 self._beating.add_done_callback(self._beaten)
-        elif not writer.protocol.writing_paused and not transport.is_closing():
+        elif not self._flow.writing_paused and not transport.is_closing():
             framed = b"%x\r\n%b\r\n" % (len(self._ping), self._ping)
             transport.write(framed)
-            writer.output_size += len(framed)
+            if self._writer is not None:
+                self._writer.output_size += len(framed)
 
     async def _beat_once(self) -> None:
         try:
-            await self._response.write(self._ping)
+            await self.write(self._ping)
         except (ConnectionError, RuntimeError):
             return  # the client is gone; the main loop finds out by itself
 
     def _beaten(self, _: asyncio.Task[None]) -> None:
         self._beating = None
 
+    def settle(self) -> None:
+        """Take the reply from aiohttp, if it is pumped and its connection a line."""
+        pump, request, response = self.pump, self._request, self._response
+        if pump is None or not pump.working or request is None or response is None or not self._begun:
+            return
+        flow, transport = self._flow, self._transport
+        if transport is None or transport.is_closing() or flow is None or flow.writing_paused:
+            return
+        self.pump = None  # it is tried once: what keeps a line from it does not pass
+        line = Line.of(request)
+        resume = line.take(request, self, bool(response.keep_alive)) if line is not None else None
+        if resume is not None:
+            pump.leave(resume)
+            self._line = self._flow = line
+            self._request = self._response = self._writer = None
+
+    def lost(self) -> None:
+        """The client hung up, and there is no handler that this would cancel."""
+        self._watch.expire(ClientGone())
+
     def cut(self) -> None:
         """Drop the client."""
-        transport = self._request.transport
+        transport = self._transport if self._request is None else self._request.transport
         if transport is not None:
             transport.abort()
 

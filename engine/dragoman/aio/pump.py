@@ -32,6 +32,7 @@ class Pump(Generic[T]):
         "_on_arrival",
         "_parked",
         "_result",
+        "_resume",
         "_send",
         "_waiting",
         "_work",
@@ -47,6 +48,7 @@ class Pump(Generic[T]):
         self._again = False
         self._waiting: Any = None
         self._end: asyncio.Future[None] | None = None
+        self._resume: Callable[[], None] | None = None
         self._result: Any = None
         self._error: BaseException | None = None
 
@@ -54,6 +56,16 @@ class Pump(Generic[T]):
         """Run the work up to its first wait. The pump must be awaited before anything else is."""
         self._on_arrival(self.step)
         self.step()
+
+    @property
+    def working(self) -> bool:
+        """Is the work not over."""
+        return self._work is not None
+
+    def leave(self, resume: Callable[[], None]) -> None:
+        """Whoever awaits the pump will go: let it be cancelled, and call `resume` when the work is over. The await goes
+        on then."""
+        self._resume = resume
 
     def step(self) -> None:
         """Something arrived. If the work is running, it is stepped again; if it waits for a future, it will look."""
@@ -98,6 +110,8 @@ class Pump(Generic[T]):
         self._on_arrival(None)
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
+        if self._resume is not None:
+            self._context.run(self._resume)
 
     def __await__(self) -> Generator[Any, Any, T]:
         if self._work is not None:
@@ -110,7 +124,8 @@ class Pump(Generic[T]):
                     self._parked = False
                     self._on_arrival(None)
                     return (yield from self._rest(work, error))
-                raise
+                if self._resume is None:
+                    raise
         failed, self._error = self._error, None
         if failed is not None:
             raise failed
@@ -123,23 +138,35 @@ class Pump(Generic[T]):
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.remove_done_callback(self._woken)
-        try:
-            if waiting is not None and isinstance(thrown, asyncio.CancelledError) and waiting.cancel(*thrown.args):
-                # What a cancelled task does to what it waits for; when that is over, the work is told by it.
-                waiting._asyncio_future_blocking = True
-                awaited = waiting
-            elif isinstance(thrown, GeneratorExit):
-                run(work.close)
-                raise thrown
+        if isinstance(thrown, GeneratorExit):
+            run(work.close)
+            raise thrown
+
+        def throw(error: BaseException) -> Any:
+            return run(work.throw, error)
+
+        # What a cancelled task does to what it waits for; when that is over, the work is told by it.
+        told = waiting is not None and isinstance(thrown, asyncio.CancelledError) and waiting.cancel(*thrown.args)
+        if told:
+            waiting._asyncio_future_blocking = True
+        first = (lambda: waiting) if told else partial(throw, thrown)
+        result: T = yield from driven(first, lambda value: run(work.send, value), throw)
+        return result
+
+
+def driven(
+    first: Callable[[], Any], send: Callable[[None], Any], throw: Callable[[BaseException], Any]
+) -> Generator[Any, Any, Any]:
+    """What `yield from` does to a coroutine, with its two methods. `first` takes its first step, or gives what it
+    already waits for."""
+    try:
+        awaited = first()
+        while True:
+            try:
+                yield awaited
+            except BaseException as error:
+                awaited = throw(error)
             else:
-                awaited = run(work.throw, thrown)
-            while True:
-                try:
-                    yield awaited
-                except BaseException as error:
-                    awaited = run(work.throw, error)
-                else:
-                    awaited = run(work.send, None)
-        except StopIteration as returned:
-            result: T = returned.value
-            return result
+                awaited = send(None)
+    except StopIteration as returned:
+        return returned.value

@@ -15,8 +15,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from aiohttp import web
-
 from ..context import ReplyContext
 from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
 from ..events import Error, Event, Ping
@@ -37,6 +35,11 @@ STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please
 """What the clients of a stopping gateway are told (design §7)."""
 _GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
+
+
+def ping_of(client: Dialect) -> bytes:
+    """A heartbeat's frame in a client's dialect."""
+    return _PINGS.get(client, COMMENT)
 
 
 OnArrival = Callable[[Callable[[], None] | None], None]
@@ -262,26 +265,19 @@ def _note_calls(observer: Observer, watch: Watch) -> bool:
     return observer.calling
 
 
-async def send_stream(
-    request: web.Request,
-    response: web.StreamResponse,
-    stream: OpenStream,
-    watch: Watch,
-    client: Dialect,
-) -> str:
+async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str:
     """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
 
     Closes the stream whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
     `abandoned`; only a cancellation is raised.
     """
     how = "completed"
-    audience = Client(request, response, watch, _PINGS.get(client, COMMENT))
     try:
         async with aclosing(stream.batches) as batches:
             direct = await audience.open()
             work = audience.carry(batches, stream.last)
             if direct and stream.on_arrival is not None:
-                pump = Pump(work, stream.on_arrival)
+                pump = audience.pump = Pump(work, stream.on_arrival)
                 pump.start()
                 audience.flush()
                 await pump
@@ -293,28 +289,28 @@ async def send_stream(
     except asyncio.CancelledError:
         # The client left, or whoever runs this gave up on it. A cut stream would read as whole to some SDKs, so a
         # client that is still there is told.
-        if response.prepared and not watch.client_gone():
-            await _end_in_error(response, stream, _GIVEN_UP)
+        if audience.opened and not watch.client_gone():
+            await _end_in_error(audience, stream, _GIVEN_UP)
         raise
     except Exception:
         # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
         log.exception("a stream failed by a defect")
         how = "failed"
-        if not response.prepared:
+        if not audience.opened:
             raise
-        await _end_in_error(response, stream, _DEFECT)
+        await _end_in_error(audience, stream, _DEFECT)
     finally:
         watch.stop()
         audience.close()
     return how
 
 
-async def _end_in_error(response: web.StreamResponse, stream: OpenStream, failure: Failure) -> None:
+async def _end_in_error(audience: Client, stream: OpenStream, failure: Failure) -> None:
     """An in-band error and the end of the body, for a client that reads within half a second."""
     try:
         async with asyncio.timeout(0.5):
             if words := stream.last_words(replace(failure)):
-                await response.write(words)
-            await response.write_eof()
+                await audience.write(words)
+            await audience.end(b"")
     except (ConnectionError, TimeoutError):
         return

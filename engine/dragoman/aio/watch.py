@@ -24,7 +24,7 @@ class ClientGone(Exception):
 
 
 class Audience(Protocol):
-    """The client's side of a stream whose headers are out. Neither call may raise."""
+    """The client's side of a stream whose headers are out. No call may raise."""
 
     def beat(self) -> None:
         """Send a heartbeat, unless the client does not read."""
@@ -32,6 +32,10 @@ class Audience(Protocol):
 
     def cut(self) -> None:
         """Drop the client."""
+        ...
+
+    def settle(self) -> None:
+        """The reply takes its time: let go what is only needed to begin and end one."""
         ...
 
 
@@ -207,6 +211,8 @@ class Watch:
         """The wheel's turn."""
         self._note(now)
         limits = self._timeouts
+        if self._audience is not None:
+            self._audience.settle()
         if self._writing_since is not None:
             if now - self._writing_since > limits.write and self._audience is not None:
                 self._audience.cut()

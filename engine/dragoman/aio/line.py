@@ -1,0 +1,304 @@
+"""A client's connection that outlives aiohttp's part in it.
+
+aiohttp reads the requests of a `Line` and calls their handlers, as ever. But what it keeps until a reply is over is two
+fifths of an open stream's memory: its parser, the request with its headers, the response, two tasks. A reply that lasts
+is therefore `take`n from it: for aiohttp the client has hung up, while the reply goes on to the same transport; and
+when it is over, aiohttp gets the connection back as if it were new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from aiohttp import web
+
+from .pump import driven
+
+T = TypeVar("T")
+
+HELD_MAX = 1 << 16
+"""Bytes of further requests that are held while a taken reply goes on; then the client is not read."""
+_TAIL = 16
+
+
+class Carrier(Protocol):
+    """Who writes a taken reply."""
+
+    def lost(self) -> None:
+        """The client hung up."""
+        ...
+
+
+class Attended(Generic[T]):
+    """`await` it for what `await work` would be, unless it is `left`: then the cancellation of whoever awaits it is not
+    the work's, which goes on in a task of its own from `resume`."""
+
+    __slots__ = ("_line", "_work", "left")
+
+    def __init__(self, work: Coroutine[Any, Any, T], line: Line) -> None:
+        self._work = work
+        self._line = line
+        self.left = False
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        try:
+            result: T = yield from driven(partial(self._work.send, None), self._work.send, self._thrown)
+            return result
+        finally:
+            if not self.left:
+                self._line.reply = None
+
+    def _thrown(self, error: BaseException) -> Any:
+        if self.left:
+            raise error
+        return self._work.throw(error)
+
+    def resume(self) -> asyncio.Task[T]:
+        """What is left of the work, which must have nothing to wait for at its place."""
+        return asyncio.get_running_loop().create_task(self._work)
+
+
+class Lines:
+    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself.
+
+    The server's `handler_cancellation` must be on.
+    """
+
+    def __init__(self, server: web.Server) -> None:
+        assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
+        self.server = server
+        self.taken: set[Line] = set()
+        self.closing = False
+        self._free = asyncio.Event()
+
+    def __call__(self) -> Line:
+        return Line(self)
+
+    @property
+    def connections(self) -> list[web.RequestHandler | Line]:
+        """All connections."""
+        return [*self.server.connections, *self.taken]
+
+    async def close(self, seconds: float) -> None:
+        """Drop those that are still taken, and let the replies come to their end."""
+        for line in self.taken:
+            line.abort()
+        if self.taken:
+            self._free.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._free.wait()
+
+    def free(self, line: Line) -> None:
+        """Its reply is over."""
+        self.taken.discard(line)
+        if not self.taken:
+            self._free.set()
+
+
+class LineRunner(web.AppRunner):
+    """An application's runner whose connections are lines."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, app: web.Application, *, shutdown_timeout: float) -> None:
+        # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
+        super().__init__(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_timeout)
+        self.lines: Lines | None = None
+
+    @property
+    def server(self) -> web.Server | None:
+        """What the sites listen with: to them it is a server's one method."""
+        return cast("web.Server | None", self.lines)
+
+    async def setup(self) -> None:
+        """Make the server."""
+        await super().setup()
+        server = super().server
+        assert server is not None
+        self.lines = Lines(server)
+
+    async def cleanup(self) -> None:
+        """Stop. Replies that the application did not end by then are cut."""
+        lines, self.lines = self.lines, None
+        if lines is not None:
+            lines.closing = True
+        await super().cleanup()
+        if lines is not None:
+            await lines.close(1.0)
+
+
+class Line(asyncio.Protocol):
+    """One connection. `reply` is what is attended on it now.
+
+    `writing_paused` says of a taken line that its client does not read; wait for `drain` then.
+    """
+
+    __slots__ = (
+        "_body_size",
+        "_body_tail",
+        "_carrier",
+        "_drained",
+        "_held",
+        "_http",
+        "_keep",
+        "_lines",
+        "_read_size",
+        "_read_tail",
+        "_rest",
+        "_transport",
+        "reply",
+        "writing_paused",
+    )
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._http: web.RequestHandler | None = lines.server()
+        self._transport: asyncio.Transport | None = None
+        self._read_size = self._body_size = 0
+        self._read_tail = self._body_tail = b""
+        self._carrier: Carrier | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._held = b""
+        self._keep = False
+        self._rest: asyncio.Task[Any] | None = None
+        self.reply: Attended[Any] | None = None
+        self.writing_paused = False
+
+    @staticmethod
+    def of(request: web.BaseRequest) -> Line | None:
+        """The line that a request came on, if it is one."""
+        transport = request.transport
+        protocol = transport.get_protocol() if transport is not None else None
+        return protocol if type(protocol) is Line else None
+
+    # --- a reply -----------------------------------------------------------------------------------------------------
+
+    def attend(self, work: Coroutine[Any, Any, T]) -> Attended[T]:
+        """`work`, to be awaited by the handler, so that it may be taken from it."""
+        reply = self.reply = Attended(work, self)
+        return reply
+
+    def heard(self, body: bytes) -> None:
+        """This is the whole body of the request whose reply is attended."""
+        self._body_size, self._body_tail = len(body), body[-_TAIL:]
+
+    def take(self, request: web.BaseRequest, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
+        """Take the attended reply from its handler. `keep`: the connection serves further requests when it is over.
+
+        Gives what to call when the work has nothing to wait for any more; None if it has to stay where it is. What it
+        waits for now is cancelled with the handler, and it must not take that for its own end.
+        """
+        http, reply = self._http, self.reply
+        if http is None or reply is None or self._lines.closing or not self._nothing_behind(request):
+            return None
+        reply.left = True
+        self._http, self._carrier, self._keep = None, carrier, keep
+        self._lines.taken.add(self)
+        http.transport = None  # aiohttp would close it
+        http.connection_lost(None)
+        return self._resume
+
+    def _nothing_behind(self, request: web.BaseRequest) -> bool:
+        """Did aiohttp's parser get nothing behind the request's body. It does not tell, so what was read last must have
+        been the body's end, and no longer than the body, or than the whole request."""
+        if self._read_tail != self._body_tail:
+            return False
+        if self._read_size <= self._body_size:
+            return True
+        head = len(f"{request.method} {request.raw_path} HTTP/1.1\r\n\r\n")
+        head += sum(len(name) + len(value) + len(": \r\n") for name, value in request.raw_headers)
+        return self._read_size == head + self._body_size
+
+    def _resume(self) -> None:
+        assert self.reply is not None
+        self._rest = self.reply.resume()
+        self._rest.add_done_callback(self._over)
+
+    def _over(self, rest: asyncio.Task[Any]) -> None:
+        """The reply is over: aiohttp's turn."""
+        self._lines.free(self)
+        self._rest = self.reply = self._carrier = None
+        transport = self._transport
+        if transport is None:
+            return  # the client has hung up
+        if rest.cancelled() or rest.exception() is not None or not self._keep or self._lines.closing:
+            transport.close()
+            return
+        http = self._http = self._lines.server()
+        http.connection_made(transport)
+        if self.writing_paused:
+            self.writing_paused = False
+            http.pause_writing()
+        held, self._held = self._held, b""
+        if held:
+            self.data_received(held)
+            if len(held) > HELD_MAX:
+                transport.resume_reading()
+
+    async def drain(self) -> None:
+        """Until the client of a taken line reads. Raises ConnectionResetError if it hangs up."""
+        while self.writing_paused:
+            self._drained = asyncio.get_running_loop().create_future()
+            try:
+                await self._drained
+            finally:
+                self._drained = None
+
+    def abort(self) -> None:
+        """Drop the client."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- the transport's side ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client."""
+        self._transport = cast("asyncio.Transport", transport)
+        if self._http is not None:
+            self._http.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """aiohttp's, or for later."""
+        if self._http is not None:
+            self._read_size, self._read_tail = len(data), data[-_TAIL:]
+            self._http.data_received(data)
+            return
+        self._held += data
+        if len(self._held) > HELD_MAX and self._transport is not None:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool | None:
+        """The client will send nothing more: as aiohttp does, this ends the connection."""
+        return None
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        if self._http is not None:
+            self._http.pause_writing()
+        else:
+            self.writing_paused = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        if self._http is not None:
+            self._http.resume_writing()
+            return
+        self.writing_paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The client hung up, or was dropped."""
+        self._transport = None
+        if self._http is not None:
+            self._http.connection_lost(exc)
+            return
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_exception(ConnectionResetError("the client hung up"))
+        elif self._carrier is not None:
+            self._carrier.lost()
