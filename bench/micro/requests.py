@@ -1,7 +1,11 @@
 """Time the translation of requests by size: CPU microseconds, and multiples of one `orjson.loads` of the body.
 
 python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds agent session plain]
-                               [--only 'messages → chat']
+                               [--only 'messages → chat'] [--peers]
+
+`conversion` is what is left without one `orjson.loads` of the body and one `orjson.dumps` of what is sent: from a
+parsed body to a body to send, which is what peers publish. `--peers` times theirs of the same body in the same rounds,
+in the environments of `dragoman bench peers install litellm llm-rosetta`.
 
 `agent` bodies are recorded requests of Claude Code, Codex and opencode whose tool turn is repeated until the history
 has so many messages (or items). Their tools and instructions are as they were, long texts were shortened when they were
@@ -15,7 +19,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -23,7 +28,10 @@ from typing import Any
 import orjson
 
 from dragoman import Direction, direction, translate
+from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
+from dragoman_bench.converters import Converter
+from dragoman_bench.gateways.launch import StartError
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 DIALECTS = ("messages", "responses", "chat")
@@ -173,40 +181,82 @@ def check(going: Direction, body: bytes, messages: int) -> None:
 # --- timing -----------------------------------------------------------------------------------------------------------
 
 
-def fastest(rounds: int, *runs: Callable[[], Any]) -> list[float]:
-    """Seconds of CPU of the fastest round of each, taken in turns so that they share the machine's moods."""
+def fastest(rounds: int, *runs: Callable[[], float]) -> list[float]:
+    """The fastest round of each, taken in turns so that they share the machine's moods."""
     best = [float("inf")] * len(runs)
     gc.collect()
     gc.disable()
     for _ in range(rounds):
         for place, run in enumerate(runs):
-            begun = thread_time()
-            run()
-            best[place] = min(best[place], thread_time() - begun)
+            best[place] = min(best[place], run())
     gc.enable()
     return best
 
 
-def time_request(going: Direction, kind: str, body: bytes, messages: int, rounds: int) -> None:
-    """Print a row, after a look at what becomes of the request."""
+def timed(times: int, function: Callable[..., Any], *given: Any) -> Callable[[], float]:
+    """A run that tells the seconds of CPU of so many calls."""
+    repeat = range(times)
+
+    def run() -> float:
+        begun = thread_time()
+        for _ in repeat:
+            function(*given)
+        return thread_time() - begun
+
+    return run
+
+
+def time_request(
+    going: Direction, kind: str, body: bytes, messages: int, rounds: int, peers: Sequence[Converter]
+) -> None:
+    """Print a row, and one for each peer, after a look at what becomes of the request."""
     check(going, body, messages)
+    sent = orjson.loads(translate(going, body).body)
     more = max(1, 50_000 // len(body))  # short ones are over before the clock can tell
-    repeat = range(more)
-
-    def parse() -> None:
-        for _ in repeat:
-            orjson.loads(body)
-
-    def run() -> None:
-        for _ in repeat:
-            translate(going, body)
-
-    parsed, seconds = fastest(rounds, parse, run)
+    runs = [timed(more, orjson.loads, body), timed(more, orjson.dumps, sent), timed(more, translate, going, body)]
+    notes: dict[str, str] = {}
+    client, upstream = going.client.dialect, going.upstream.dialect
+    for peer in peers:
+        if (client, upstream) not in converters.DIRECTIONS[peer.name]:
+            continue
+        try:
+            notes[peer.name] = kept(going, body, peer.convert(body, client, upstream))
+        except StartError as error:
+            print(error)
+            continue
+        runs.append(partial(peer.seconds, more))
+    parsed, dumped, seconds, *others = (best / more for best in fastest(rounds, *runs))
+    conversion = seconds - parsed - dumped
+    alone = "-" if going.passthrough else f"{conversion * 1e6:.1f} µs"
     print(
-        f"{going!s:<22}{kind:<8}{messages:>6}{len(body) / 1024:>9.1f} kB{seconds / more * 1e6:>10.1f} µs"
-        f"{seconds / parsed:>7.2f} ×",
+        f"{going!s:<22}{kind:<8}{messages:>6}{len(body) / 1024:>9.1f} kB{seconds * 1e6:>10.1f} µs"
+        f"{alone:>13}{seconds / parsed:>7.2f} ×",
         flush=True,
     )
+    for (name, note), other in zip(notes.items(), others, strict=True):
+        print(f"    {name:<55}{other * 1e6:>15.1f} µs{other / conversion:>7.2f} × ours{note}", flush=True)
+
+
+def kept(going: Direction, before: bytes, after: Any) -> str:
+    """A note on a peer's conversion that says less than the body, or other things; none where all is there."""
+    wanted = said(going.client.dialect, orjson.loads(before))
+    try:
+        found = set(said(going.upstream.dialect, after))
+    except (KeyError, TypeError, ValueError) as error:
+        return f"; what it makes is no request of {going.upstream.dialect}: {error!r}"
+    lost = sum(entry not in found for entry in wanted)
+    return f"; {lost} of {len(wanted)} texts, calls and results lost or changed" if lost else ""
+
+
+def started(wanted: bool) -> list[Converter]:
+    """The peers that are installed; of others is said how to get them."""
+    found: list[Converter] = []
+    for name in converters.DIRECTIONS if wanted else ():
+        if told := converters.missing(name):
+            print(told)
+        else:
+            found.append(converters.start(name))
+    return found
 
 
 def main() -> None:
@@ -216,16 +266,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--only", default="", help="a direction, as it is printed")
+    parser.add_argument("--peers", action="store_true", help="time the conversions of LiteLLM and llm-rosetta too")
     args = parser.parse_args()
-    print(f"{'client → upstream':<22}{'kind':<8}{'turns':>6}{'body':>12}{'translated':>13}   × one orjson.loads")
-    for kind in args.kinds:
-        for client in DIALECTS:
-            for upstream in DIALECTS:
-                going = direction(client, upstream)
-                if args.only.replace(" ", "") not in str(going):
-                    continue
-                for size in args.sizes:
-                    time_request(going, kind, KINDS[kind](client, size), size, args.rounds)
+    peers = started(args.peers)
+    print(
+        f"{'client → upstream':<22}{'kind':<8}{'turns':>6}{'body':>12}{'translated':>13}{'conversion':>13}"
+        "   × one orjson.loads"
+    )
+    try:
+        for kind in args.kinds:
+            for client in DIALECTS:
+                for upstream in DIALECTS:
+                    going = direction(client, upstream)
+                    if args.only.replace(" ", "") not in str(going):
+                        continue
+                    for size in args.sizes:
+                        time_request(going, kind, KINDS[kind](client, size), size, args.rounds, peers)
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 if __name__ == "__main__":

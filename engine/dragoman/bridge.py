@@ -69,8 +69,9 @@ def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losse
             continue  # a step in short: calls of plain functions and their results
         for part in turn.parts:
             if type(part) is ToolCall:
-                bridge.call(part)
-            elif type(part) is ToolResult:
+                if part.custom or part.search or part.namespace is not None:
+                    bridge.call(part)
+            elif type(part) is ToolResult and (part.custom or part.search):
                 bridge.result(part)
     return bridge.declared
 

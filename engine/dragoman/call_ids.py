@@ -7,6 +7,8 @@ came before. What a call is called depends on what stands before it alone: a lon
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from .losses import Code, Losses
 from .model import Request, Role, ToolCall, ToolResult, Turn
 from .names import fit_call_id
@@ -16,19 +18,46 @@ _ASSISTANT = Role.ASSISTANT
 _LONGEST = 40
 
 
+class Pairing(NamedTuple):
+    """What one look at a conversation tells of its calls, so that what has nothing to mend need not look again."""
+
+    distinct: bool
+    """Has every call an id of its own."""
+    settled: bool
+    """Is every call answered, once and in order, before the assistant's next turn, and is nothing else answered."""
+
+
+def pairing(turns: list[Turn]) -> Pairing:
+    """How the calls of a conversation and their results go together."""
+    called: list[tuple[Any, ...]] = []  # tuples that begin with an id, as short turns have them
+    answered: list[tuple[Any, ...]] = []
+    in_step = True
+    for turn in turns:
+        if type(turn) is SpokenTurn and turn.calls is not None:
+            if len(called) != len(answered):
+                in_step = False
+            called += turn.calls
+        elif type(turn) is ResultTurn and turn.results is not None:
+            answered += turn.results
+        else:
+            if turn.role is _ASSISTANT and len(called) != len(answered):
+                in_step = False
+            for part in turn.parts:
+                if type(part) is ToolCall:
+                    called.append((part.id,))
+                elif type(part) is ToolResult:
+                    answered.append((part.call_id,))
+    ids = [call[0] for call in called]
+    distinct = len(set(ids)) == len(ids)
+    return Pairing(distinct, distinct and in_step and ids == [result[0] for result in answered])
+
+
 def tell_calls_apart(request: Request, losses: Losses) -> None:
     """Give every call of the history an id that no other has, and its result the same, in place.
 
     To be called before anybody asks for the parts of a short turn.
     """
-    turns = request.turns
-    # In two passes, as nearly all turns are short. It is a fiftieth of a long request's time.
-    ids = [call[0] for turn in turns if type(turn) is SpokenTurn for call in turn.calls or ()]
-    whole = [turn.parts for turn in turns if type(turn) is Turn and turn.role is _ASSISTANT]
-    if whole:
-        ids += [part.id for parts in whole for part in parts if type(part) is ToolCall]
-    if len(set(ids)) < len(ids):
-        _Renaming(losses).rename(turns)
+    _Renaming(losses).rename(request.turns)
 
 
 class _Renaming:

@@ -59,3 +59,5 @@ class ReplyContext:
     """The first breach of the client's dialect in the stream, once there was one."""
     usage: Usage | None = None
     """The reply's token counts, once they are known."""
+    said: int = 0
+    """The characters of a translated stream so far: texts, reasoning and arguments (`tokens.told`)."""

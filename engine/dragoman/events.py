@@ -163,8 +163,9 @@ class Deltas(NamedTuple):
 class Opaque:
     """Payload of a block that only its origin understands, before the block's end.
 
-    `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`
-    on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it) on an opaque one.
+    `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`,
+    `reasoning_details` on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it)
+    on an opaque one.
     `native` is the whole original reasoning block, spelled as its origin wants it back in a later request; it is given
     only to writers that can keep it (`ReplyContext.seal`), with the last such event of its block.
     """

@@ -50,6 +50,9 @@ class Profile:
         "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
     )
     reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
+    reasoning_details: bool = _flag(
+        False, "Chat: proves its reasoning in typed pieces (`reasoning_details`), and wants them back as they came"
+    )
     custom_tools: bool = _flag(True, "OpenAI dialects: takes free-text (custom) tools")
     namespaces: bool = _flag(False, "Responses: takes namespaces of tools")
     tool_search: bool = _flag(False, "Responses: takes `tool_search` and deferred tools")

@@ -141,6 +141,9 @@ class Parser:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
+            if self._opening is None and data:  # nothing came before: most first reads are whole frames
+                self._held = False
+                return self.feed(data)
         out = self._around_whole(data) if self._whole else self._feed(data)
         self._held = self._held_back()
         return out
@@ -298,7 +301,7 @@ class Parser:
         self._event = b""
 
     def _fault(self, name: str, limit: int) -> list[Frame]:
-        self.done = True
+        self.done = self._held = True
         self._partial = bytearray()
         self._lines = []
         return [OddFrame("", None, fault=LimitExceeded(name, limit, upstream=True))]

@@ -12,7 +12,7 @@ from typing import Any
 
 from .blocks import Sequencer
 from .bridge import ToolRestorer, bridge_tools, restore_reply
-from .call_ids import tell_calls_apart
+from .call_ids import pairing, tell_calls_apart
 from .context import ReplyContext
 from .directions import Direction
 from .envelope import TAG, Seal
@@ -204,17 +204,19 @@ def translate(
         body = _restored(direction, body, payload, family, losses, noisy)
         losses.relax()
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
+    dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
     try:
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
-        if direction.upstream.dialect is not Dialect.CHAT:  # which pairs results by their place
+        distinct, settled = pairing(request.turns)
+        if not distinct and dialect is not Dialect.CHAT:  # which pairs results by their place
             tell_calls_apart(request, losses)
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
         context.tools = bridge_tools(request, profile, knobs, losses)
-        apply(request, dialect=direction.upstream.dialect, profile=profile, knobs=knobs, losses=losses)
+        apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":
-            fit_budget(request, dialect=direction.upstream.dialect, profile=profile, knobs=knobs, losses=losses)
+            fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
         written = direction.upstream.write_request(
             request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
         )
@@ -228,7 +230,7 @@ def translate(
     context.echo = request.echo
     if direction.client.unseal_history is not None:
         context.seal = Seal(family, target)
-    context.input_estimate = by_body(request, sent, direction.upstream.dialect)
+    context.input_estimate = by_body(request, sent, dialect)
     if request.stop and knobs.stop_emulation == "on":
         given = _stops_sent(written)
         context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)

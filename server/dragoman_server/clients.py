@@ -20,8 +20,9 @@ AGENT_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class ClientProfile:
-    """One client. `agent` is what its user agent begins with; `header` another header and how its value begins, for
-    requests whose user agent was changed on the way; `knobs` are the values that it needs, and `why` says why."""
+    """One client. `agent` is what its user agent begins with, or empty; `header` another header and how its value
+    begins, for requests whose user agent was changed on the way; with `both`, neither is enough alone. `knobs` are the
+    values that it needs, and `why` says why."""
 
     name: str
     title: str
@@ -29,7 +30,13 @@ class ClientProfile:
     header: tuple[str, str] | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
+    both: bool = False
 
+
+_HALF_CALLS = (
+    "a Chat call is done for it as soon as another one speaks: it raises on the half arguments of strict tools, and"
+    " tells those of others as done"
+)
 
 CLIENTS: tuple[ClientProfile, ...] = (
     ClientProfile(
@@ -38,8 +45,8 @@ CLIENTS: tuple[ClientProfile, ...] = (
         "claude-cli/",
         ("x-claude-code-session-id", ""),
         {"null_arguments": "strip", "overflow_sizes": "estimate"},
-        "it refuses a call with `null` for an optional parameter, and makes room in a conversation only if the error"
-        " says how many tokens are too many",
+        "it refuses a call with `null` for an optional parameter, and makes as much room in a conversation as the error"
+        " says is missing",
     ),
     ClientProfile(
         "codex",
@@ -81,8 +88,26 @@ CLIENTS: tuple[ClientProfile, ...] = (
         {"reasoning_surface": "summary", "reasoning_field": "reasoning"},
         "over Responses it shows summaries of reasoning only, over Chat only the field `reasoning`",
     ),
+    ClientProfile(
+        "openai-python-stream",
+        "openai for Python: `chat.completions.stream()`",
+        "",  # frameworks on top of it put their own name there
+        ("x-stainless-helper-method", "chat.completions.stream"),
+        {"block_order": "sequential"},
+        _HALF_CALLS,
+    ),
+    ClientProfile(
+        "openai-node-stream",
+        "openai for Node: `chat.completions.stream()`, `runTools()`",
+        "OpenAI/JS",
+        ("x-stainless-helper-method", ""),  # `stream` (of the Responses helper and of Anthropic's SDKs too), `runTools`
+        {"block_order": "sequential"},
+        _HALF_CALLS,
+        both=True,
+    ),
 )
 BY_NAME = {client.name: client for client in CLIENTS}
+_BY_AGENT = tuple((client.agent, client) for client in CLIENTS if client.agent and not client.both)
 _FURTHER = tuple((client, *client.header) for client in CLIENTS if client.header is not None)
 
 
@@ -105,12 +130,13 @@ class Clients:
         if found is None:
             for client, name, beginning in _FURTHER:
                 value = headers.get(name)
-                if value is not None and value.startswith(beginning):
+                known = value is not None and value.startswith(beginning)
+                if known and (not client.both or agent.startswith(client.agent)):
                     return client
         return found
 
     def _read(self, agent: str) -> ClientProfile | None:
-        found = next((client for client in CLIENTS if agent.startswith(client.agent)), None)
+        found = next((client for begins, client in _BY_AGENT if agent.startswith(begins)), None)
         if len(agent) <= AGENT_MAX:
             if len(self._known) >= AGENTS_KEPT:
                 del self._known[next(iter(self._known))]

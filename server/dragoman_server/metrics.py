@@ -11,11 +11,11 @@ import platform
 import time
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import Failure
+from dragoman.tokens.told import usage_so_far
 
 from .offenders import Offenders
 from .totals import (
@@ -115,10 +115,11 @@ class Metrics:
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        if (usage := context.usage) is not None:
+        usage, estimated = usage_so_far(context)
+        if usage is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
-                    count(self._tokens, (provider, kind), tokens)
+                    count(self._tokens, (provider, f"{kind}_estimated" if name in estimated else kind), tokens)
         if context.violation is not None:
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
             self._offenders.tell(receipt, context.violation)
@@ -167,5 +168,7 @@ def identify(totals: Totals, started: float) -> None:
 
 @cache
 def _build() -> tuple[str, str]:
+    from importlib.metadata import version  # 0.8 MB that nothing else needs
+
     # Looked for among all installed packages: some milliseconds.
     return version("dragoman"), platform.python_version()

@@ -16,6 +16,7 @@ from dragoman.jsontext import dumps
 from dragoman.losses import MEANING, Losses
 from dragoman.model import Json
 from dragoman.protocols import Dialect
+from dragoman.tokens.told import usage_so_far
 from dragoman.translate import Translation
 from dragoman.violation import Violation
 
@@ -126,8 +127,11 @@ class Receipt:
             "stream": translation.stream,
         }
         # Only what there is: a receipt is kept for long, and few have any of it.
-        if context.usage is not None:
-            facts["usage"] = _counts(context.usage)
+        usage, estimated = usage_so_far(context)
+        if usage is not None:
+            facts["usage"] = _counts(usage)
+            if estimated:
+                facts["usage"]["estimated"] = estimated
         if context.losses:
             facts["losses"] = loss_rows(context.losses, TEXT_MAX)
             facts["losses_total"] = len(context.losses)

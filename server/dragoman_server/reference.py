@@ -22,7 +22,7 @@ from dragoman.losses import MEANING
 from dragoman.profiles import NAMED
 from dragoman.translate import Translation
 
-from .clients import CLIENTS
+from .clients import CLIENTS, ClientProfile
 from .hosts import HOSTS, PATTERNS
 from .metrics import NAMED_CODES
 from .totals import FAMILIES, SECONDS
@@ -232,8 +232,7 @@ def profiles() -> str:
         (
             client.title,
             f"`{client.name}`",
-            f"`user-agent: {client.agent}…`"
-            + (f" or `{client.header[0]}: {client.header[1]}…`" if client.header else ""),
+            _signs(client),
             ", ".join(f"`{name} = {value}`" for name, value in client.knobs.items()) or "–",
             client.why,
         )
@@ -245,6 +244,14 @@ def profiles() -> str:
         facts=_table(("profile", "dialect", "flag", "value", "source"), facts),
         clients=_table(("client", "profile", "known by", "knobs", "why"), clients),
     )
+
+
+def _signs(client: ClientProfile) -> str:
+    """What a client is known by."""
+    signs = [f"`user-agent: {client.agent}…`"] if client.agent else []
+    if client.header is not None:
+        signs.append(f"`{client.header[0]}: {client.header[1]}…`")
+    return (" and " if client.both else " or ").join(signs)
 
 
 def _shown(value: Any) -> str:

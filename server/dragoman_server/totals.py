@@ -66,7 +66,8 @@ FIRST_EVENT = Family(
 TOKENS = Family(
     "dragoman_tokens_total",
     Kind.COUNTER,
-    "Tokens as upstreams counted them: `input` (with `cache_read` and `cache_write`), `output` (with `reasoning`).",
+    "Tokens as upstreams counted them: `input` (with `cache_read` and `cache_write`), `output` (with `reasoning`); of"
+    " translated streams that they did not count, `input_estimated` and `output_estimated`.",
     ("provider", "kind"),
 )
 COUNTS = Family(

@@ -95,7 +95,10 @@ def _declared(r: Round) -> None:
 
 
 def two_calls(r: Round) -> None:
-    """T-01, T-02, T-03: each fragment lands in its own call, and none is closed by the other's start."""
+    """T-01, T-02, T-03: each fragment lands in its own call, and none is closed by the other's start.
+
+    OpenAI's Chat helper takes a call for done when another one speaks, so it gets them one after the other.
+    """
     _check(r, "tool_calls", text="Looking up both.", calls=(OSLO, CET))
     _tokens(r, 9)
     _order(r, "text", "call", "call")
@@ -103,7 +106,8 @@ def two_calls(r: Round) -> None:
         order = r.heard.fragments
         assert set(order) == {0, 1}
         assert min(order.count(0), order.count(1)) >= 3
-        assert order != sorted(order), "they come as the upstream interleaved them"
+        in_turn = r.client == "chat" and not r.same
+        assert (order == sorted(order)) is in_turn, "else they come as the upstream interleaved them"
     assert "parallel_tool_calls" not in r.sent or r.sent["parallel_tool_calls"] is True
 
 

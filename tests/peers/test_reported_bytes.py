@@ -10,6 +10,8 @@ import pytest
 
 from dragoman import direction
 from dragoman.aio.upstream import Timeouts
+from dragoman.errors import Failure, FailureKind
+from dragoman.events import Error, Event, Ping
 from dragoman.protocols import Dialect
 from peers.live import (
     CHAT,
@@ -198,6 +200,24 @@ async def test_T72_silence_is_filled_in_the_clients_own_form(client: Dialect, up
         assert (told.text, told.error) == (WORDS, None)
     else:
         assert all(frame in seen for frame in frames)
+
+
+@every_direction
+def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: Dialect, upstream: Dialect) -> None:
+    """What whoever pings before an upstream's first event has to send stays legal in every dialect: the SDK's grammar
+    takes pings ahead of the beginning, and an error that has no beginning (maximhq/bifrost#5010)."""
+    if client is upstream:
+        pytest.skip("nothing is written there")
+    busy: list[Event] = [Error(Failure(FailureKind.OVERLOADED, "busy", 503))]
+    for failed in (True, False):
+        translation = translated(direction(client, upstream))
+        parser, reader, writer, last = translation.stages()
+        told = busy if failed else reader.feed(parser.feed(b"".join(whole_stream(upstream, *SEALED))))
+        out = b"".join(last.feed(writer.feed(events)) for events in ([Ping()], [Ping()], told))
+        assert translation.context.violation is None
+        accumulated = judge(client, out)
+        assert accumulated.pings == 2
+        assert (accumulated.text, accumulated.error is not None) == ("" if failed else WORDS, failed)
 
 
 @every_direction

@@ -194,5 +194,40 @@ async def test_T75_leaving_early_does_not_make_the_answer_free(client: Dialect) 
             facts = await told.json()
         async with entrance.session.get(f"{entrance.url}/metrics") as page:
             metrics = await page.text()
-    assert facts["usage"]["input_total"] == 9
+    usage = facts["usage"]
+    assert usage["input_total"] == 9
     assert 'dragoman_tokens_total{provider="up",kind="input"} 9' in metrics
+    if client is not MESSAGES:  # what passes through is not read for its texts
+        output = -(-len(WORDS) // 4)
+        assert (usage["output_total"], usage["estimated"]) == (output, ["output_total"])
+        assert f'dragoman_tokens_total{{provider="up",kind="output_estimated"}} {output}' in metrics
+
+
+@pytest.mark.parametrize("client", [MESSAGES, RESPONSES])
+async def test_T75_an_upstream_that_counts_at_the_end_only_is_booked_by_an_estimate(client: Dialect) -> None:
+    """A Chat upstream counts behind its last word: of what was left before there is the prompt's size and the text."""
+    frames = whole_stream(CHAT, ("text", WORDS))
+    async with (
+        ScriptedServer([*_open(frames[:-3]), Stall()]) as server,
+        gate(config_for(server.url, CHAT, timeouts=LEAVING)) as entrance,
+        asyncio.timeout(5),
+    ):
+        response = await ask(entrance, client).__aenter__()
+        seen = b""
+        while "👋".encode() not in seen and b"\\ud83d" not in seen:
+            seen += await response.content.readany()
+        own = response.headers["x-dragoman-request-id"]
+        response.close()
+        kept = entrance.gateway.receipts.find(own, b"")
+        assert kept is not None
+        await until(lambda: kept.ended != "open")
+        async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
+            facts = await told.json()
+        async with entrance.session.get(f"{entrance.url}/metrics") as page:
+            metrics = await page.text()
+    usage = facts["usage"]
+    assert (facts["ended"], usage["estimated"]) == ("abandoned", ["input_total", "output_total"])
+    assert 0 < usage["input_total"] < 100
+    assert usage["output_total"] == -(-len(WORDS) // 4)
+    assert 'kind="output"}' not in metrics
+    assert f'kind="input_estimated"}} {usage["input_total"]}' in metrics

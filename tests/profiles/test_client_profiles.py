@@ -24,10 +24,15 @@ SENT_BY = {
     "qwen": "qwen-code",
     "ai-sdk": "ai-sdk",
     "openai-agents-node": "openai-agents-js",
+    "openai-python": "openai-python-stream",
+    "openai-node": "openai-node-stream",
 }
 """Recorded client → profile; all others are SDKs and frameworks, which need nothing of their own."""
-ONLY_AGENT = {"qwen", "ai-sdk", "openai-agents-node"}
-"""Those that send nothing else of their own than a user agent."""
+AGENT_NEEDED = {"qwen", "ai-sdk", "openai-agents-node", "openai-node"}
+"""Those that are not told without their user agent: Anthropic's SDKs name their helpers as OpenAI's for Node does."""
+HELPER = "x-stainless-helper-method"
+HELPERS = {"openai-python", "openai-node"}
+"""SDKs that are told where a helper of theirs reads the stream, and where the caller does, are not."""
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"}
 
 
@@ -36,11 +41,15 @@ def recorded(path: Path) -> tuple[str, CIMultiDict[str]]:
     return recording["client"], CIMultiDict(recording["request"]["headers"])
 
 
+def told(client: str, headers: CIMultiDict[str]) -> str | None:
+    return None if client in HELPERS and HELPER not in headers else SENT_BY.get(client)
+
+
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_recorded_request_is_recognised(path: Path) -> None:
     client, headers = recorded(path)
     found = Clients().recognise(headers)
-    assert (found.name if found is not None else None) == SENT_BY.get(client)
+    assert (found.name if found is not None else None) == told(client, headers)
 
 
 def test_each_known_client_was_recorded() -> None:
@@ -54,7 +63,7 @@ def test_a_changed_user_agent_leaves_the_other_evidence(path: Path) -> None:
     client, headers = recorded(path)
     headers["user-agent"] = "a-proxy/1.0"
     found = Clients().recognise(headers)
-    expected = None if client in ONLY_AGENT else SENT_BY.get(client)
+    expected = None if client in AGENT_NEEDED else told(client, headers)
     assert (found.name if found is not None else None) == expected
 
 
@@ -63,6 +72,22 @@ def test_the_ai_sdk_has_an_agent_for_whole_replies_too() -> None:
     found = Clients().recognise(whole)
     assert found is not None
     assert found.name == "ai-sdk"
+
+
+@pytest.mark.parametrize(
+    ("agent", "helper", "name"),
+    [
+        ("OpenAI/JS 7.57.0", "runTools", "openai-node-stream"),
+        ("OpenAI/JS 7.57.0", None, None),
+        ("AsyncOpenAI/Python 3.54.0", "chat.completions.stream", "openai-python-stream"),
+        ("OpenAI/Python 3.54.0", "chat.completions.parse", None),
+        ("Anthropic/JS 1.12.0", "stream", None),
+        ("AsyncAnthropic/Python 2.12.0", "stream", None),
+    ],
+)
+def test_openais_helpers_are_told_from_the_rest_of_the_sdks(agent: str, helper: str | None, name: str | None) -> None:
+    found = Clients().recognise({"user-agent": agent} | ({HELPER: helper} if helper else {}))
+    assert (found.name if found is not None else None) == name
 
 
 def test_nobody_is_recognised_where_it_is_switched_off() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.directions import CODECS
+from dragoman.envelope import Seal
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Loss, Losses
@@ -27,6 +28,10 @@ ANSWER = {"role": "tool", "tool_call_id": "t1", "content": "ok"}
 ITEM_CALL = {"type": "function_call", "call_id": "t1", "name": "f", "arguments": "{}"}
 ITEM_RESULT = {"type": "function_call_output", "call_id": "t1", "output": "ok"}
 ITEM_THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "c2ln"}
+SHOWN = {"type": "reasoning_text", "text": "Hm"}
+SEALED = Seal("anthropic", "m").close("messages", THOUGHT)
+ITEM_CUSTOM = {"type": "custom_tool_call", "call_id": "t0", "name": "g", "input": "x"}
+ITEM_WORDS = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Go"}]}
 ITEM_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
 
 
@@ -84,6 +89,14 @@ SHORT: list[tuple[str, list[Json], list[str]]] = [
     ("responses", [ITEM_RESULT, {**ITEM_CALL, "id": "fc_1", "status": "completed"}], ["results", "spoken"]),
     ("responses", [ITEM_CALL, {**ITEM_CALL, "namespace": "n"}, ITEM_CALL, ITEM_RESULT], ["whole", "results"]),
     ("responses", [ITEM_RESULT, {**ITEM_RESULT, "output": []}, ITEM_RESULT, ITEM_TEXT], ["whole", "spoken"]),
+    ("responses", [{**ITEM_THOUGHT, "encrypted_content": SEALED}, ITEM_CALL, ITEM_RESULT], ["spoken", "results"]),
+    ("responses", [{"type": "reasoning", "summary": [], "content": [SHOWN]}, ITEM_TEXT], ["spoken"]),
+    (
+        "responses",
+        [{"role": "assistant", "content": "Hi"}, ITEM_CALL, ITEM_WORDS, ITEM_TEXT],
+        ["spoken", "whole", "spoken"],
+    ),
+    ("responses", [ITEM_CUSTOM, ITEM_CALL, ITEM_THOUGHT, ITEM_RESULT, ITEM_CALL], ["whole", "results", "spoken"]),
 ]
 
 
@@ -155,6 +168,22 @@ NEAR: dict[str, list[Any]] = {
             {"content": "Hi", "reasoning_content": None},
         ),
         *variants(ANSWER, {"content": []}, {"tool_call_id": ""}, {"name": "f"}, {"content": None}),
+        *variants(
+            {"role": "system", "content": "Go"},
+            {},
+            {"role": "developer"},
+            {"role": "user"},
+            {"role": "function"},
+            {"role": "critic"},
+            {"role": None},
+            {"role": []},
+            {"content": ""},
+            {"content": [TEXT]},
+            {"content": None},
+            {"name": "n"},
+            {"cache_control": MARK},
+            {"novelty": 1},
+        ),
     ],
     "responses": [
         *variants(
@@ -174,7 +203,19 @@ NEAR: dict[str, list[Any]] = {
             {"summary": None},
             {"summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}]},
             {"summary": [{"type": "text", "text": "a"}]},
+            {"encrypted_content": SEALED},
+            {"encrypted_content": SEALED[:-9]},
+            {"encrypted_content": 1},
+            {"encrypted_content": ""},
             {"content": [{"type": "reasoning_text", "text": "a"}]},
+            {"content": [{"type": "reasoning_text", "text": "a"}, SHOWN]},
+            {"content": [{"text": "a"}]},
+            {"content": [{"type": "summary_text", "text": "a"}]},
+            {"content": [{"type": "reasoning_text"}]},
+            {"content": ["a"]},
+            {"content": ""},
+            {"content": [], "summary": {}},
+            {"summary": [{"type": "summary_text", "text": ""}], "status": "completed", "id": "rs_1"},
             {"novelty": 1},
         ),
         *variants(
@@ -187,7 +228,34 @@ NEAR: dict[str, list[Any]] = {
             {"content": [{"type": "output_text", "text": "Hi", "annotations": [{"type": "x"}]}]},
             {"content": [{"type": "output_text", "text": "Hi", "novelty": 1}]},
             {"content": [{"type": "refusal", "refusal": "No"}]},
+            {"content": ""},
+            {"role": 1},
+            {"role": "tool"},
+            {"novelty": 1},
         ),
+        *variants(
+            ITEM_WORDS,
+            {},
+            {"role": "user"},
+            {"role": "system", "content": ""},
+            {"role": "user", "content": "Go"},
+            {"role": "user", "content": [{"type": "input_text", "text": "", "cache_control": {}}]},
+            {"role": "user", "content": [{"type": "input_text"}]},
+            {"role": "user", "content": [{"type": "text", "text": "Go"}]},
+            {"role": []},
+            {"content": ["Go"]},
+            {"content": None},
+            {"novelty": 1},
+        ),
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": "Hi", "phase": "commentary"},
+        {"id": "msg_1", "role": "assistant", "content": "Hi"},
+        {"type": "message", "role": "user"},
+        {"id": "msg_1"},
+        "x",
+        ["x"],
+        None,
     ],
 }
 AROUND: dict[str, list[tuple[list[Any], list[Any]]]] = {
@@ -197,6 +265,8 @@ AROUND: dict[str, list[tuple[list[Any], list[Any]]]] = {
         ([], []),
         ([ITEM_THOUGHT, ITEM_TEXT], [ITEM_CALL, ITEM_RESULT]),
         ([ITEM_CALL, ITEM_RESULT], [ITEM_TEXT]),
+        ([ITEM_CUSTOM], [ITEM_CALL, ITEM_RESULT]),
+        ([{**ITEM_RESULT, "output": [{"type": "input_text", "text": "ok"}]}], [ITEM_RESULT, ITEM_CALL]),
     ],
 }
 

@@ -26,6 +26,7 @@ class Room:
         self.client_left = self.connection_broke = False
         self.failed: list[tuple[float, BaseException]] = []
         self.beats: list[float] = []
+        self.settled: list[float] = []
         self.cuts: list[float] = []
         self.watch = Watch(
             Timeouts(**(named | timeouts)),
@@ -42,6 +43,9 @@ class Room:
 
     def cut(self) -> None:
         self.cuts.append(self.clock.time() - 1000.0)
+
+    def settle(self) -> None:
+        self.settled.append(self.clock.time())
 
     def only_failure(self) -> tuple[float, BaseException]:
         (failure,) = self.failed
@@ -108,6 +112,18 @@ def test_heartbeats_fill_the_silence_towards_the_client() -> None:
     assert 4 <= len(room.beats) <= 5
     gaps = [after - before for before, after in zip(room.beats, room.beats[1:], strict=False)]
     assert all(1.0 <= gap <= 1.25 for gap in gaps)
+
+
+def test_a_client_is_told_at_each_look_that_its_stream_lasts() -> None:
+    room = Room(heartbeat=2.0)
+    room.clock.advance(1.0)
+    assert not room.settled
+    room.watch.serve(room)
+    room.clock.advance(1.0)
+    assert len(room.settled) == 4
+    room.watch.stop()
+    room.clock.advance(1.0)
+    assert len(room.settled) == 4
 
 
 def test_a_client_that_does_not_read_is_cut_and_the_upstream_is_not_to_blame() -> None:

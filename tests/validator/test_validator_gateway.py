@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.events import BlockEnd, End
+from dragoman.events import BlockEnd, BlockStart, End
 from dragoman.protocols import Dialect
 from dragoman.protocols.chat.writer import ChatWriter
 from dragoman.protocols.messages.writer import MessagesWriter
@@ -30,22 +30,22 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
     """A client dialect whose writer has a defect, and the rule that it breaks."""
     client: Dialect = request.param
     if client is CHAT:
-        plain_start = ChatWriter._start_block
+        plain_start = ChatWriter.writes[BlockStart]
 
         def twice(self: Any, event: Any, out: Any) -> None:
             plain_start(self, event, out)
             self._emit(b'{"role":"assistant","content":""}', out)
 
-        monkeypatch.setattr(ChatWriter, "_start_block", twice)
+        monkeypatch.setitem(ChatWriter.writes, BlockStart, twice)
         return client, "the role twice: clients concatenate it"
     if client is MESSAGES:
-        plain_end = MessagesWriter._end_block
+        plain_end = MessagesWriter.writes[BlockEnd]
 
         def wrong_index(self: Any, event: BlockEnd, out: Any) -> None:
             self._indexes[event.index] += 1
             plain_end(self, event, out)
 
-        monkeypatch.setattr(MessagesWriter, "_end_block", wrong_index)
+        monkeypatch.setitem(MessagesWriter.writes, BlockEnd, wrong_index)
         return client, "a stop of a block that is not open (T-02)"
     plain_emit = ResponsesWriter._emit
 

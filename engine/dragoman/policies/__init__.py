@@ -32,12 +32,16 @@ __all__ = (
 )
 
 
-def apply(request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+def apply(
+    request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, settled: bool = False
+) -> None:
     """Every policy that is asked for or that the upstream of `dialect` needs, each after those whose leavings it has to
-    mend. Raises `Unsupported` where a policy is to refuse, and for any change if losses are refused."""
+    mend. `settled` says that no call and no result wants another (`call_ids.Pairing`). Raises `Unsupported` where a
+    policy is to refuse, and for any change if losses are refused."""
     if knobs.request_noise == "strip" and not profile.billing_line:
         drop_billing_line(request, losses)
-    repair_history(request, knobs, losses)
+    if not settled:
+        repair_history(request, knobs, losses)
     if type(knobs.evict_images) is int:
         evict_images(request, knobs.evict_images, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
     if profile.results_first:

@@ -158,7 +158,7 @@ class _Gate:
         """Remember what may go of a turn. One in short stays so."""
         if type(turn) is SpokenTurn and turn.calls is not None:
             for place, thought in enumerate(turn.thoughts):
-                self._look_at_thought(index, place, thought[0], thought[3])
+                self._look_at_part(index, place, reasoning(thought))
         elif type(turn) is ResultTurn and turn.results is not None:
             for place, result in enumerate(turn.results):
                 self._look_at_text(index, place, result[1])

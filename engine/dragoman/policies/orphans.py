@@ -1,6 +1,7 @@
 """Calls without results and results without calls (mapping §13).
 
-One pass over the turns, which are touched only where something is wrong. What happens to a call depends on the turns
+One pass over the turns, which are touched only where something is wrong; a history whose calls are all settled
+(`call_ids.pairing`) needs none. What happens to a call depends on the turns
 around it alone and happens at its place, so the repair of a longer history extends the repair of the shorter one; that
 is also why a result that comes too late is dropped and not fetched back to its call.
 """
@@ -36,15 +37,7 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
     first = last = 0
     results: Turn | None = None
     answered = False
-    count = len(turns)
-    index = -1
-    while (index := index + 1) < count:
-        turn = turns[index]
-        if not pending and index + 1 < count and _is_exchange(turn, turns[index + 1]):
-            # Nothing is open before and after it. Nearly all of an agent's history is like this.
-            answered = True
-            index += 1
-            continue
+    for index, turn in enumerate(turns):
         role = turn.role
         if role is _ASSISTANT:
             if answered:
@@ -99,19 +92,6 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
         for run in open_runs:
             for orphan in run.orphans:
                 losses.add(Code.ORPHAN_REPAIRED, orphan.at, "an error result was added")
-
-
-def _is_exchange(turn: Turn, following: Turn) -> bool:
-    """Are they calls and, at once, their results."""
-    if type(turn) is not SpokenTurn or type(following) is not ResultTurn:
-        return False
-    calls, results = turn.calls, following.results
-    if calls is None or results is None or len(calls) != len(results):
-        return False
-    if len(calls) == 1:
-        return calls[0][0] == results[0][0]
-    # As often as each is called: of two calls of one id, only one can be answered.
-    return len({call[0] for call in calls} & {result[0] for result in results}) == len(calls)
 
 
 class _Run:

@@ -96,6 +96,7 @@ CHAT: tuple[Vendor, ...] = (
         {
             "thinking_field": Fact("reasoning", _OPENROUTER),
             "reasoning_key": Fact("reasoning", _INVENTORY),
+            "reasoning_details": Fact(True, _OPENROUTER),
             "explicit_cache": Fact(True, _INVENTORY),
             "text_parts": Fact(True, _INVENTORY),
             "cache_field": Fact("cache_control", _INVENTORY),

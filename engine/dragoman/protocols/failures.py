@@ -16,6 +16,7 @@ import orjson
 from ..errors import Failure, FailureKind
 from ..model import Json
 from . import Dialect
+from .failure_words import IMPLIED
 from .headers import failure_headers, request_id
 from .masking import TEXT_MAX, tidy
 from .overflow import is_overflow
@@ -41,34 +42,6 @@ BY_STATUS: dict[int, FailureKind] = {
     524: _K.TIMEOUT,  # Cloudflare's own "a timeout occurred"
     529: _K.OVERLOADED,
 }
-
-_WORDS: dict[tuple[FailureKind, int], str] = {
-    (_K.CONTEXT_LENGTH, 400): "context_length_exceeded context_window_exceeded exceed_context_size_error "
-    "model_max_prompt_tokens_exceeded contextwindowexceedederror",
-    (_K.BILLING, 402): "billing_error insufficient_balance",
-    (_K.BILLING, 429): "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_not_active "
-    "exceeded_current_quota_error usage_not_included",
-    (_K.POLICY, 400): "content_filter content_policy_violation invalid_prompt moderation_blocked bio_policy "
-    "cyber_policy misalignment_policy_violation responsibleaipolicyviolation data_inspection_failed",
-    (_K.AUTHENTICATION, 401): "invalid_api_key authentication_error authenticationerror unauthorized unauthenticated "
-    "invalid_authentication_error",
-    (_K.PERMISSION, 403): "permission_error permission_denied permissiondeniederror forbidden "
-    "unsupported_country_region_territory",
-    (_K.NOT_FOUND, 404): "not_found_error model_not_found notfounderror not_found deploymentnotfound",
-    (_K.CONFLICT, 409): "conflict_error conflicterror",
-    (_K.TOO_LARGE, 413): "request_too_large",
-    (_K.RATE_LIMIT, 429): "rate_limit_exceeded rate_limit_error rate_limit_reached_error ratelimiterror requests "
-    "tokens too_many_requests throttlingexception throttling resource_exhausted",
-    (_K.OVERLOADED, 503): "overloaded_error server_is_overloaded slow_down service_unavailable_error "
-    "engine_overloaded_error serviceunavailableerror service_unavailable unavailable",
-    (_K.TIMEOUT, 504): "timeout_error timeout request_timeout deadline_exceeded vector_store_timeout",
-    (_K.API, 500): "api_error server_error internal_server_error internalservererror internal_error internal",
-    (_K.API, 502): "bad_gateway stream_truncated upstream_protocol upstream_unreachable",
-    (_K.INVALID_REQUEST, 400): "invalid_request_error badrequesterror bad_request invalid_argument "
-    "failed_precondition unsupported_parameter unsupported_value string_above_max_length "
-    "unprocessable_entity unprocessableentityerror validation_error",
-}
-_IMPLIED: dict[str, tuple[FailureKind, int]] = {word: told for told, words in _WORDS.items() for word in words.split()}
 
 _SHARP = frozenset((_K.CONTEXT_LENGTH, _K.BILLING, _K.POLICY))
 """Kinds that no HTTP status tells: the upstream's word for them beats its status."""
@@ -120,7 +93,7 @@ def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[
     """Kind and status of an error with this HTTP status (below 400: none was given) and these type and code words."""
     told: tuple[FailureKind, int] | None = None
     for word in words:
-        known = _IMPLIED.get(word.lower().replace(" ", "_")) if word else None
+        known = IMPLIED.get(word.lower().replace(" ", "_")) if word else None
         if known is not None and (told is None or known[0] in _SHARP):
             told = known
             if known[0] in _SHARP:
@@ -214,14 +187,14 @@ def _from_object(error: Json, depth: int) -> _Found:
     details = error.get("details")
     if found.code is None and type(details) is dict:
         found.code = _word(details.get("error_code"))  # Messages' stable machine code (messages §11)
-    if found.type is None:
-        found.type = _word(error.get("status"))  # Google's `RESOURCE_EXHAUSTED`
+    metadata = error.get("metadata")
+    if found.type is None:  # Google's `RESOURCE_EXHAUSTED`, OpenRouter's `payment_required`
+        found.type = _word(error.get("status")) or _word(metadata.get("error_type") if type(metadata) is dict else None)
     found.param = _word(error.get("param"))
     found.request_id = _word(error.get("request_id"))
     headers = error.get("headers")
     if type(headers) is dict:  # the nested in-band errors of Responses carry their headers along
         found.headers = {k: str(v) for k, v in headers.items() if type(v) in (str, int, float)}
-    metadata = error.get("metadata")
     if depth == 0 and type(metadata) is dict and metadata.get("raw"):
         _unpack(metadata["raw"], found)
     return found

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..context import ReplyContext
-from ..errors import DragomanError, UpstreamProtocolError
-from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start
+from ..errors import DragomanError, Failure, UpstreamProtocolError
+from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usage
 from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..nulls import NullTrimmer
@@ -22,6 +22,12 @@ Note = Callable[[Deltas], bool]
 
 Frames = list[Frame | bytes]
 """What writers give: frames, and bytes that are encoded already."""
+
+Writes = dict[type[Event], Callable[[Any, Any, Frames], None]]
+"""Type of event → the method of a writer that writes it."""
+
+
+_LINE_END = 10
 
 
 class StreamReader:
@@ -82,6 +88,7 @@ class StreamReader:
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Read the bytes of whole frames."""
         at, end, ear = 0, len(data), self._ear
+        odd = b"\r" in data
         while at < end and not self.done:
             if (groove := ear.groove) is not None:
                 run = ear.run(data, at)
@@ -90,19 +97,32 @@ class StreamReader:
                     at = groove.end
                     continue
                 ear.groove = None
-            frames, at = frame_at(data, at, self.context.limits)
-            if len(frames) != 1:
+            # Nearly every frame is one line of data, perhaps named: its payload is cut out here, without a `Frame`.
+            line = data.find(b"\n", at) + 1 if data.startswith(b"event: ", at) else at
+            stop = data.find(b"\n", line)
+            if odd or not data.startswith(b"data: ", line) or data[stop + 1] != _LINE_END:
+                frames, at = frame_at(data, at, self.context.limits)
                 for frame in frames:
                     self._read_frame(frame, out)
                     if self.done:
                         break
                 continue
-            before, losses = len(out), len(self.context.losses)
-            self._read_frame(frames[0], out)
-            if len(out) == before + 1 and len(self.context.losses) == losses and type(said := out[before]) is Delta:
-                note = self.follow(said)
-                if note is not None and ear.learn(frames[0], said):
-                    self._note = None if note is no_note else note
+            payload = data[line + 6 : stop]
+            before = len(out)
+            learning = ear.fruitless >= 0
+            losses = len(self.context.losses) if learning else 0
+            try:
+                self.read(payload, out)
+            except DragomanError as error:
+                self.fail(error, out)
+            if len(out) == before + 1 and type(said := out[before]) is Delta:
+                if not learning:
+                    ear.fruitless += 1
+                elif len(self.context.losses) == losses and (note := self.follow(said)) is not None:
+                    name = data[at + 7 : line - 1].decode("utf-8", "replace") if line > at else ""
+                    if ear.learn(Frame(name, payload), said):
+                        self._note = None if note is no_note else note
+            at = stop + 2
 
     def follow(self, said: Delta) -> Note | None:
         """What is to be noted of further texts of the block that just said this one; None if it is not sure."""
@@ -144,6 +164,9 @@ class StreamWriter:
 
     __slots__ = ("_nulls", "context", "done")
 
+    writes: ClassVar[Writes]
+    """The method that writes each type of event other than a delta."""
+
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
@@ -161,9 +184,12 @@ class StreamWriter:
             return out
         if self._nulls is not None:
             events = self._nulls.feed(events)
+        event: Any
         try:
             for event in events:
-                if type(event) is Deltas:
+                kind = type(event)
+                if kind is Deltas:
+                    self.context.said += len(event.said)
                     written = self.deltas(event)
                     if written is None:
                         for delta in event.each():
@@ -172,33 +198,35 @@ class StreamWriter:
                         return written
                     else:
                         out.append(written)
-                    continue
-                if type(event) is Delta:
+                elif kind is Delta:
+                    self.context.said += len(event.text)
                     self.delta(event, out)
-                    continue
-                if type(event) is Error:
-                    event = Error(sized(event.failure, self.context))
-                self.write(event, out)
-                if type(event) is Start:
-                    # All that is ever known of a reply whose client leaves, or that is cut (design §7).
-                    self.context.usage = event.usage
-                elif type(event) is Finish:
-                    self.context.usage = event.usage
-                elif type(event) is End:
-                    if event.usage is not None:
-                        self.context.usage = event.usage.over(self.context.usage)
-                    self.done = True
+                elif kind is Error:
+                    self._end_in_error(sized(event.failure, self.context), out)
                     break
-                elif type(event) is Error:
-                    self.done = True
-                    break
+                else:
+                    self.write(event, out)
+                    if kind is Finish:
+                        self.context.usage = event.usage
+                    elif kind is Start:
+                        # All that is ever known of a reply whose client leaves, or that is cut (design §7). What it
+                        # has of the output is no count yet.
+                        if (known := event.usage) is not None:
+                            known = Usage(known.input_total, known.cache_read, known.cache_write, None, known.reasoning)
+                        self.context.usage = known
+                    elif kind is End:
+                        if event.usage is not None:
+                            self.context.usage = event.usage.over(self.context.usage)
+                        self.done = True
+                        break
         except DragomanError as error:
-            event = Error(error.failure)
-            self.write(event, out)
-            self.done = True
-        if self.done and type(event) is Error:
-            self.context.failure = event.failure
+            self._end_in_error(error.failure, out)
         return out
+
+    def _end_in_error(self, failure: Failure, out: Frames) -> None:
+        self.write(Error(failure), out)
+        self.context.failure = failure
+        self.done = True
 
     def finish(self) -> list[Frame]:
         """Nothing is held back: every reader ends its stream with `End` or `Error`."""
@@ -214,7 +242,7 @@ class StreamWriter:
 
     def write(self, event: Event, out: Frames) -> None:
         """Write any other event; may raise DragomanError for one that the dialect cannot carry."""
-        raise NotImplementedError
+        self.writes[type(event)](self, event, out)
 
 
 def no_note(run: Deltas) -> bool:

@@ -4,7 +4,9 @@ has told anything. It must cost next to nothing, and is within a sixth for most 
 
 from __future__ import annotations
 
-from ..model import Document, FileRef, Image, Inline, Part, Request, ToolResult, Turn, Url
+from collections.abc import Sequence
+
+from ..model import Document, FileRef, Image, Inline, Part, Request, Text, ToolResult, Turn, Url
 from ..protocols import Dialect
 from .media import PAGE, PAGE_BYTES, image_tokens
 
@@ -35,12 +37,11 @@ def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
 
 def _media(part: Part, dialect: Dialect) -> tuple[int, int]:
     """The bytes of what a part holds inline, and its tokens as far as they are quickly told."""
-    if type(part) is ToolResult and not isinstance(part.content, str):
-        found = [_media(inside, dialect) for inside in part.content]
-        return sum(size for size, _ in found), sum(tokens for _, tokens in found)
     if type(part) is Image:
         tokens = image_tokens(part, dialect, _HEAD)
         return len(part.source.data) if type(part.source) is Inline else 0, tokens
+    if type(part) is ToolResult and type(part.content) is list:
+        return _together(part.content, dialect)
     if type(part) is Document:
         source = part.source
         if type(source) is Inline:
@@ -48,9 +49,18 @@ def _media(part: Part, dialect: Dialect) -> tuple[int, int]:
         if type(source) is Url or type(source) is FileRef:
             return 0, PAGE
         if type(source) is list:
-            found = [_media(inside, dialect) for inside in source]
-            return sum(size for size, _ in found), sum(tokens for _, tokens in found)
+            return _together(source, dialect)
     return 0, 0
+
+
+def _together(parts: Sequence[Part], dialect: Dialect) -> tuple[int, int]:
+    size = total = 0
+    for part in parts:
+        if type(part) is not Text:
+            inside, tokens = _media(part, dialect)
+            size += inside
+            total += tokens
+    return size, total
 
 
 def _quotes(sent: bytes) -> float:

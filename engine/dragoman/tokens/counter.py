@@ -130,8 +130,11 @@ class Prompt:
 
     def _spoken(self, turn: SpokenTurn) -> None:
         texts = self.texts
-        for text, _, _, proof, _ in turn.thoughts:
-            self._thought(text, proof)
+        for thought in turn.thoughts:
+            if isinstance(thought, tuple):
+                self._thought(thought[0], thought[3])
+            else:
+                self.part(thought)
         if turn.text:
             texts.append(turn.text)
         for _, name, arguments, _ in turn.calls or ():

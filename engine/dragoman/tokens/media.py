@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from base64 import b64decode
+from binascii import a2b_base64
 from math import ceil, sqrt
 
 from ..model import Document, FileRef, Image, Inline, Text, Url
@@ -21,6 +21,8 @@ PAGE = 2_500
 
 HEAD = 256 * 1024
 """Bytes of a picture that its size is looked for in: a JPEG's stands behind its metadata."""
+_FIRST = 33
+"""Bytes that tell the size of a picture of any kind but JPEG, whose size may stand anywhere."""
 PDF_MOST = 8 * 1024 * 1024
 """Bytes of a PDF that are searched for pages. What is beyond counts as those before it."""
 _SIDE_MOST = 100_000
@@ -100,16 +102,20 @@ def pages(data: str) -> int:
 
 def dimensions(data: str, head: int = HEAD) -> tuple[int, int] | None:
     """Width and height of a PNG, JPEG, GIF or WebP in base64; None if its first `head` bytes do not tell them."""
+    size = _measured(data, _FIRST) or _measured(data, head)
+    return size if size and 0 < size[0] <= _SIDE_MOST and 0 < size[1] <= _SIDE_MOST else None
+
+
+def _measured(data: str, head: int) -> tuple[int, int] | None:
     try:
-        size = _size(_decoded(data, head))
+        return _size(_decoded(data, head))
     except (ValueError, IndexError, struct.error):
         return None
-    return size if size and 0 < size[0] <= _SIDE_MOST and 0 < size[1] <= _SIDE_MOST else None
 
 
 def _decoded(data: str, most: int) -> bytes:
     """The first `most` bytes. Raises ValueError for what is no base64."""
-    return b64decode(data[: most // 3 * 4])
+    return a2b_base64(data[: most // 3 * 4])
 
 
 def _size(raw: bytes) -> tuple[int, int] | None:

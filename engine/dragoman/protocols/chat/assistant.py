@@ -10,6 +10,7 @@ from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
 from ...steps import Call, SpokenTurn
+from .details import KEY, is_unsigned
 from .marks import Marks
 from .media import text_part
 from .wire import DIALECT, write_citation
@@ -25,8 +26,8 @@ class AssistantWriter:
 
     __slots__ = (
         "_demotes",
+        "_forgets",
         "_key",
-        "_known",
         "_longest_id",
         "_replays",
         "fills",
@@ -46,7 +47,7 @@ class AssistantWriter:
         self._longest_id = profile.call_id_max
         self._replays = self.own or profile.reasoning_replay
         self._demotes = knobs.demote_reasoning == "on"
-        self._known = names.known
+        self._forgets = not (self._replays or self._demotes)
         self._key = profile.reasoning_key
         self.fills = profile.reasoning_required
         """Is an empty reasoning put before calls that have none."""
@@ -61,6 +62,7 @@ class AssistantWriter:
         pieces: list[str] = []
         apart = False  # Does another block stand between the last piece and the next: then they are paragraphs.
         reasoning: list[str] = []
+        details: list[Json] = []
         refusal: list[str] = []
         calls: list[Json] = []
         annotations: list[Json] = []
@@ -88,7 +90,7 @@ class AssistantWriter:
             if type(part) is ToolCall:
                 calls.append(self._call(part, opened))
             elif type(part) is Reasoning:
-                demoted = self._reason(part, reasoning)
+                demoted = self._reason(part, reasoning, details)
                 if demoted is not None:
                     pieces += ["\n\n", demoted] if pieces else [demoted]
             elif type(part) is Refusal:
@@ -105,7 +107,7 @@ class AssistantWriter:
         elif self.own and not turn.plain and self.profile.text_parts:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
         if not content:
-            if not (calls or refusal or reasoning):
+            if not (calls or refusal or reasoning or details):
                 return None
             content = None if calls else ""
         message: Json = {"role": "assistant", "content": content}
@@ -113,8 +115,10 @@ class AssistantWriter:
             message["refusal"] = "".join(refusal)
         if reasoning:
             self._put(message, "\n\n".join(reasoning))
-        elif self.fills and calls:
+        elif self.fills and calls and not details:
             self._fill(message, turn.at)
+        if details:
+            message[KEY] = [*message.get(KEY, ()), *details]
         if calls:
             message["tool_calls"] = calls
         if annotations:
@@ -126,26 +130,47 @@ class AssistantWriter:
     def write_short(self, turn: SpokenTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
         """The same of a turn in short, whose client speaks another dialect."""
         message: Json = {"role": "assistant", "content": turn.text or None}
+        losses, names = self.losses, self.names
         if turn.thoughts:
             reasoning: list[str] = []
             said: list[str] = []
-            for text, at, origin, proof, _ in turn.thoughts:
-                demoted = self._recall(text, at, origin, proof is not None, reasoning)
+            details: list[Json] = []
+            for thought in turn.thoughts:
+                if isinstance(thought, tuple):
+                    text, at, origin, proof, _ = thought
+                    if text and self._forgets:  # as `_recall` would, which is a call for each of hundreds
+                        losses.add(_UNSIGNED if origin == DIALECT else _FOREIGN, at)
+                        continue
+                    demoted = self._recall(text, at, origin, proof is not None, reasoning)
+                else:
+                    demoted = self._reason(thought, reasoning, details)
                 if demoted is not None:
                     said.append(demoted)
             if said:
                 message["content"] = "\n\n".join([*said, turn.text] if turn.text else said)
             if reasoning:
                 self._put(message, "\n\n".join(reasoning))
+            if details:
+                message[KEY] = [*message.get(KEY, ()), *details]
         if calls:
-            if self.fills and self._key not in message:
+            if self.fills and len(message) == 2:  # no thought of it goes back
                 self._fill(message, turn.at)
-            written: list[Json] = []
-            message["tool_calls"] = written
+            longest, known = self._longest_id, names.known
+            message["tool_calls"] = written = []
             for call_id, name, arguments, at in calls:
-                written.append(self._function(call_id, name, arguments, at, opened))
+                sent_id = call_id
+                if not (call_id.isidentifier() and call_id.isascii()) or len(call_id) > longest:
+                    sent_id = fit_call_id(call_id, longest)
+                opened[call_id] = sent_id
+                try:
+                    sent = known[name]
+                except KeyError:
+                    sent = names.fit(name, at)
+                if not arguments.strip():  # compatible servers parse what they are given
+                    arguments = "{}"
+                written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
         elif not message["content"]:
-            if self._key not in message:
+            if len(message) == 2:
                 return None
             message["content"] = ""
         return message
@@ -184,32 +209,26 @@ class AssistantWriter:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
         if part.cache is not None:  # Chat marks content parts only
             self.losses.add(Code.CACHE_HINT, part.at)
-        if not part.custom:
-            return self._function(part.id, part.name, part.arguments, part.at, opened)
         call_id = opened[part.id] = fit_call_id(part.id, self._longest_id)
-        name = self.names.fit(part.name, part.at)
-        return {"id": call_id, "type": "custom", "custom": {"name": name, "input": part.arguments}}
-
-    def _function(self, call_id: str, name: str, arguments: str, at: Path, opened: dict[str, str]) -> Json:
-        sent_id = call_id
-        if len(call_id) > self._longest_id or not (call_id.isidentifier() and call_id.isascii()):
-            sent_id = fit_call_id(call_id, self._longest_id)
-        opened[call_id] = sent_id
-        sent = self._known.get(name) or self.names.fit(name, at)
-        if not self.own and (not arguments or arguments.isspace()):  # compatible servers parse what they are given
+        name, arguments = self.names.fit(part.name, part.at), part.arguments
+        if part.custom:
+            return {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
+        if not self.own and not arguments.strip():  # compatible servers parse what they are given
             arguments = "{}"
-        return {"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}}
+        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    def _reason(self, part: Reasoning, reasoning: list[str]) -> str | None:
+    def _reason(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
         """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked: what
         is then to be content is given.
 
         What came in an envelope goes back to the family that made it only.
         """
         if part.family is not None:
-            own = own_block(part, DIALECT, self.profile.family or DIALECT)
-            thought = own.get("reasoning_content") if own is not None else None
-            if type(thought) is str:
+            own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
+            thought = own.get("reasoning_content")
+            if self.profile.reasoning_details and KEY in own:
+                self._return(own[KEY], part.at, details)
+            elif type(thought) is str:
                 reasoning.append(thought)
             elif part.text and self.knobs.demote_reasoning == "on":
                 self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
@@ -221,6 +240,13 @@ class AssistantWriter:
         else:
             return self._recall(part.text, part.at, part.origin, bool(part.proof), reasoning)
         return None
+
+    def _return(self, pieces: list[Json], at: Path, details: list[Json]) -> None:
+        """Pieces go back as they came, but for those that their model would refuse."""
+        sent = [piece for piece in pieces if not is_unsigned(piece)]
+        if len(sent) < len(pieces):
+            self.losses.add(_UNSIGNED, at)
+        details += sent
 
     def _recall(self, text: str, at: Path, origin: str, proven: bool, reasoning: list[str]) -> str | None:
         """The same for what came as it was made."""

@@ -37,12 +37,20 @@ def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) ->
             losses.add(Code.UNKNOWN_FIELD, (*at, key))
 
 
+_HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")}
+"""The usual beginnings, which need no reading."""
+
+
 def read_data_url(url: str, at: Path) -> Inline:
     """`data:TYPE;base64,DATA`. The data itself is not decoded: that costs, and the upstream checks it anyway.
 
     Raises `ClientRequestError` if it is malformed, never passing it on half understood (mapping §4.1).
     """
-    head, comma, data = url[5:].partition(",")
+    head, comma, data = url.partition(",")
+    known = _HEADS.get(head)
+    if known is not None and data:
+        return Inline(known, data)
+    head = head[5:]
     media_type, *parameters = head.split(";")
     if not comma or not data or "/" not in media_type or not parameters or parameters[-1].strip().lower() != "base64":
         raise ClientRequestError(at, "expected a data URL of the form data:<media type>;base64,<data>")
@@ -62,7 +70,8 @@ _FILE_DETAILS = frozenset({"file_data", "file_id", "filename"})
 
 
 def _read_text(part: Json, at: Path, losses: Losses) -> Text:
-    text = Text(required(part, "text", str, at), at)
+    given = part.get("text")
+    text = Text(given if type(given) is str else required(part, "text", str, at), at)
     if len(part) > 2:
         note_unknown(part, _TEXT_KEYS, at, losses)
         text.cache = read_cache_mark(part, at)
@@ -76,10 +85,12 @@ def _read_image(part: Json, at: Path, losses: Losses) -> Image:
     note_unknown(body, _DETAILS, where, losses)
     url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
     if url[:5].lower() == "data:":
-        return Image(read_data_url(url, (*where, "url")), at, detail, read_cache_mark(part, at))
-    if not _is_web(url):
+        source: Inline | Url = read_data_url(url, (*where, "url"))
+    elif _is_web(url):
+        source = Url(url)
+    else:
         raise ClientRequestError((*where, "url"), "expected an http(s) or data URL")
-    return Image(Url(url), at, detail, read_cache_mark(part, at))
+    return Image(source, at, detail, read_cache_mark(part, at) if len(part) > 2 else None)
 
 
 def _read_file(part: Json, at: Path, losses: Losses) -> Document:

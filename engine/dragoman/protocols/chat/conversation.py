@@ -27,7 +27,7 @@ from ...model import (
 )
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
-from ...steps import Call, Result, ResultTurn, SpokenTurn
+from ...steps import Result, ResultTurn, SpokenTurn
 from .assistant import AssistantWriter
 from .instructions import placed
 from .marks import Marks, is_marked
@@ -49,18 +49,7 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
     conversation = _Conversation(request.origin, profile, knobs, losses, names)
     if request.thinking is not None and request.thinking.effort == "none":
         conversation.writer.fills = False
-    foreign = request.origin != DIALECT
-    for turn in placed(request.turns, profile, knobs, losses):
-        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
-            conversation.spoken(turn, turn.calls)
-        elif type(turn) is ResultTurn and turn.results is not None:
-            conversation.answers(turn.results)
-        elif turn.role is _USER:
-            conversation.user(turn)
-        elif turn.role is _ASSISTANT:
-            conversation.assistant(turn)
-        else:
-            conversation.instruction(turn)
+    conversation.write(placed(request.turns, profile, knobs, losses))
     return conversation.finish()
 
 
@@ -99,31 +88,46 @@ class _Conversation:
         self.attachments = 0
         self.assistants: list[Path] = []
 
-    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> None:
-        """Write a turn of the assistant's in short."""
+    def write(self, turns: list[Turn]) -> None:
+        """Write the turns."""
+        foreign = self.origin != DIALECT
+        opened, held, moved, say, spoke = self.open, self.held, self.moved, self.messages.append, self.assistants.append
+        write_short, longest = self.writer.write_short, self.profile.call_id_max
+        for turn in turns:
+            if type(turn) is ResultTurn and turn.results is not None:
+                for result in turn.results:
+                    call_id, content, _, failed, cache = result
+                    if failed or held or cache is not None:
+                        self._answer(result)
+                    else:
+                        sent_id = opened.pop(call_id, None) or fit_call_id(call_id, longest)
+                        say({"role": "tool", "tool_call_id": sent_id, "content": content})
+                if not opened and (held or moved):
+                    self._flush()
+            elif type(turn) is SpokenTurn and foreign and turn.calls is not None:
+                if opened or held or moved:
+                    self._begin()
+                message = write_short(turn, turn.calls, opened)
+                if message is not None:
+                    say(message)
+                    spoke(turn.at)
+            elif turn.role is _USER:
+                self._user(turn)
+            elif turn.role is _ASSISTANT:
+                self._begin()
+                message = self.writer.write(turn, opened)
+                if message is not None:
+                    say(message)
+                    spoke(turn.at)
+            else:
+                self._instruction(turn)
+
+    def _begin(self) -> None:
+        """The assistant speaks: what calls are still open will not be answered."""
         if self.held or self.moved:
             self._flush()
-        self.open.clear()
-        message = self.writer.write_short(turn, calls, self.open)
-        if message is not None:
-            self.messages.append(message)
-            self.assistants.append(turn.at)
-
-    def answers(self, results: list[Result]) -> None:
-        """Write a turn of results."""
-        for result in results:
-            self._answer(result)
-        if not self.open and (self.held or self.moved):
-            self._flush()
-
-    def assistant(self, turn: Turn) -> None:
-        """Write a turn of the assistant's."""
-        self._flush()
-        self.open.clear()
-        message = self.writer.write(turn, self.open)
-        if message is not None:
-            self.messages.append(message)
-            self.assistants.append(turn.at)
+        if self.open:
+            self.open.clear()
 
     def finish(self) -> list[Json]:
         """The whole list."""
@@ -145,7 +149,8 @@ class _Conversation:
         if self.profile.text_parts and self.marks.taken:
             said = self.marks.said
             for message in self.messages:
-                if (said or message["role"] != "assistant") and type(content := message["content"]) is str and content:
+                content = message["content"]
+                if type(content) is str and content and (said or message["role"] != "assistant"):
                     message["content"] = [{"type": "text", "text": content}]
             return
         for message in self.messages:
@@ -160,8 +165,9 @@ class _Conversation:
                 content = message["content"]
                 message["content"] = self.moved + ([text_part(content)] if type(content) is str else content)
             else:
-                self.messages.append({"role": "user", "content": self.moved})
-            self.moved, self.attachments = [], 0
+                self.messages.append({"role": "user", "content": self.moved.copy()})
+            self.moved.clear()
+            self.attachments = 0
         if self.held:
             self.messages += self.held
             self.held.clear()
@@ -186,7 +192,7 @@ class _Conversation:
 
     # --- instructions and user turns ----------------------------------------------------------------------------------
 
-    def instruction(self, turn: Turn) -> None:
+    def _instruction(self, turn: Turn) -> None:
         """A system or developer message, in its place."""
         profile = self.profile
         parts: list[Json] = []
@@ -218,7 +224,7 @@ class _Conversation:
         else:
             self.messages.append(message)
 
-    def user(self, turn: Turn) -> None:
+    def _user(self, turn: Turn) -> None:
         """The turn's results as tool messages, then the rest as a user message."""
         parts: list[Json] = []
         if turn.plain and len(turn.parts) == 1 and not self.open:

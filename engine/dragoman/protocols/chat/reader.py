@@ -34,6 +34,7 @@ from ...groove import Volatile
 from ...losses import Code
 from ...model import Json
 from ..stream import Note, no_note
+from .details import KEY, Details, read_details, size_of
 from .failure import is_error_frame, read_error_frame
 from .streamed_calls import StreamedCalls
 from .wire import (
@@ -51,12 +52,15 @@ from .wire import (
 
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
+_PLAIN = frozenset(("role", "content"))
+"""All that the delta of nearly every chunk has."""
 
 
 class ChatReader(StreamedCalls):
     """See the module's docstring."""
 
     __slots__ = (
+        "_details",
         "_fallback",
         "_prose",
         "_prose_block",
@@ -75,6 +79,8 @@ class ChatReader(StreamedCalls):
         self._prose_block = 0
         self._thoughts: list[str] | None = None
         """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
+        self._details: Details | None = None
+        """The same in typed pieces, once there is one."""
         self._refused = False
         self._fallback: Usage | None = None
         self._tokens: list[Json] | None = None
@@ -127,6 +133,8 @@ class ChatReader(StreamedCalls):
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
         if self._prose is not None and said.index == self._prose_block:
+            if self._details is not None:  # what is heard of a text may be a piece's, which has to be kept
+                return None
             return no_note if self._thoughts is None else self._think_on
         call = next((call for call in self._calls.values() if call.block == said.index), None)
         # A fragment with a name may begin another call, which hangs on what its arguments are.
@@ -176,13 +184,14 @@ class ChatReader(StreamedCalls):
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
         content = delta.get("content")
         legacy = None
-        if len(delta) > 1 or content is None:  # more than the plain text of nearly every chunk
-            if delta.get("role") not in (None, "", "assistant"):
-                raise UpstreamProtocolError(f"upstream spoke as {delta['role']!r}, not as the assistant")
+        if "role" in delta and delta["role"] not in (None, "", "assistant"):
+            raise UpstreamProtocolError(f"upstream spoke as {delta['role']!r}, not as the assistant")
+        plain = delta.keys() <= _PLAIN
+        if not plain:
             if reasoning := reasoning_text(delta):
                 self._say(Kind.REASONING, reasoning, out)
-            if "reasoning_details" in delta or "thinking_blocks" in delta:
-                drop_proofs(delta, _DELTA, self.context.losses)
+            if KEY in delta or "thinking_blocks" in delta:
+                self._prove(delta, out)
             if delta.get("audio"):
                 raise UpstreamProtocolError("upstream sent audio, which no client of another dialect can be given")
             legacy = delta.get("function_call")
@@ -193,6 +202,8 @@ class ChatReader(StreamedCalls):
                 self._say(Kind.TEXT, content, out)
             if self._tokens:
                 self._log(out)
+        if plain:
+            return
         if refusal := delta.get("refusal"):
             self._refused = True
             self._say(Kind.REFUSAL, refusal, out)
@@ -210,18 +221,35 @@ class ChatReader(StreamedCalls):
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
         if self._prose is not kind:
-            self.hush(out)
-            if self._finish is not None:
-                self.mend("content came after the finish_reason", at=_DELTA)
-            self._prose = kind
-            self._prose_block = self._blocks.start(kind, kind)
-            out.append(BlockStart(self._prose_block, kind))
-            if kind is Kind.REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
-                self._thoughts = []
+            self._begin(kind, out)
         if self._thoughts is not None:
             self._room.take(len(text))
             self._thoughts.append(text)
         out.append(Delta(self._prose_block, text))
+
+    def _begin(self, kind: Kind, out: list[Event]) -> None:
+        self.hush(out)
+        if self._finish is not None:
+            self.mend("content came after the finish_reason", at=_DELTA)
+        self._prose = kind
+        self._prose_block = self._blocks.start(kind, kind)
+        out.append(BlockStart(self._prose_block, kind))
+        if kind is Kind.REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
+            self._thoughts = []
+
+    def _prove(self, delta: Json, out: list[Event]) -> None:
+        """Proofs beside reasoning: kept where they can come back, else dropped."""
+        details = read_details(delta, self.context)
+        if not details:
+            drop_proofs(delta, _DELTA, self.context.losses)
+            return
+        if self._prose is not Kind.REASONING:  # the proof of what is not shown
+            self._begin(Kind.REASONING, out)
+        if self._details is None:
+            self._details, self._thoughts = Details(), None  # which hold its text as well
+        for piece in details:
+            self._room.take(size_of(piece))
+            self._details.add(piece)
 
     def _parts(self, content: list[Any], out: list[Event]) -> None:
         """A delta in parts, as in a request; Mistral's servers tell their reasoning so."""
@@ -243,10 +271,12 @@ class ChatReader(StreamedCalls):
     def hush(self, out: list[Event], *, complete: bool = True) -> None:
         """Close the open text, refusal or reasoning block, if there is one."""
         if self._prose is not None:
-            if self._thoughts is not None:
+            if self._details is not None:
+                out.append(Opaque(self._prose_block, DIALECT, KEY, None, {KEY: self._details.whole()}))
+            elif self._thoughts is not None:
                 block = {"reasoning_content": "".join(self._thoughts)}
                 out.append(Opaque(self._prose_block, DIALECT, "reasoning_content", None, block))
-                self._thoughts = None
+            self._thoughts = self._details = None
             out.append(BlockEnd(self._blocks.end(self._prose), complete))
             self._prose = None
 

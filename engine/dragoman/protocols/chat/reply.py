@@ -14,6 +14,7 @@ from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ...names import fit_call_id, reply_id
 from ..fields import kind_of
+from .details import KEY, read_details
 from .wire import (
     DECLINED,
     DIALECT,
@@ -69,12 +70,16 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
 
     parts: list[Part] = []
     reasoning = reasoning_text(message)
-    if reasoning:
+    details = read_details(message, context)
+    if reasoning or details:
         # Clients may trim the visible text, and this server will want it back (mapping §5.2).
         wanted = context.seal is not None and context.profile.reasoning_replay
         native: Json | None = {"reasoning_content": reasoning} if wanted else None
+        if details:
+            native = {KEY: details}
         parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
-    drop_proofs(message, _MESSAGE, losses)
+    if not details:
+        drop_proofs(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
     if context.logprobs and (logprobs := choice.get("logprobs")):
         _read_logprobs(parts, read_logprobs(logprobs, losses), losses)

@@ -5,43 +5,64 @@ Nothing is refused or lost here: a message that is anything else is read field b
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
-from ...model import Part, Role, Text, Turn
-from ...steps import Call, Thought, answered, spoken
+from ...errors import Path
+from ...model import Role, Turn
+from ...steps import Call, ResultTurn, SpokenTurn, bare
 from .wire import DIALECT
 
-_USER = Role.USER  # member access on an enum class costs more than a global
+_PLAIN = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
 
 
 def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[str]) -> int:
     """Append a turn for each message from `start` on, up to the first that is no step; gives the place of that one.
 
     A step is what the assistant says: reasoning, a text and calls of functions; or the text that such a call gave; or a
-    bare string of the user's. `custom` has the ids of the calls of other tools. Keys are looked up as if they were
+    bare string of anyone else's. `custom` has the ids of the calls of other tools. Keys are looked up as if they were
     there, which costs half of asking for them, and what lacks one is no step.
     """
     number = start
     try:
-        for number in range(start, len(messages)):
-            message = messages[number]
-            role, content = message["role"], message["content"]
+        for number, message in enumerate(islice(messages, start, None), start):
+            role, content, size = message["role"], message["content"], len(message)
+            at: Path = ("messages", number)
             if role == "tool":
                 call_id = message["tool_call_id"]
-                if len(message) != 3 or type(content) is not str or type(call_id) is not str or not call_id:
+                if size != 3 or type(content) is not str or type(call_id) is not str or not call_id:
                     return number
-                if call_id in custom:
+                if custom and call_id in custom:
                     return number
-                at = ("messages", number)
-                turns.append(answered(at, [(call_id, content, at, False, None)]))
+                answered = ResultTurn()
+                answered.at = at
+                answered.results = [(call_id, content, at, False, None)]
+                turns.append(answered)
             elif role == "assistant":
-                turn = _spoken(message, content, number)
-                if turn is None:
+                calls: list[Call] = []
+                spoken = SpokenTurn()
+                spoken.plain = plain = type(content) is str
+                if not plain and content is not None:
                     return number
-                turns.append(turn)
-            elif role == "user" and type(content) is str and len(message) == 2:
-                said: list[Part] = [Text(content, ("messages", number, "content"))]
-                turns.append(Turn(_USER, said, ("messages", number), "", True))
+                spoken.at = at
+                spoken.text = content
+                spoken.text_at = ("messages", number, "content")
+                spoken.apart = False
+                spoken.thoughts = []
+                spoken.calls = calls
+                if size > 2:
+                    if "reasoning_content" in message:
+                        thought = message["reasoning_content"]
+                        if type(thought) is not str or not thought:
+                            return number
+                        spoken.thoughts.append((thought, at, DIALECT, None, None))
+                        size -= 1
+                    if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
+                        return number
+                turns.append(spoken)
+            elif type(content) is str and size == 2:
+                spelling = "" if role == "user" else role
+                turns.append(bare(_PLAIN[role], content, ("messages", number, "content"), at, spelling))
             else:
                 return number
     except (KeyError, TypeError):  # TypeError: what should be an object is none
@@ -49,32 +70,18 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[s
     return len(messages)
 
 
-def _spoken(message: Any, content: Any, number: int) -> Turn | None:
-    plain = type(content) is str
-    if not plain and content is not None:
-        return None
-    size = len(message)
-    thoughts: list[Thought] = []
-    at = ("messages", number)
-    if "reasoning_content" in message:
-        thought = message["reasoning_content"]
-        if type(thought) is not str or not thought:
-            return None
-        size -= 1
-        thoughts.append((thought, at, DIALECT, None, None))
-    calls: list[Call] = []
-    if size > 2:
-        given = message["tool_calls"]
-        if size > 3 or type(given) is not list:
-            return None
-        for call in given:
-            call_id, function = call["id"], call["function"]
-            name, arguments = function["name"], function["arguments"]
-            if call["type"] != "function" or len(call) != 3 or type(function) is not dict:
-                return None
-            if type(call_id) is not str or not call_id or type(name) is not str or not name:
-                return None
-            if type(arguments) is not str:
-                return None
-            calls.append((call_id, name, arguments, ("messages", number, "tool_calls", len(calls))))
-    return spoken(at, thoughts, content, ("messages", number, "content"), calls, False, plain)
+def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:
+    """Append the calls of a message; gives whether each is the bare call of a function."""
+    if type(given) is not list:
+        return False
+    for call in given:
+        call_id, function = call["id"], call["function"]
+        name, arguments = function["name"], function["arguments"]
+        if call["type"] != "function" or len(call) != 3 or type(function) is not dict:
+            return False
+        if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
+            return False
+        if not call_id or not name:
+            return False
+        calls.append((call_id, name, arguments, ("messages", number, "tool_calls", len(calls))))
+    return True

@@ -125,6 +125,8 @@ class StreamedCalls(StreamReader):
     def end_calls(self, out: list[Event], *, complete: bool) -> None:
         """Close the calls that are open. Raises UpstreamProtocolError for one that has no name, and for arguments that
         are not whole although the reply is."""
+        if not self._calls:
+            return
         if any(call.block is None for call in self._calls.values()):
             raise UpstreamProtocolError("upstream sent a tool call without a name")
         ending = [call for call in self._calls.values() if id(call) in self._blocks.open]

@@ -41,16 +41,17 @@ _OTHER_WORDS = {
     "tool_use": StopReason.TOOL_CALLS,
     "max_tokens": StopReason.LENGTH,
     "refusal": StopReason.FILTERED,
-    "model_length": StopReason.LENGTH,  # Mistral
-    "sensitive": StopReason.FILTERED,  # GLM
+    "model_length": StopReason.LENGTH,  # Mistral: `FinishReason` in its OpenAPI document
+    "sensitive": StopReason.FILTERED,  # GLM: docs.bigmodel.cn, chat completions
+    "model_context_window_exceeded": StopReason.CONTEXT,  # GLM: anomalyco/opencode#18814
 }
 """Words of other servers for the same."""
 _FAILED = {
-    "error": FailureKind.API,  # OpenRouter, Mistral
-    "network_error": FailureKind.API,  # GLM
-    "abort": FailureKind.API,  # vLLM, SGLang
-    "cancelled": FailureKind.API,
-    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek
+    "error": FailureKind.API,  # Mistral: `FinishReason` in its OpenAPI document; OpenRouter
+    "network_error": FailureKind.API,  # GLM: docs.bigmodel.cn, where it means that inference failed; litellm#23386
+    "abort": FailureKind.API,  # vLLM, SGLang, llama-cpp-python, in the code of their users
+    "cancelled": FailureKind.API,  # local servers in public code, beside the text so far
+    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek, whose reference says that it interrupts a reply
 }
 """Words for a reply that broke off. To take one of these for an end would hide that."""
 _WRITE_FINISH = {
@@ -143,15 +144,14 @@ def read_usage(obj: Json | None) -> Usage | None:
     """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
     if type(obj) is not dict:
         return None
-    details = obj.get("prompt_tokens_details")
-    usage = Usage(
-        _count(obj, "prompt_tokens"),
-        _count(details, "cached_tokens"),
-        _count(details, "cache_write_tokens"),
-        _count(obj, "completion_tokens"),
-        _count(obj.get("completion_tokens_details"), "reasoning_tokens"),
-    )
-    return None if usage.input_total is None and usage.output_total is None else usage
+    given, made = _count(obj, "prompt_tokens"), _count(obj, "completion_tokens")
+    if given is None and made is None:
+        return None
+    read = written = None
+    if type(details := obj.get("prompt_tokens_details")) is dict:
+        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+    details = obj.get("completion_tokens_details")
+    return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
 
 
 def write_usage(usage: Usage) -> Json:

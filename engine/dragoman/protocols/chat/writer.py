@@ -7,6 +7,8 @@ at most once, usage last) are what shapes it: mapping §9.7.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
 from ...events import (
@@ -18,11 +20,11 @@ from ...events import (
     Deltas,
     End,
     Error,
-    Event,
     Finish,
     Kind,
     Logprobs,
     Opaque,
+    Ping,
     Start,
     StopReason,
 )
@@ -31,7 +33,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ...sse import Frame
-from ..stream import Frames, StreamWriter
+from ..stream import Frames, StreamWriter, Writes
 from .failure import write_error_frame
 from .wire import DECLINED, write_citation, write_finish, write_logprobs, write_usage
 
@@ -82,30 +84,6 @@ class ChatWriter(StreamWriter):
         self._cited: list[tuple[int, Citation]] = []
         self._logged: Frame | None = None
         """The last chunk with log probabilities: it takes no others."""
-
-    def write(self, event: Event, out: Frames) -> None:
-        """One event other than a delta."""
-        if isinstance(event, BlockStart):
-            self._start_block(event, out)
-        elif isinstance(event, BlockEnd):
-            self._end_block(event, out)
-        elif isinstance(event, Opaque):
-            self._lose(event)
-        elif isinstance(event, Annotation):
-            self._cited.append((event.index, event.citation))
-        elif isinstance(event, Logprobs):
-            self._log(event, out)
-        elif isinstance(event, Start):
-            self._start(event, out)
-        elif isinstance(event, Finish):
-            self._finish(event, out)
-        elif isinstance(event, End):
-            out.append(Frame("", _DONE))
-        elif isinstance(event, Error):
-            # The connection closes after this, without [DONE]: every SDK raises on it (mapping §10.3).
-            out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
-        else:
-            out.append(Frame("", None))
 
     def _start(self, event: Start, out: Frames) -> None:
         context = self.context
@@ -236,13 +214,16 @@ class ChatWriter(StreamWriter):
             before, _, after, _ = self._around[index]
             out.append(Frame("", before + b'"{}"' + after))
 
-    def _lose(self, event: Opaque) -> None:
+    def _lose(self, event: Opaque, out: Frames) -> None:
         if event.form == "signature":
             if event.payload:  # third parties sign with nothing
                 self.context.losses.add(Code.REASONING_SIGNATURE, "signature")
         elif event.form in ("encrypted_content", "reasoning_details"):
             self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
         # The payload of an opaque block was counted when the block started.
+
+    def _annotate(self, event: Annotation, out: Frames) -> None:
+        self._cited.append((event.index, event.citation))
 
     def _annotations(self) -> list[Json]:
         """The citations that Chat can carry, each with the extent of its text within `content`."""
@@ -282,3 +263,26 @@ class ChatWriter(StreamWriter):
             return
         head = self._head[: self._head.rindex(b',"choices":')]
         out.append(Frame("", head + b',"choices":[],"usage":' + dumps(write_usage(event.usage)) + b"}"))
+
+    def _end(self, event: End, out: Frames) -> None:
+        out.append(Frame("", _DONE))
+
+    def _fail(self, event: Error, out: Frames) -> None:
+        # The connection closes after this, without [DONE]: every SDK raises on it (mapping §10.3).
+        out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+
+    def _ping(self, event: Ping, out: Frames) -> None:
+        out.append(Frame("", None))
+
+    writes: ClassVar[Writes] = {
+        Start: _start,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _finish,
+        End: _end,
+        Annotation: _annotate,
+        Opaque: _lose,
+        Logprobs: _log,
+        Ping: _ping,
+        Error: _fail,
+    }

@@ -178,23 +178,21 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
     )
 
 
-def read_thinking_block(block: Json, at: Path, losses: Losses) -> Reasoning:
-    signature, text = block.get("signature"), block.get("thinking")
-    if type(signature) is not str or type(text) is not str:
-        signature = optional(block, "signature", str, at)
-        text = required(block, "thinking", str, at)
-    # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
-    if signature and "." in signature and (envelope := unseal(signature)) is not None:
-        return Reasoning(text, at, envelope.dialect, signature, native=envelope.block, family=envelope.family)
-    return Reasoning(text, at, DIALECT, signature or None, False, block)
+def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
+    signature = optional(block, "signature", str, at)
+    return recalled(required(block, "thinking", str, at), signature or None, block, at)
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    data = required(block, "data", str, at)
-    envelope = unseal(data)
-    if envelope is not None:
-        return Reasoning("", at, envelope.dialect, data, True, envelope.block, envelope.family)
-    return Reasoning("", at, DIALECT, data, redacted=True, native=block)
+    return recalled("", required(block, "data", str, at), block, at, redacted=True)
+
+
+def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Reasoning:
+    """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
+    # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
+    if proof and "." in proof and (envelope := unseal(proof)) is not None:
+        return Reasoning(text, at, envelope.dialect, proof, redacted, envelope.block, envelope.family)
+    return Reasoning(text, at, DIALECT, proof, redacted, block, None)
 
 
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:
@@ -301,7 +299,7 @@ USER: Final[dict[str, _BlockReader]] = {
 ASSISTANT: Final[dict[str, _BlockReader]] = {
     "text": _text,
     "tool_use": _tool_use,
-    "thinking": read_thinking_block,
+    "thinking": _thinking,
     "redacted_thinking": _redacted_thinking,
     **dict.fromkeys(NATIVE_BLOCKS, _native),
 }

@@ -6,10 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from orjson import Fragment
-
-from ...errors import ClientRequestError, Path, Unsupported
-from ...jsontext import loads
+from ...errors import ClientRequestError, Unsupported
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import (
@@ -30,9 +27,10 @@ from ...model import (
     Turn,
     Url,
 )
-from ...names import NameTable, fit_call_id
+from ...names import NameTable
 from ...profile import Profile
-from ...steps import Call, Result, SpokenTurn
+from ...steps import Call, SpokenTurn
+from .calls_writer import CallsWriter
 from .marks import CacheMarks
 from .thoughts_writer import ThoughtsWriter, is_blank
 from .wire import DIALECT, IMAGE_TYPES, write_citations
@@ -41,34 +39,28 @@ _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "applicat
 
 _IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
 
-# Where a call holds its arguments in each client's dialect; the client is told its own field.
-_ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
-
 
 class ContentWriter:
-    """Writes the parts of one request; its reasoning by `thoughts`."""
+    """Writes the parts of one request; its reasoning by `thoughts`, its calls and results by `calls`."""
 
-    __slots__ = (
-        "_arguments_at",
-        "_call_ids",
-        "_known",
-        "_losses",
-        "_marks",
-        "_names",
-        "_profile",
-        "thoughts",
-    )
+    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "thoughts")
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self._profile, self._losses = profile, losses
-        self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
-        self._names, self._known, self._marks = names, names.known, marks
-        self._call_ids: dict[str, str] = {}
+        self._names, self._marks = names, marks
+        self.calls = CallsWriter(origin, profile, names, marks)
         self.thoughts = ThoughtsWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
+
+    def bare_text(self, turn: Turn) -> str | None:
+        """The text of a turn that holds nothing else and nothing with it, so that a bare string can stay one."""
+        parts = turn.parts
+        if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
+            return None
+        return None if part.text.isspace() else part.text
 
     def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
         """Append the turn's blocks: tool results apart, since they must come first."""
@@ -76,10 +68,13 @@ class ContentWriter:
             if type(part) is ToolResult:
                 results.append(self._result(part, rest))
                 continue
-            writer = _USER_PARTS.get(type(part))
-            if writer is None:
-                raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
-            block = writer(self, part)
+            if type(part) is Text and not part.citations:
+                block = self._text(part)
+            else:
+                writer = _USER_PARTS.get(type(part))
+                if writer is None:
+                    raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
+                block = writer(self, part)
             if block is not None:
                 rest.append(block)
 
@@ -95,25 +90,25 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> list[Json]:
-        """The blocks of an assistant's turn in short, whose client speaks another dialect."""
+    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> str | list[Json]:
+        """The content of an assistant's turn in short, whose client speaks another dialect."""
+        text = turn.text
+        if text and text.isspace():
+            text = None
+        if not calls and turn.plain and not turn.thoughts:
+            return text or ""
         blocks: list[Json] = []
-        for thought, at, _, proof, _ in turn.thoughts:
-            block = self.thoughts.foreign(thought, at, proof)
+        for thought in turn.thoughts:
+            if isinstance(thought, tuple):
+                block = self.thoughts.foreign(thought[0], thought[1], thought[3])
+            else:
+                block = self.thoughts.write(thought)
             if block is not None:
                 blocks.append(block)
-        text = turn.text
-        if text and not text.isspace():
+        if text:
             blocks.append({"type": "text", "text": text})
-        for call_id, name, arguments, at in calls:
-            blocks.append(self._function(call_id, name, arguments, at))
-        return blocks
-
-    def answers(self, results: list[Result]) -> list[Json]:
-        """The blocks of a turn of results in short."""
-        blocks: list[Json] = []
-        for result in results:
-            blocks.append(self._answer(result))  # noqa: PERF401  # a comprehension of one is dearer (Python 3.11)
+        for call in calls:
+            blocks.append(self.calls.call(call))  # noqa: PERF401  # a comprehension of one is dearer (Python 3.11)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
@@ -240,10 +235,6 @@ class ContentWriter:
 
     # --- calls and results ----------------------------------------------------------------------------------------
 
-    def _fit(self, call_id: str) -> str:
-        fitted = self._call_ids[call_id] = fit_call_id(call_id, self._profile.call_id_max)
-        return fitted
-
     def _call(self, part: ToolCall) -> Json:
         if part.custom:
             raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be carried to a Messages upstream")
@@ -251,33 +242,10 @@ class ContentWriter:
             raise Unsupported(
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
-        block = self._function(part.id, part.name, part.arguments, part.at)
+        block = self.calls.call((part.id, part.name, part.arguments, part.at))
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
-
-    def _function(self, call_id: str, name: str, arguments: str, at: Path) -> Json:
-        return {
-            "type": "tool_use",
-            "id": self._call_ids.get(call_id) or self._fit(call_id),
-            "name": self._known.get(name) or self._names.fit(name, at),
-            "input": self._arguments(arguments, at) if arguments else {},
-        }
-
-    def _arguments(self, text: str, at: Path) -> Any:
-        """The arguments as JSON, embedded as they were spelled: digits and key order survive, nothing is re-encoded.
-
-        Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
-        """
-        try:
-            value = loads(text)
-        except ValueError as error:
-            raise Unsupported(
-                (*at, *self._arguments_at), f"a Messages upstream takes arguments that are valid JSON: {error}"
-            ) from None
-        if type(value) is not dict:
-            raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
-        return Fragment(text)
 
     def _result(self, part: ToolResult, rest: list[Json]) -> Json:
         if part.custom or part.search:
@@ -285,17 +253,7 @@ class ContentWriter:
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
-        return self._answer((part.call_id, written, part.at, part.is_error, part.cache))
-
-    def _answer(self, result: tuple[str, str | list[Json], Path, bool, Json | None]) -> Json:
-        call_id, content, at, failed, cache = result
-        sent_id = self._call_ids.get(call_id) or self._fit(call_id)
-        block: Json = {"type": "tool_result", "tool_use_id": sent_id, "content": content}
-        if failed:
-            block["is_error"] = True
-        if cache is not None:
-            self._marks.put(block, cache, at)
-        return block
+        return self.calls.answers([(part.call_id, written, part.at, part.is_error, part.cache)])[0]
 
     def _result_content(self, parts: list[Part], rest: list[Json]) -> str | list[Json]:
         blocks: list[Json] = []

@@ -44,19 +44,10 @@ def write_conversation(
     for turn in request.turns:
         if type(turn) is SpokenTurn and turn.calls is not None and foreign:
             builder.spoken(writer.spoken(turn, turn.calls), turn)
-            continue
-        if type(turn) is ResultTurn and turn.results is not None:
-            builder.answered(writer.answers(turn.results))
-            continue
-        if turn.name is not None:
-            losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
-        role = turn.role
-        if role is _USER:
-            builder.user(turn)
-        elif role is _ASSISTANT:
-            builder.spoken(writer.assistant(turn), turn)
+        elif type(turn) is ResultTurn and turn.results is not None:
+            builder.answered(writer.calls.answers(turn.results))
         else:
-            builder.instruction(turn)
+            builder.add(turn)
     builder.finish()
     if not builder.messages:
         raise Unsupported(
@@ -87,19 +78,17 @@ def _has_late_instructions(turns: list[Turn]) -> bool:
 
 
 class _Builder:
-    """The run of equal roles being built, and the instructions that wait for it to end."""
+    """The message being built from a run of equal roles, and the instructions that wait for it to end."""
 
     __slots__ = (
         "_ahead",
-        "_at",
+        "_answers",
         "_held",
         "_knobs",
         "_losses",
         "_mode",
-        "_plain",
-        "_results",
         "_role",
-        "_run",
+        "_said",
         "_waiting",
         "_writer",
         "messages",
@@ -111,161 +100,179 @@ class _Builder:
         self.system: list[Json] = []
         self.messages: list[Json] = []
         self._role = ""
-        self._run: list[Json] = []
-        self._results: list[Json] = []
-        self._plain = False
-        self._at: Path = ()
+        """Whose message is open: it is the last of `messages`."""
+        self._answers = 0
+        """How many blocks at the beginning of a user's message are results."""
+        self._said: Turn | None = None
+        """The assistant's last turn that said anything."""
         self._held: list[Json] = []
         self._waiting: list[Path] = []
         self._ahead: list[Path] = []
         """User turns of the run whose words no result has overtaken yet."""
 
-    def user(self, turn: Turn) -> None:
+    def add(self, turn: Turn) -> None:
+        """Any turn, part by part."""
+        if turn.name is not None:
+            self._losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
+        role = turn.role
+        if role is not _USER and role is not _ASSISTANT:
+            self._instruction(turn)
+            return
+        said = self._writer.bare_text(turn) if turn.plain else None
+        if role is _ASSISTANT:
+            self.spoken(said or bare(self._writer.assistant(turn), turn.plain), turn)
+        elif said:
+            self._add_user(_NONE, said, turn.at)
+        else:
+            self._user(turn)
+
+    def _user(self, turn: Turn) -> None:
         results: list[Json] = []
         rest: list[Json] = []
         self._writer.user(turn, results, rest)
         if results or rest:
-            self._add_user(results, rest, turn.at, plain=turn.plain)
+            self._add_user(results, rest if results else bare(rest, turn.plain), turn.at)
         elif any(type(part) is Text and part.text for part in turn.parts):
             self._losses.add(Code.BLANK_CUT, turn.at, "a message of white space only was left out")
 
     def answered(self, results: list[Json]) -> None:
-        self._add_user(results, [], (), plain=False)
+        """The results of a turn that holds nothing else."""
+        if self._role == "user" or self._waiting or self._ahead:
+            self._add_user(results, _NONE, ())
+        else:
+            self._role = "user"
+            self._answers = len(results)
+            self.messages.append({"role": "user", "content": results})
 
-    def _add_user(self, results: list[Json], rest: list[Json], at: Path, *, plain: bool) -> None:
-        if self._role == "assistant":
-            self._close()
+    def _add_user(self, results: list[Json], rest: str | list[Json], at: Path) -> None:
         if self._waiting:
             # An instruction may only follow a user message: it slides behind this one.
-            for at in self._waiting:
-                self._losses.add(Code.SYSTEM_REORDERED, at)
+            for waiting in self._waiting:
+                self._losses.add(Code.SYSTEM_REORDERED, waiting)
             self._waiting.clear()
-        if self._role:
-            if results and self._ahead:
+        if self._role == "user":
+            run = self._run()
+            if results:
                 # The API wants the results of a turn first (mapping §6.4): what was said before them comes behind.
                 for said_at in self._ahead:
                     self._losses.add(Code.BLOCK_ORDER, said_at, "moved behind the tool results")
                 self._ahead.clear()
-            self._results += results
-            self._run += rest
-            self._plain = False
+                run[self._answers : self._answers] = results
+                self._answers += len(results)
+            run += _blocks(rest)
         else:
             self._role = "user"
-            self._results = results
-            self._run = rest
-            self._plain = plain
-            if self._ahead:
-                self._ahead.clear()
+            self._ahead.clear()
+            self._answers = len(results)
+            content = results + rest if results and type(rest) is list else rest
+            self.messages.append({"role": "user", "content": content})
         if rest:
             self._ahead.append(at)
 
-    def spoken(self, blocks: list[Json], turn: Turn) -> None:
-        if not blocks:
+    def _run(self) -> list[Json]:
+        """The blocks of the open message, for more to come."""
+        message = self.messages[-1]
+        blocks = message["content"] = _blocks(message["content"])
+        return blocks
+
+    def spoken(self, content: str | list[Json], turn: Turn) -> None:
+        """The content of an assistant's turn."""
+        if not content:
             return
-        if self._role == "user":
-            self._close()
-            if self._held:
-                self._flush()
-        elif self._held and not self._calls():
-            # Assistant, instruction, assistant: there is no user message it could follow.
-            self._close()
-            self._demote()
-            self._close()
-        if self._role:
-            self._run += self._unrepeated(blocks, turn)
-            self._plain = False
+        if self._held:
+            self._settle()
+        if self._role == "assistant":
+            run = self._run()
+            run += self._unrepeated(_blocks(content), run, turn)
         else:
             self._role = "assistant"
-            self._results = _NONE
-            self._run = blocks
-            self._plain = turn.plain
-        self._at = turn.at
+            self.messages.append({"role": "assistant", "content": content})
+        self._said = turn
 
-    def _unrepeated(self, blocks: list[Json], turn: Turn) -> list[Json]:
+    def _unrepeated(self, blocks: list[Json], run: list[Json], turn: Turn) -> list[Json]:
         """Without thinking that the turn has already: the check of signatures takes no block twice."""
         if blocks[0]["type"] not in _THOUGHTS:
             return blocks
-        kept = [block for block in blocks if block["type"] not in _THOUGHTS or block not in self._run]
+        kept = [block for block in blocks if block["type"] not in _THOUGHTS or block not in run]
         if len(kept) < len(blocks):
             self._losses.add(Code.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
         return kept
 
-    def instruction(self, turn: Turn) -> None:
+    def _instruction(self, turn: Turn) -> None:
         blocks = self._writer.instruction(turn)
         if not blocks:
             return
-        if not self._role and not self.messages:
+        if not self.messages:
             self.system += blocks
         elif self._mode == "hoist":
             self._losses.add(Code.SYSTEM_MOVED, turn.at)
             self.system += blocks
         elif self._mode == "user":
             self._losses.add(Code.SYSTEM_DEMOTED, turn.at)
-            self._add_user([], [_wrapped(block) for block in blocks], turn.at, plain=False)
+            self._add_user(_NONE, [_wrapped(block) for block in blocks], turn.at)
         else:
             self._held += blocks
             self._waiting.append(turn.at)
 
     def finish(self) -> None:
-        if self._role == "user":
-            self._close()
-            if self._held:
-                self._flush()
-        elif self._held and not self._calls():
-            self._close()
-            self._demote()
-            self._close()
-        elif self._role:
+        """All turns are there."""
+        if self._role == "assistant" and not (self._held and not self._calls()):
             self._end_on_assistant()
+        elif self._held:
+            self._settle()
 
     def _calls(self) -> bool:
-        """Does the assistant run hold calls? Nothing but their results may then follow it."""
-        return any(block["type"] == "tool_use" for block in self._run)
+        """Does the assistant's message hold calls? Nothing but their results may then follow it."""
+        content = self.messages[-1]["content"]
+        return type(content) is list and any(block["type"] == "tool_use" for block in content)
 
-    def _close(self) -> None:
-        """The run is complete: make it a message."""
-        blocks = self._run
-        if self._results:
-            blocks = self._results + blocks if blocks else self._results
-        self.messages.append({"role": self._role, "content": bare(blocks, True) if self._plain else blocks})
-        # The lists now belong to the message; the next run brings its own.
-        self._role = ""
+    def _settle(self) -> None:
+        """No user's words follow the instructions that wait: they take their place, but for a call's results to come.
 
-    def _flush(self) -> None:
-        """The user run is over: its instructions follow it in one `system` message."""
-        self.messages.append({"role": "system", "content": bare(self._held, True)})
+        Behind a user's message they are one `system` message; behind an assistant's they become the user's themselves.
+        """
+        if self._role == "user":
+            self.messages.append({"role": "system", "content": bare(self._held, True)})
+        elif self._calls():
+            return
+        else:
+            for at in self._waiting:
+                self._losses.add(Code.SYSTEM_DEMOTED, at)
+            self.messages.append({"role": "user", "content": [_wrapped(block) for block in self._held]})
         self._held = []
         self._waiting.clear()
-
-    def _demote(self) -> None:
-        """No user message follows: the instructions become one themselves."""
-        held, self._held = self._held, []
-        for at in self._waiting:
-            self._losses.add(Code.SYSTEM_DEMOTED, at)
-        self._waiting.clear()
-        self._add_user([], [_wrapped(block) for block in held], (), plain=False)
+        self._role = ""
 
     def _end_on_assistant(self) -> None:
         """A conversation that ends on the assistant's turn asks Messages to continue that turn; OpenAI's dialects take
         it as history, and Claude 4.6 and later refuse it (mapping §4.2, §13)."""
+        at = () if self._said is None else self._said.at
         if self._calls():
-            raise Unsupported(self._at, "the conversation ends on tool calls without results")
+            raise Unsupported(at, "the conversation ends on tool calls without results")
         policy = self._knobs.prefill
-        if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in self._run):
+        blocks = _blocks(self.messages[-1]["content"])
+        if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in blocks):
             # Server-side blocks: a paused turn, which is continued by sending it back.
-            self._trim()
-            self._close()
+            self._trim(at)
         elif policy == "reject":
-            raise Unsupported(self._at, "the conversation ends on an assistant message, which this upstream refuses")
+            raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
         else:
-            self._losses.add(Code.CONTINUATION, self._at)
+            self._losses.add(Code.CONTINUATION, at)
+            self.messages.pop()
 
-    def _trim(self) -> None:
+    def _trim(self, at: Path) -> None:
         """The API refuses white space at the end of the text that it is to continue."""
-        last = self._run[-1]
-        if last["type"] == "text" and last["text"] != (text := last["text"].rstrip()):
-            last["text"] = text  # not blank: such blocks are never written
-            self._losses.add(Code.BLANK_CUT, self._at, "cut at the end of the text to be continued")
+        message = self.messages[-1]
+        content = message["content"]
+        holder, key = (message, "content") if type(content) is str else (content[-1], "text")
+        text: str = holder.get(key, "")
+        if text != (cut := text.rstrip()):
+            holder[key] = cut  # not blank: such blocks are never written
+            self._losses.add(Code.BLANK_CUT, at, "cut at the end of the text to be continued")
+
+
+def _blocks(content: str | list[Json]) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _wrapped(block: Json) -> Json:

@@ -45,7 +45,9 @@ class MessagesObserver(Observer):
                 self.violation("message_start twice")
             self._started = True
             message = payload.get("message")
-            self._count(message.get("usage") if type(message) is dict else None)
+            usage = message.get("usage") if type(message) is dict else None
+            # What it has of the output is no count yet.
+            self._count({**usage, "output_tokens": None} if type(usage) is dict else None)
         elif name == "content_block_start":
             if index in self._open:
                 self.violation("a block started twice")

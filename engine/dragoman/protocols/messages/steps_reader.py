@@ -9,53 +9,63 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from ...model import Json, Role, Text, Turn
-from ...steps import Call, Result, Thought, answered, spoken
+from ...errors import Path
+from ...model import Image, Inline, Json, Part, Reasoning, Role, Text, ToolResult, Turn
+from ...steps import Call, Result, ResultTurn, SpokenTurn, Thought, bare, spoken
+from .content_reader import recalled
 from .wire import DIALECT
 
-_USER: Final = Role.USER  # member access on an enum class costs more than a global
+# Member access on an enum class costs more than a global.
+_PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
+_USER: Final = Role.USER
 _EPHEMERAL: Final = {"type": "ephemeral"}
 
 
 def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
     """Append a turn for each message from `start` on, up to the first that is no step; gives the place of that one.
 
-    A step is what the assistant says: signed thoughts, one text and calls, in this order; or results of text alone; or
-    a bare string of either side's. Keys are looked up as if they were there, which costs half of asking for them, and
-    what lacks one is no step.
+    A step is what the assistant says: thoughts, one text and calls, in this order; or what the user's side gives:
+    results, texts and pictures; or a bare string of anyone's. Keys are looked up as if they were there, which costs
+    half of asking for them, and what lacks one is no step.
     """
     number = start
     try:
         for number in range(start, len(messages)):
             message = messages[number]
             role, content = message["role"], message["content"]
-            if not content or len(message) != 2 or (role != "assistant" and role != "user"):
+            if not content or len(message) != 2:
                 return number
-            if type(content) is str:
-                turn: Turn | None = _plain(role, content, number)
-            elif type(content) is list:
-                turn = _spoken(content, number) if role == "assistant" else _answered(content, number)
+            turn: Turn | None
+            if type(content) is list:
+                if role == "assistant":
+                    turn = _spoken(content, number)
+                elif role == "user":
+                    turn = _given(content, number)
+                else:
+                    return number
+                if turn is None:
+                    return number
+            elif type(content) is not str:
+                return number
+            elif role == "assistant":
+                turn = spoken(("messages", number), [], content, ("messages", number, "content"), [], False, True)
             else:
-                return number
-            if turn is None:
-                return number
+                who, spelling = _PLAIN[role]
+                turn = bare(who, content, ("messages", number, "content"), ("messages", number), spelling)
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
         return number
     return len(messages)
 
 
-def _plain(role: str, content: str, number: int) -> Turn:
-    at, inside = ("messages", number), ("messages", number, "content")
-    if role == "user":
-        return Turn(_USER, [Text(content, inside)], at, "", True)
-    return spoken(at, [], content, inside, [], False, True)
-
-
-def _spoken(content: list[Any], number: int) -> Turn | None:
-    thoughts: list[Thought] = []
+def _spoken(content: list[Any], number: int) -> SpokenTurn | None:
+    turn: SpokenTurn = SpokenTurn()
+    turn.at = ("messages", number)
+    turn.plain = turn.apart = False
+    turn.text = turn.text_at = text = None
+    thoughts: list[Thought | Reasoning] = []
     calls: list[Call] = []
-    text = text_at = None
+    turn.thoughts, turn.calls = thoughts, calls
     index = -1
     for block in content:
         index += 1
@@ -68,42 +78,94 @@ def _spoken(content: list[Any], number: int) -> Turn | None:
         elif calls or text:
             return None
         elif kind == "text":
-            text, text_at = block["text"], at
+            text = block["text"]
             if len(block) != 2 or type(text) is not str or not text:
                 return None
+            turn.text, turn.text_at = text, at
         elif kind == "thinking":
             thought, signature = block["thinking"], block["signature"]
-            # No signature holds a dot, and every envelope does.
-            if type(thought) is not str or type(signature) is not str or not signature or "." in signature:
+            if type(thought) is not str or type(signature) is not str:
                 return None
-            thoughts.append((thought, at, DIALECT, signature, block))
+            if "." in signature:
+                thoughts.append(recalled(thought, signature, block, at))
+            else:
+                thoughts.append((thought, at, DIALECT, signature or None, block))
+        elif kind == "redacted_thinking" and type(block["data"]) is str:
+            thoughts.append(recalled("", block["data"], block, at, redacted=True))
         else:
             return None
-    return spoken(("messages", number), thoughts, text, text_at, calls)
+    return turn
 
 
-def _answered(content: list[Any], number: int) -> Turn | None:
+def _given(content: list[Any], number: int) -> Turn | None:
     results: list[Result] = []
+    parts: list[Part] | None = None  # instead of `results`, once there is anything else
+    index = -1
     for block in content:
+        index += 1
+        at = ("messages", number, "content", index)
         if block["type"] != "tool_result":
-            return None
-        call_id, text, size = block["tool_use_id"], block["content"], len(block)
-        if type(call_id) is not str or type(text) is not str:
+            part = _shown(block, at)
+            if part is None:
+                return None
+            if parts is None:
+                parts = [ToolResult(*result) for result in results]
+            parts.append(part)
+            continue
+        call_id, told, size = block["tool_use_id"], block["content"], len(block)
+        if type(call_id) is not str:
             return None
         failed = False
         cache: Json | None = None
-        if size > 3:
-            if "is_error" in block:
-                failed = block["is_error"]
-                if type(failed) is not bool:
-                    return None
-                size -= 1
-            if "cache_control" in block:
-                if block["cache_control"] != _EPHEMERAL:
-                    return None
-                cache = {"ttl": None}
-                size -= 1
-            if size > 3:
+        if size > 3 and "is_error" in block:
+            failed, size = block["is_error"], size - 1
+            if type(failed) is not bool:
                 return None
-        results.append((call_id, text, ("messages", number, "content", len(results)), failed, cache))
-    return answered(("messages", number), results)
+        if size > 3:
+            if size > 4 or block["cache_control"] != _EPHEMERAL:
+                return None
+            cache = {"ttl": None}
+        if type(told) is not str:
+            told = _told(told, (*at, "content"))
+            if told is None:
+                return None
+            if parts is None:
+                parts = [ToolResult(*result) for result in results]
+        if parts is None:
+            results.append((call_id, told, at, failed, cache))
+        else:
+            parts.append(ToolResult(call_id, told, at, failed, cache))
+    if parts is not None:
+        return Turn(_USER, parts, ("messages", number))
+    turn: ResultTurn = ResultTurn()
+    turn.at = ("messages", number)
+    turn.results = results
+    return turn
+
+
+def _told(content: Any, at: Path) -> list[Part] | None:
+    """What a result shows, if it is texts and pictures alone."""
+    if type(content) is not list:
+        return None
+    parts: list[Part] = []
+    for block in content:
+        part = _shown(block, (*at, len(parts)))
+        if part is None:
+            return None
+        parts.append(part)
+    return parts
+
+
+def _shown(block: Json, at: Path) -> Text | Image | None:
+    """A text, or a picture in the body, with nothing beside it."""
+    if len(block) != 2:
+        return None
+    if block["type"] == "text":
+        text = block["text"]
+        return Text(text, at) if type(text) is str else None
+    if block["type"] == "image":
+        source = block["source"]
+        media_type, data = source["media_type"], source["data"]
+        if source["type"] == "base64" and type(media_type) is str and type(data) is str:
+            return Image(Inline(media_type, data), at)
+    return None

@@ -45,12 +45,15 @@ class ThoughtsWriter:
 
     def foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
         """The same for reasoning that no Messages upstream made and that came in no envelope."""
-        blank = not text or text.isspace()
-        if self._policy == "own_required" and not blank:
+        if not text or text.isspace():
+            if proof is None:
+                return None
+        elif self._policy == "own_required":
             return {"type": "thinking", "thinking": text, "signature": ""}
-        if blank and proof is None:
-            return None
-        return self._forget(text, at, _UNSIGNED if proof is None else _FOREIGN)
+        elif self._demotes:
+            return self._forget(text, at, _UNSIGNED if proof is None else _FOREIGN)
+        self._losses.add(_UNSIGNED if proof is None else _FOREIGN, at)
+        return None
 
     def _own(self, part: Reasoning, native: Json) -> Json | None:
         policy = self._policy

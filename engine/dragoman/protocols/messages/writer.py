@@ -6,7 +6,7 @@ The bytes around the one changing string of a delta are built once per block. A 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
@@ -21,7 +21,9 @@ from ...events import (
     Event,
     Finish,
     Kind,
+    Logprobs,
     Opaque,
+    Ping,
     Start,
     StopReason,
     Usage,
@@ -31,7 +33,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ...sse import Frame
-from ..stream import Frames, StreamWriter
+from ..stream import Frames, StreamWriter, Writes
 from .failure import write_error_frame
 from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
@@ -94,28 +96,6 @@ class MessagesWriter(StreamWriter):
         spelled = event.spelled
         between = spelled[0] if len(spelled) == 1 else (b"}}\n\n" + head).join(spelled)
         return head + between + b"}}\n\n"
-
-    def write(self, event: Event, out: Frames) -> None:
-        """One event other than a delta."""
-        if isinstance(event, BlockStart):
-            self._start_block(event, out)
-        elif isinstance(event, BlockEnd):
-            self._end_block(event, out)
-        elif isinstance(event, Opaque):
-            self._opaque(event, out)
-        elif isinstance(event, Annotation):
-            self._annotate(event, out)
-        elif isinstance(event, Start):
-            self._start(event, out)
-        elif isinstance(event, Finish):
-            self._finish(event, out)
-        elif isinstance(event, End):
-            out.append(_STOP)
-        elif isinstance(event, Error):
-            # No message_delta and no message_stop: a stop would read as success (mapping §10.3).
-            out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
-        else:
-            out.append(_PING)
 
     def _start(self, event: Start, out: Frames) -> None:
         context = self.context
@@ -235,3 +215,26 @@ class MessagesWriter(StreamWriter):
             base = base.over(Usage(input_total=self.context.input_estimate, output_total=(self._size + 3) // 4))
         payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.over(base))}
         out.append(Frame("message_delta", dumps(payload)))
+
+    def _end(self, event: End, out: Frames) -> None:
+        out.append(_STOP)
+
+    def _fail(self, event: Error, out: Frames) -> None:
+        # No message_delta and no message_stop: a stop would read as success (mapping §10.3).
+        out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+
+    def _ping(self, event: Event, out: Frames) -> None:
+        out.append(_PING)
+
+    writes: ClassVar[Writes] = {
+        Start: _start,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _finish,
+        End: _end,
+        Annotation: _annotate,
+        Opaque: _opaque,
+        Logprobs: _ping,  # Messages has none, and no client of it can ask for them
+        Ping: _ping,
+        Error: _fail,
+    }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...envelope import own_block
-from ...errors import Path, Unsupported
+from ...errors import Unsupported
 from ...jsontext import loads
 from ...knobs import Knobs
 from ...losses import Code, Losses
@@ -31,6 +31,8 @@ class AssistantWriter:
     """Writes one turn at a time to the end of a list of items."""
 
     __slots__ = (
+        "_call_ids",
+        "_general",
         "_knobs",
         "_known",
         "_longest_id",
@@ -39,15 +41,24 @@ class AssistantWriter:
         "_own",
         "_profile",
         "_sent",
-        "_shapes",
     )
 
-    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+    def __init__(
+        self,
+        origin: str,
+        profile: Profile,
+        knobs: Knobs,
+        losses: Losses,
+        names: NameTable,
+        call_ids: dict[str, str],
+    ) -> None:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         self._known, self._longest_id = names.known, profile.call_id_max
-        self._shapes = not profile.text_parts or knobs.derive_phase == "on"
-        """Are messages given another shape once their turn is written."""
+        self._call_ids = call_ids
+        """Call id → the id that was sent for it: its result asks again."""
+        self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
+        """Do messages get another shape, or do more of them come of a turn, than `write_short` knows."""
         self._sent: dict[str, Json] = {}
         """Reasoning items by id: the API refuses one that comes twice."""
 
@@ -58,50 +69,52 @@ class AssistantWriter:
         begins a message of its own.
         """
         content: list[Json] | None = None
-        messages: list[Json] = []
+        first = len(items)
         for part in turn.parts:
+            writer = _WRITERS.get(type(part))
+            if writer is not None:
+                item = writer(self, part)
+                if item is not None:
+                    items.append(item)
+                    content = None
+                continue
             if type(part) is Text:
                 written = self._text(part)
             elif type(part) is Refusal:
                 written = {"type": "refusal", "refusal": part.text} if part.text else None
             else:
-                writer = _WRITERS.get(type(part))
-                if writer is None:
-                    raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
-                item = writer(self, part)
-                if item is not None:
-                    if item.get("type") == "message":  # reasoning that became text
-                        messages.append(item)
-                    items.append(item)
-                    content = None
-                continue
+                raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
             if written is None:
                 continue
             if content is None or (type(part) is Text and part.apart):
                 content = [written]
-                messages.append({"type": "message", "role": "assistant", "content": content})
-                items.append(messages[-1])
+                items.append({"type": "message", "role": "assistant", "content": content})
             else:
                 content.append(written)
-        self._finish(turn, messages)
+        if self._general:
+            self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
 
     def write_short(self, turn: SpokenTurn, calls: list[Call], items: list[Json]) -> None:
         """The same of a turn in short, whose client speaks another dialect."""
-        if self._shapes:
+        if self._general:
             self.write(turn, items)
             return
-        for text, at, _, proof, _ in turn.thoughts:
-            item = self._forget(text, at, _FOREIGN if proof else _UNSIGNED, told=proof is not None)
-            if item is not None:
+        for thought in turn.thoughts:
+            if isinstance(thought, tuple):
+                said, at, _, proof, _ = thought
+                if said or proof is not None:
+                    self._losses.add(_FOREIGN if proof else _UNSIGNED, at)
+            elif (item := self._reasoning(thought)) is not None:
                 items.append(item)
-        if turn.text:
-            said: list[Json] = [{"type": "output_text", "text": turn.text}]
-            items.append({"type": "message", "role": "assistant", "content": said})
+        text = turn.text
+        if text:
+            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
         for call_id, name, arguments, at in calls:
+            self._call_ids[call_id] = sent_id = fit_call_id(call_id, self._longest_id)
             items.append(
                 {
                     "type": "function_call",
-                    "call_id": fit_call_id(call_id, self._longest_id),
+                    "call_id": sent_id,
                     "name": self._known.get(name) or self._names.fit(name, at),
                     # Compatible servers parse what they are given.
                     "arguments": "{}" if not arguments or arguments.isspace() else arguments,
@@ -152,7 +165,7 @@ class AssistantWriter:
         """A call; its arguments stay the very text they were."""
         if part.cache is not None:
             self._losses.add(Code.CACHE_HINT, part.at)
-        call_id = fit_call_id(part.id, self._longest_id)
+        self._call_ids[part.id] = call_id = fit_call_id(part.id, self._longest_id)
         if part.search:
             return {
                 "type": "tool_search_call",
@@ -164,7 +177,7 @@ class AssistantWriter:
         item: Json = {
             "type": "custom_tool_call" if part.custom else "function_call",
             "call_id": call_id,
-            "name": self._names.fit(part.name, part.at),
+            "name": self._known.get(part.name) or self._names.fit(part.name, part.at),
         }
         if part.namespace:
             item["namespace"] = part.namespace
@@ -217,10 +230,7 @@ class AssistantWriter:
 
     def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
         told = bool(part.proof) or part.family is not None or part.origin == DIALECT
-        return self._forget(part.text, part.at, code, told=told)
-
-    def _forget(self, text: str, at: Path, code: Code, *, told: bool) -> Json | None:
-        """Reasoning that cannot be sent; `told` that it is a loss even without a text."""
+        text, at = part.text, part.at
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")
             return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}

@@ -166,7 +166,7 @@ def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
         return output
     if output is None or output == []:
         return ""
-    if type(output) is list and all(_is_part(entry) for entry in output):
+    if type(output) is list and _are_parts(output):
         return read_content(output, _RESULT, at, losses)
     return dumps(output).decode()
 
@@ -174,7 +174,10 @@ def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
 _RESULT: Final[Mapping[str, PartReader]] = {**USER, "output_text": _output_text}
 
 
-def _is_part(entry: Any) -> bool:
-    """Is it meant as a content part. A `text` without the dialect's prefix is some tool's own JSON (MCP's, say)."""
-    kind = entry.get("type") if type(entry) is dict else None
-    return type(kind) is str and (kind.startswith("input_") or kind == "output_text")
+def _are_parts(entries: list[Any]) -> bool:
+    """Are they meant as content parts. A `text` without the dialect's prefix is some tool's own JSON (MCP's, say)."""
+    for entry in entries:
+        kind = entry.get("type") if type(entry) is dict else None
+        if type(kind) is not str or (kind not in _RESULT and not kind.startswith("input_")):
+            return False
+    return True

@@ -28,8 +28,9 @@ from ...model import (
     Turn,
     Url,
 )
-from ...names import NameTable
+from ...names import NameTable, fit_call_id
 from ...profile import Profile
+from ...steps import Result
 from ..chat.marks import Marks
 from ..chat.media import search_text, write_document
 from .wire import DIALECT
@@ -46,21 +47,26 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
 
-    __slots__ = ("_keeps", "_lonely", "_losses", "_marked", "_marks", "_names", "_own", "_profile")
+    __slots__ = ("_call_ids", "_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
 
-    def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
+    def __init__(
+        self, origin: str, profile: Profile, losses: Losses, names: NameTable, call_ids: dict[str, str]
+    ) -> None:
         self._own = origin == DIALECT
+        self._call_ids = call_ids
         self._profile, self._losses, self._names = profile, losses, names
         self._marks = Marks(profile, losses)
-        self._marked = False
+        self._settled = False
+        """Are there marks: every lonely text has the same shape then."""
         self._keeps = profile.explicit_cache and profile.text_parts
-        self._lonely: list[tuple[Json, str]] = []
-        """Items and their fields that hold one text in the shape that a request with marks has not."""
+        self._lonely: list[Json] = []
+        """Items written before, whose one text has the other shape."""
 
     def finish(self) -> None:
         """Everything is written: settle the shapes, and keep the last marks only."""
-        if self._marked and not self._own:
-            for item, field in self._lonely:
+        if self._settled:
+            for item in self._lonely:
+                field = "output" if "output" in item else "content"
                 content = item[field]
                 item[field] = [input_text(content)] if self._keeps else content[0]["text"]
         self._marks.thin()
@@ -68,7 +74,7 @@ class ContentWriter:
     def drop_mark(self, part: Text) -> None:
         """The part is written where no mark can stand."""
         self._losses.add(Code.CACHE_HINT, part.at)
-        self._marked = True
+        self._settled = not self._own
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -94,13 +100,20 @@ class ContentWriter:
         self._fill(item, "content", parts, "\n\n", bare=turn.plain)
         return item
 
-    def _fill(self, item: Json, field: str, parts: list[Json], separator: str, *, bare: bool) -> None:
-        """Put the parts into the field of an item, a lonely text as a bare string if so wished."""
-        if len(parts) == 1 and parts[0]["type"] == "input_text" and len(parts[0]) == 2:
+    def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
+        """Put a lonely text into the field of an item, as a bare string if so wished and if all are."""
+        if self._settled:
+            bare = not self._keeps
+        else:
             bare = bare or not self._profile.text_parts
-            item[field] = parts[0]["text"] if bare else parts
             if bare is self._keeps:
-                self._lonely.append((item, field))
+                self._lonely.append(item)
+        item[field] = text if bare else [{"type": "input_text", "text": text}]
+
+    def _fill(self, item: Json, field: str, parts: list[Json], separator: str, *, bare: bool) -> None:
+        """Put the parts into the field of an item."""
+        if len(parts) == 1 and parts[0]["type"] == "input_text" and len(parts[0]) == 2:
+            self.fill(item, field, parts[0]["text"], bare=bare)
         elif not self._profile.text_parts and all(part["type"] == "input_text" for part in parts):
             item[field] = separator.join(part["text"] for part in parts)
         else:
@@ -108,7 +121,7 @@ class ContentWriter:
 
     def _mark(self, written: Json | None, part: Part, cache: Json) -> None:
         self._marks.put(written if self._keeps else None, cache, part.at)
-        self._marked = True
+        self._settled = not self._own
 
     # --- media --------------------------------------------------------------------------------------------------------
 
@@ -162,28 +175,43 @@ class ContentWriter:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def output(self, call_id: str, text: str) -> Json:
-        """The output item of a function call that gave a text and nothing else."""
-        item: Json = {"type": "function_call_output", "call_id": call_id, "output": text}
-        if self._keeps:
-            self._lonely.append((item, "output"))
-        return item
+    def sent_id(self, call_id: str) -> str:
+        """The id that is sent for a call's."""
+        return self._call_ids.get(call_id) or fit_call_id(call_id, self._profile.call_id_max)
 
-    def result(self, result: ToolResult, call_id: str) -> Json:
+    def answers(self, results: list[Result], items: list[Json]) -> None:
+        """Append the output items of a turn of results in short."""
+        for result in results:
+            call_id, text, _, failed, cache = result
+            if not text or failed or cache is not None:
+                items.append(self.result(ToolResult(*result)))
+                continue
+            sent_id = self._call_ids.get(call_id) or self.sent_id(call_id)
+            item: Json = {"type": "function_call_output", "call_id": sent_id, "output": text}
+            items.append(item)
+            if self._keeps:
+                if self._settled:
+                    item["output"] = [{"type": "input_text", "text": text}]
+                else:
+                    self._lonely.append(item)
+
+    def result(self, result: ToolResult) -> Json:
         """The output item of a function call or a free-text call."""
         if result.is_error:  # its content says so; OpenAI has no flag (mapping §6.4)
             self._losses.add(Code.IS_ERROR, (*result.at, "is_error"))
         item: Json = {
             "type": "custom_tool_call_output" if result.custom else "function_call_output",
-            "call_id": call_id,
+            "call_id": self.sent_id(result.call_id),
         }
-        parts: list[Json] = []
         content = result.content
         bare = isinstance(content, str)
         if isinstance(content, str):
-            if content:
-                parts.append(input_text(content))
+            if content and result.cache is None:
+                self.fill(item, "output", content, bare=True)
+                return item
+            parts = [input_text(content)] if content else []
         else:
+            parts = []
             for part in content:
                 self.add(part, parts)
         if not parts and result.is_error:

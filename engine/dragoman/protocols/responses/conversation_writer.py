@@ -23,9 +23,9 @@ from ...model import (
     ToolResult,
     Turn,
 )
-from ...names import NameTable, fit_call_id
+from ...names import NameTable
 from ...profile import Profile
-from ...steps import Result, ResultTurn, SpokenTurn
+from ...steps import ResultTurn, SpokenTurn
 from .assistant_writer import AssistantWriter
 from .content_writer import ContentWriter
 from .tools_writer import ToolsWriter
@@ -48,24 +48,25 @@ def write_conversation(
     turns = request.turns[: writer.last(request.turns)]
     taken = writer.leading(turns)
     foreign = request.origin != DIALECT
+    write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
     for turn in turns[taken:] if taken else turns:
         if type(turn) is SpokenTurn and turn.calls is not None and foreign:
-            writer.assistant.write_short(turn, turn.calls, writer.items)
+            write_short(turn, turn.calls, items)
         elif type(turn) is ResultTurn and turn.results is not None:
-            writer.answers(turn.results)
+            answers(turn.results, items)
         else:
             writer.add(turn)
-    if taken and not writer.items:
+    if taken and not items:
         # The API wants an input: what there is becomes one.
         for turn in turns[:taken]:
             writer.add(turn)
         taken = 0
     instructions = writer.instructions(turns[:taken]) if taken else None
     writer.content.finish()
-    if not writer.items:
+    if not items:
         at = ("input",) if request.origin == DIALECT else ("messages",)
         raise ClientRequestError(at, "nothing is left to send: all content is empty")
-    return instructions, writer.items
+    return instructions, items
 
 
 class _Conversation:
@@ -78,8 +79,9 @@ class _Conversation:
     ) -> None:
         self._request, self._tools = request, tools
         self._profile, self._knobs, self._losses = profile, knobs, losses
-        self.content = ContentWriter(request.origin, profile, losses, names)
-        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
+        call_ids: dict[str, str] = {}
+        self.content = ContentWriter(request.origin, profile, losses, names, call_ids)
+        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names, call_ids)
         self.items: list[Json] = []
 
     def add(self, turn: Turn) -> None:
@@ -162,8 +164,14 @@ class _Conversation:
 
     def _user(self, turn: Turn) -> None:
         """The turn's results and what stands between them, in their order."""
+        given = turn.parts
+        if len(given) == 1 and type(part := given[0]) is Text and part.text and part.cache is None:
+            item: Json = {"type": "message", "role": "user"}
+            self.content.fill(item, "content", part.text, bare=turn.plain)
+            self.items.append(item)
+            return
         parts: list[Json] = []
-        for part in turn.parts:
+        for part in given:
             if type(part) is ToolResult:
                 item = self._result(part)
             elif type(part) is not Native:
@@ -181,27 +189,16 @@ class _Conversation:
         if parts:
             self.items.append(self.content.message("user", turn, parts))
 
-    def answers(self, results: list[Result]) -> None:
-        """Write a turn of results in short."""
-        for result in results:
-            call_id, content, _, failed, cache = result
-            sent_id = fit_call_id(call_id, self._profile.call_id_max)
-            if content and not failed and cache is None:
-                self.items.append(self.content.output(sent_id, content))
-            else:
-                self.items.append(self.content.result(ToolResult(*result), sent_id))
-
     def _result(self, result: ToolResult) -> Json:
-        call_id = fit_call_id(result.call_id, self._profile.call_id_max)
         if not result.search:
-            return self.content.result(result, call_id)
+            return self.content.result(result)
         content = result.content if isinstance(result.content, list) else []
         found = [part for part in content if type(part) is ToolReference]
         if not found and result.content:
             self._losses.add(Code.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
         return {
             "type": "tool_search_output",
-            "call_id": call_id,
+            "call_id": self.content.sent_id(result.call_id),
             "execution": "client",
             "status": "completed",
             "tools": self._tools.found(found),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ...errors import UpstreamProtocolError
@@ -69,22 +69,16 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
         reply was, so that what is in progress will stay so."""
         if type(output) is not list:
             return
-        told = {item.id: item for item in self.items.values() if type(item.id) is str}
-        called = {item.call_id: item for item in self.items.values() if type(item.call_id) is str}
+        streamed = tuple(self.items.values())
         # Positions are indexes but for servers that skip some.
         places = sorted(self.items) if len(output) == len(self.items) else range(len(output))
         taken: set[int] = set()
         for raw, place in zip(output, places, strict=True):
             if type(raw) is not dict:
                 raise UpstreamProtocolError("upstream ended the reply with an item that is not an object")
-            name, here = raw.get("id"), self.items.get(place)
-            known = (
-                here if here is not None and here.id == name else None,
-                _named(told, name),
-                _named(called, raw.get("call_id")),
-                here,  # some servers mint the ids anew each time
-            )
-            item = next((item for item in known if item is not None and item.type == raw.get("type")), None)
+            item = self.items.get(place)
+            if item is None or item.id != raw.get("id") or item.type != raw.get("type"):
+                item = _known(streamed, raw, item)
             if item is None or item.key in taken:
                 self.mend("an item was told by the last event only")
                 key = place if place not in self.items else max(self.items) + 1
@@ -131,6 +125,15 @@ class ItemEvents(MessageParts, Thoughts, StreamedCalls):
             out.append(BlockEnd(self.blocks.end(item.key), complete))
         item.done = True
         item.parts = {}
+
+
+def _known(streamed: Iterable[OpenItem], raw: Json, here: OpenItem | None) -> OpenItem | None:
+    """The item that is told, where the one at its place has another id: the one with the id, or the one of the call."""
+    told = {item.id: item for item in streamed if type(item.id) is str}
+    called = {item.call_id: item for item in streamed if type(item.call_id) is str}
+    # Some servers mint the ids anew each time.
+    known = (_named(told, raw.get("id")), _named(called, raw.get("call_id")), here)
+    return next((item for item in known if item is not None and item.type == raw.get("type")), None)
 
 
 def _named(items: dict[Any, OpenItem], name: Any) -> OpenItem | None:

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...envelope import unseal
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import dumps
 from ...losses import Code, Losses
-from ...model import Json, Native, OutputFormat, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
+from ...model import Json, Native, OutputFormat, Role, Text, Thinking, ToolCall, ToolResult, Turn
+from ...steps import reasoning
 from ..chat.content import note_unknown
-from ..fields import kind_of, one_of, optional, required, typed
+from ..fields import kind_of, one_of, optional, required
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from .controls_reader import read_effort, read_format
 from .open_turns import OpenTurns
+from .thoughts_reader import read_thought
 from .tools_reader import ToolList
 from .wire import DIALECT, TOOL_SEARCH
 
@@ -32,7 +33,6 @@ _CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "st
 _CUSTOM_KEYS: Final = frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller", "async"})
 # `name` and `namespace` of an output repeat what its call says.
 _OUTPUT_KEYS: Final = frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"})
-_REASONING_KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 _SEARCH_KEYS: Final = frozenset({"type", "id", "call_id", "execution", "arguments", "tools", "status"})
 _TOOLS_KEYS: Final = frozenset({"type", "id", "role", "tools"})
 _UPDATE_KEYS: Final = frozenset({"type", "id", "reasoning", "text"})
@@ -73,7 +73,7 @@ class ItemsReader:
 
     def __init__(self, tools: ToolList, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
-        self._open = OpenTurns()
+        self._open = OpenTurns(losses)
         self.turns = self._open.turns
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
@@ -125,15 +125,7 @@ class ItemsReader:
             )
 
     def _reasoning(self, item: Json, at: Path) -> None:
-        if not _REASONING_KEYS.issuperset(item):
-            note_unknown(item, _REASONING_KEYS, at, self._losses)
-        text = _texts(item, "content", "reasoning_text", at) or _texts(item, "summary", "summary_text", at)
-        proof = optional(item, "encrypted_content", str, at) or None
-        envelope = unseal(proof) if proof is not None else None
-        if envelope is None:
-            part = Reasoning(text, at, DIALECT, proof, native=item)
-        else:
-            part = Reasoning(text, at, envelope.dialect, proof, native=envelope.block, family=envelope.family)
+        part = reasoning(read_thought(item, at, self._losses))
         self._open.assistant(at).append(part)
 
     # --- calls and their outputs --------------------------------------------------------------------------------------
@@ -273,19 +265,3 @@ def _by_client(item: Json, at: Path) -> bool:
     """Did the client run this search. An item that does not say so but has a call id to pair by was run by it too."""
     execution = one_of(item, "execution", ("server", "client"), at)
     return execution == "client" or (execution is None and item.get("call_id") is not None)
-
-
-def _texts(item: Json, key: str, kind: str, at: Path) -> str:
-    """The texts of a reasoning item's parts under `key`, as paragraphs."""
-    given = item.get(key)
-    if given is None or given == []:
-        return ""
-    texts: list[str] = []
-    for index, part in enumerate(typed(given, list, (*at, key))):
-        path = (*at, key, index)
-        if typed(part, dict, path).get("type") != kind:
-            one_of(part, "type", (kind,), path)
-        text = required(part, "text", str, path)
-        if text:
-            texts.append(text)
-    return texts[0] if len(texts) == 1 else "\n\n".join(texts)

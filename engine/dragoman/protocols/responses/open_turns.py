@@ -9,29 +9,40 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...envelope import TAG
 from ...errors import Path
-from ...model import Part, Role, ToolResult, Turn
-from ...steps import ResultTurn, SpokenTurn, Thought, answered, spoken
-from .wire import DIALECT
+from ...losses import Losses
+from ...model import Part, Role, ToolCall, ToolResult, Turn
+from ...steps import ResultTurn, SpokenTurn, answered, bare, reasoning, spoken
+from .thoughts_reader import read_thought
 
 # Member access on an enum class costs more than a global.
 _USER: Final = Role.USER
+_INSTRUCTION: Final = Role.INSTRUCTION
 _ASSISTANT: Final = Role.ASSISTANT
+_WORDS: Final = {
+    "user": (Role.USER, ""),
+    "developer": (Role.INSTRUCTION, "developer"),
+    "system": (Role.INSTRUCTION, "system"),
+}
 
 
 class OpenTurns:
-    """`turns` so far; `started` says whether anybody but the instructions has spoken."""
+    """`turns` so far."""
 
-    __slots__ = ("_assistant", "_results", "started", "turns")
+    __slots__ = ("_assistant", "_losses", "_results", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
         self.turns: list[Turn] = []
-        self.started = False
         self._assistant: list[Part] | None = None
         """The parts of the assistant turn that is open, if one is and is no step in short."""
         self._results: list[Part] | None = None
         """The same of a turn of outputs."""
+
+    @property
+    def started(self) -> bool:
+        """Has anybody but the instructions spoken."""
+        return any(turn.role is not _INSTRUCTION for turn in self.turns)
 
     def assistant(self, at: Path, *, plain: bool = False) -> list[Part]:
         """The parts of the open assistant turn, which begins here if none is open."""
@@ -44,7 +55,7 @@ class OpenTurns:
             else:
                 parts = []
                 self.turns.append(Turn(_ASSISTANT, parts, at, "", plain))
-            self._assistant, self._results, self.started = parts, None, True
+            self._assistant, self._results = parts, None
         return parts
 
     def result(self, result: ToolResult) -> None:
@@ -58,15 +69,13 @@ class OpenTurns:
             else:
                 parts = []
                 self.turns.append(Turn(_USER, parts, result.at))
-            self._assistant, self._results, self.started = None, parts, True
+            self._assistant, self._results = None, parts
         parts.append(result)
 
     def message(self, turn: Turn) -> None:
         """Add a turn of the user's or an instruction: either ends what was open."""
         self.turns.append(turn)
         self._assistant = self._results = None
-        if turn.role is _USER:
-            self.started = True
 
     def _last(self) -> Turn | None:
         return self.turns[-1] if self.turns else None
@@ -76,99 +85,110 @@ class OpenTurns:
 
         Keys are looked up as if they were there, which costs half of asking for them; one that is not ends the steps.
         """
-        turns, last = self.turns, self._last()
+        turns, losses, last = self.turns, self._losses, self._last()
         said = last if type(last) is SpokenTurn else None
+        calls = said.calls if said is not None else None
         given = last.results if type(last) is ResultTurn else None
         number = start
         try:
             for number in range(start, len(items)):
                 item, at = items[number], ("input", number)
-                kind = item["type"]
+                size = len(item)
+                kind = item["type"] if size > 2 else "message"
                 if kind == "function_call_output":
                     call_id, output = item["call_id"], item["output"]
-                    if self._results is not None or type(output) is not str or type(call_id) is not str or not call_id:
+                    if type(output) is not str or type(call_id) is not str or not call_id:
                         return number
-                    if len(item) != 3 + ("id" in item) + ("status" in item):
+                    if size > 3 and ("id" in item) + ("status" in item) != size - 3:
                         return number
-                    result = (call_id, output, at, False, None)
                     if given is not None:
-                        given.append(result)
-                        continue
-                    given, said = [result], None
-                    turns.append(answered(at, given))
-                    self._assistant, self.started = None, True
+                        given.append((call_id, output, at, False, None))
+                    elif self._results is not None:
+                        self._results.append(ToolResult(call_id, output, at))
+                    else:
+                        given, said, calls, self._assistant = [(call_id, output, at, False, None)], None, None, None
+                        turns.append(answered(at, given))
                     continue
-                if self._assistant is not None:
-                    return number
-                if kind == "function_call":
-                    call_id, name, arguments = item["call_id"], item["name"], item["arguments"]
-                    if type(call_id) is not str or not call_id or type(name) is not str or not name:
+                if kind == "message":
+                    role, content = item["role"], item["content"]
+                    if size > 2 and ("id" in item) + ("status" in item) != size - 3:
                         return number
-                    if type(arguments) is not str or len(item) != 4 + ("id" in item) + ("status" in item):
-                        return number
-                    call = (call_id, name, arguments, at)
-                    if said is not None and said.calls is not None:
-                        said.calls.append(call)
-                        continue
-                    said = spoken(at, [], None, None, [call])
-                elif kind == "reasoning":
-                    thought = _thought(item, at)
-                    if thought is None:
-                        return number
-                    if said is not None:
-                        if said.text or said.calls:
+                    if role != "assistant":
+                        turn = _worded(role, content, at)
+                        if turn is None:
                             return number
-                        said.thoughts.append(thought)
+                        turns.append(turn)
+                        given = said = calls = self._assistant = self._results = None
                         continue
-                    said = spoken(at, [thought], None, None, [])
-                elif kind == "message" and item["role"] == "assistant":
-                    text = _text(item)
-                    if text is None:
+                    text = content if type(content) is str else _said(content)
+                    if not text or self._assistant is not None:
                         return number
-                    text_at = ("input", number, "content", 0)
+                    text_at = ("input", number, "content") if text is content else ("input", number, "content", 0)
                     if said is not None:
-                        if said.text or said.calls:
+                        if said.text or calls:
                             return number
                         said.text, said.text_at, said.apart = text, text_at, True
                         continue
-                    said = spoken(at, [], text, text_at, [])
+                    calls = []
+                    said = spoken(at, [], text, text_at, calls, False, text is content)
+                elif kind == "function_call":
+                    call_id, name, arguments = item["call_id"], item["name"], item["arguments"]
+                    if type(call_id) is not str or not call_id or type(name) is not str or not name:
+                        return number
+                    if type(arguments) is not str or (size > 4 and ("id" in item) + ("status" in item) != size - 4):
+                        return number
+                    if calls is not None:
+                        calls.append((call_id, name, arguments, at))
+                        continue
+                    if self._assistant is not None:
+                        self._assistant.append(ToolCall(call_id, name, arguments, at))
+                        continue
+                    calls = [(call_id, name, arguments, at)]
+                    said = spoken(at, [], None, None, calls)
+                elif kind == "reasoning":
+                    if self._assistant is not None:
+                        self._assistant.append(reasoning(read_thought(item, at, losses)))
+                        continue
+                    if said is None:
+                        calls = []
+                        said = spoken(at, [read_thought(item, at, losses)], None, None, calls)
+                    elif said.text or calls:
+                        return number
+                    else:
+                        said.thoughts.append(read_thought(item, at, losses))
+                        continue
                 else:
                     return number
                 turns.append(said)
-                given, self._results, self.started = None, None, True
+                given = self._results = None
         except (KeyError, TypeError):  # TypeError: what should be an object is none
             return number
         return len(items)
 
 
-def _text(item: Any) -> str | None:
-    """The one text of an assistant's message without phase, or None."""
-    content = item["content"]
-    if type(content) is not list or len(content) != 1 or len(item) != 3 + ("id" in item) + ("status" in item):
+def _worded(role: Any, content: Any, at: Path) -> Turn | None:
+    """A turn of the user's or an instruction that is a single text, or None."""
+    who, spelling = _WORDS[role]
+    if type(content) is str:
+        return bare(who, content, (*at, "content"), at, spelling)
+    if type(content) is not list or len(content) != 1:
         return None
     part = content[0]
     text = part["text"]
-    if part["type"] != "output_text" or type(text) is not str or not text:
+    if len(part) != 2 or part["type"] != "input_text" or type(text) is not str:
         return None
-    if len(part) != 2 + ("annotations" in part) + ("logprobs" in part) or part.get("annotations"):
+    return bare(who, text, (*at, "content", 0), at, spelling, False)
+
+
+def _said(content: Any) -> str | None:
+    """The one text of an assistant's message, or None."""
+    if type(content) is not list or len(content) != 1:
+        return None
+    part = content[0]
+    text = part["text"]
+    if part["type"] != "output_text" or type(text) is not str:
+        return None
+    size = len(part)
+    if size > 2 and (part.get("annotations") or ("annotations" in part) + ("logprobs" in part) != size - 2):
         return None
     return text
-
-
-_REASONING_KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
-
-
-def _thought(item: Any, at: Path) -> Thought | None:
-    """Reasoning of at most one summary text and with the proof of its own provider, or None."""
-    proof, summary = item["encrypted_content"], item["summary"]
-    if type(proof) is not str or not proof or proof.startswith(TAG) or type(summary) is not list or len(summary) > 1:
-        return None
-    if item.get("content") or not _REASONING_KEYS.issuperset(item):
-        return None
-    text = ""
-    if summary:
-        part = summary[0]
-        text = part["text"]
-        if part["type"] != "summary_text" or type(text) is not str:
-            return None
-    return text, at, DIALECT, proof, item

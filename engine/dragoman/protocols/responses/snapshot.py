@@ -13,24 +13,22 @@ from ...model import Json
 from ...names import reply_id
 
 ID_PREFIX: Final = "resp_"
-_OWN: Final = frozenset(
-    {
-        "id",
-        "object",
-        "created_at",
-        "completed_at",
-        "model",
-        "status",
-        "output",
-        "error",
-        "incomplete_details",
-        "usage",
-        "store",
-        "previous_response_id",
-    }
-)
-"""Keys that are the reply's own, whatever the echo says: nothing is stored here, so nothing can be built on."""
-_NEVER_NULL: Final = frozenset({"parallel_tool_calls", "tool_choice", "tools"})
+_OWN: Final[Json] = {
+    "object": "response",
+    "status": "in_progress",
+    "output": [],
+    "error": None,
+    "incomplete_details": None,
+    "previous_response_id": None,
+    "store": False,
+    "usage": None,
+}
+"""What is the reply's own, whatever the echo says: nothing is stored here, so nothing can be built on."""
+_NEVER_NULL: Final[Json] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+_ORDER: Final[Json] = dict.fromkeys(
+    ("id", "object", "created_at", "model", "status", "output", *_NEVER_NULL, "error", "incomplete_details",
+     "instructions", "metadata", "temperature", "top_p", "previous_response_id", "store")
+) | _NEVER_NULL | {"metadata": {}}  # fmt: skip
 
 
 class Snapshot:
@@ -49,30 +47,14 @@ class Snapshot:
 
         Made anew at the end of it: kept, it would be a kilobyte of each open stream.
         """
-        fields: Json = {
-            "id": ID_PREFIX + self.base,
-            "object": "response",
-            "created_at": self._created,
-            "model": self._model,
-            "status": "in_progress",
-            "output": [],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
-            "error": None,
-            "incomplete_details": None,
-            "instructions": None,
-            "metadata": {},
-            "temperature": None,
-            "top_p": None,
-            "previous_response_id": None,
-            "store": False,
-        }
-        for key, value in self._context.echo.items():
-            if key not in _OWN and (value is not None or key not in _NEVER_NULL):
-                fields[key] = value
-        fields["usage"] = None
-        return fields
+        told = {**_ORDER, **self._context.echo, **_OWN}
+        for key, usual in _NEVER_NULL.items():
+            if told[key] is None:
+                told[key] = usual
+        told["id"] = ID_PREFIX + self.base
+        told["created_at"] = self._created
+        told["model"] = self._model
+        return told
 
     def ended(
         self,
@@ -87,11 +69,9 @@ class Snapshot:
         told, clock = self.started(), self._context.clock
         if status == "completed" and clock is not None:
             told["completed_at"] = int(clock())
-        return {
-            **told,
-            "status": status,
-            "output": output,
-            "error": error,
-            "incomplete_details": None if reason is None else {"reason": reason},
-            "usage": usage,
-        }
+        told["status"] = status
+        told["output"] = output
+        told["error"] = error
+        told["incomplete_details"] = None if reason is None else {"reason": reason}
+        told["usage"] = usage
+        return told

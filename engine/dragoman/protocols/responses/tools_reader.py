@@ -107,7 +107,7 @@ class ToolList:
             path = (*at, index)
             if type(declared) is not dict:
                 raise ClientRequestError(path, f"expected a tool (an object), got {kind_of(declared)}")
-            plain = _read_plain(declared, path)
+            plain = _read_plain(declared, path, None)
             if plain is not None:
                 tools.append(plain)
             elif declared.get("type") == "namespace":
@@ -124,7 +124,7 @@ def _key(tool: Tool) -> tuple[str, str]:
 _ToolReader = Callable[[Json, Path, Losses], Tool]
 
 
-def _read_plain(declared: Json, at: Path) -> Tool | None:
+def _read_plain(declared: Json, at: Path, namespace: Namespace | None) -> Tool | None:
     """A function of name, description, parameters and strictness, as nearly all are; None for any other."""
     if declared.get("type") != "function" or len(declared) != 5:
         return None
@@ -134,7 +134,7 @@ def _read_plain(declared: Json, at: Path) -> Tool | None:
         return None
     if type(strict) is not bool:
         return None
-    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT)
+    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT, namespace)
 
 
 def _read_tool(
@@ -160,7 +160,8 @@ def _read_namespace(declared: Json, at: Path, losses: Losses) -> list[Tool]:
         path = (*at, "tools", index)
         if type(inner) is not dict:
             raise ClientRequestError(path, f"expected a tool (an object), got {kind_of(inner)}")
-        tools.append(_read_tool(inner, path, losses, namespace, _INNER))
+        plain = _read_plain(inner, path, namespace)
+        tools.append(plain if plain is not None else _read_tool(inner, path, losses, namespace, _INNER))
     return tools
 
 

@@ -24,16 +24,14 @@ _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 class ToolsWriter:
     """Writes the tools of one request, in the list and inside the results of tool searches."""
 
-    __slots__ = ("_choices", "_knobs", "_losses", "_names", "_profile", "_request", "_searches")
+    __slots__ = ("_choices", "_knobs", "_losses", "_names", "_picks", "_profile", "_request")
 
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request = request
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
-        self._searches = any(
-            tool.kind is not _FUNCTION
-            and (tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool)))
-            for tool in request.tools
-        )
+        choice = request.tool_choice
+        self._picks = choice is not None and choice.mode in ("tool", "allowed")
+        """Does the choice name tools."""
         self._choices: dict[str, Json] = {}
         """Client name → how a choice names the tool that was sent for it."""
 
@@ -90,22 +88,26 @@ class ToolsWriter:
         if tool.cache is not None:  # only content has marks
             self._losses.add(Code.CACHE_HINT, tool.at)
         kind = tool.kind
-        choice: Json
         if kind is _FUNCTION:
             written = self._function(tool)
-            choice = {"type": "function", "name": written["name"]}
         elif kind is ToolKind.CUSTOM:
             written = self._custom(tool)
-            choice = {"type": "custom", "name": written["name"]}
         else:
             hosted = self._other(tool)
             if hosted is None:
                 return None
             written = hosted
+        if self._picks:
+            self._note(tool, written)
+        return written
+
+    def _note(self, tool: Tool, written: Json) -> None:
+        if tool.kind is _FUNCTION or tool.kind is ToolKind.CUSTOM:
+            choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
+        else:
             choice = {"type": written["type"]}
             self._choices.setdefault(written["type"], choice)
         self._choices.setdefault(tool.name, choice)
-        return written
 
     def _function(self, tool: Tool) -> Json:
         own = tool.origin == DIALECT
@@ -131,7 +133,7 @@ class ToolsWriter:
                 raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
             if option != "defer_loading":
                 self._losses.add(Code.TOOL_OPTION, (*tool.at, option))
-            elif self._searches:
+            elif self._searches():
                 written[option] = True
             else:  # without a search it would be hidden for good
                 self._losses.add(Code.TOOL_SEARCH, (*tool.at, option), "loaded at once")
@@ -174,6 +176,13 @@ class ToolsWriter:
                 return {"type": TOOL_SEARCH, "execution": "server"}
         self._losses.add(Code.HOSTED_TOOL, tool.at)
         return None
+
+    def _searches(self) -> bool:
+        """Is there a search for tools among those that are sent?"""
+        return any(
+            tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
+            for tool in self._request.tools
+        )
 
     def _is_search_sent(self, tool: Tool) -> bool:
         """Is it a provider-run search for tools that this upstream has as well?"""

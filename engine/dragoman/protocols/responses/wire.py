@@ -64,15 +64,14 @@ def read_usage(obj: Any) -> Usage | None:
     """Canonical counts; None if there are none at all. `input_tokens` already includes what was cached."""
     if type(obj) is not dict:
         return None
-    details = obj.get("input_tokens_details")
-    usage = Usage(
-        _count(obj, "input_tokens"),
-        _count(details, "cached_tokens"),
-        _count(details, "cache_write_tokens"),
-        _count(obj, "output_tokens"),
-        _count(obj.get("output_tokens_details"), "reasoning_tokens"),
-    )
-    return None if usage.input_total is None and usage.output_total is None else usage
+    given, made = _count(obj, "input_tokens"), _count(obj, "output_tokens")
+    if given is None and made is None:
+        return None
+    read = written = None
+    if type(details := obj.get("input_tokens_details")) is dict:
+        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+    details = obj.get("output_tokens_details")
+    return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
 
 
 def read_citation(annotation: Json) -> Citation:

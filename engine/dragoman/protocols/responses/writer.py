@@ -7,12 +7,12 @@ agents take a call from `response.output_item.done` and run it, so one that is n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from orjson import Fragment
 
 from ...context import ReplyContext
-from ...errors import Failure, LimitExceeded, UpstreamProtocolError
+from ...errors import LimitExceeded, UpstreamProtocolError
 from ...events import (
     Annotation,
     BlockEnd,
@@ -26,12 +26,13 @@ from ...events import (
     Kind,
     Logprobs,
     Opaque,
+    Ping,
     Start,
 )
 from ...jsontext import dump_str, dumps
 from ...losses import Code
 from ...sse import Frame
-from ..stream import Frames, StreamWriter
+from ..stream import Frames, StreamWriter, Writes
 from .failure import response_error
 from .items import CUSTOM, REFUSAL, SEARCH, TEXT, Item, Items, form_of, whole_arguments
 from .proofs import lost_proof, write_proof
@@ -116,28 +117,7 @@ class ResponsesWriter(StreamWriter):
         """One event other than a delta."""
         if self._held is not None:
             self._release(event, out)
-        if isinstance(event, BlockStart):
-            self._start_block(event, out)
-        elif isinstance(event, BlockEnd):
-            self._end_block(event, out)
-        elif isinstance(event, Opaque):
-            self._opaque(event, out)
-        elif isinstance(event, Logprobs):
-            self._log(event)
-        elif isinstance(event, Annotation):
-            self._cite(event)
-        elif isinstance(event, Start):
-            told = self._start(Snapshot(self.context, event.id, event.model, event.created), out)
-            self._emit("response.in_progress", told, out)
-        elif isinstance(event, Finish):
-            # Nothing is told here: the counts may still grow, and the end holds all of it (mapping §9.7).
-            self._finish = event
-        elif isinstance(event, End):
-            self._end(event, out)
-        elif isinstance(event, Error):
-            self._fail(event.failure, out)
-        else:
-            out.append(Frame("", None))
+        self.writes[type(event)](self, event, out)
 
     # --- frames --------------------------------------------------------------------------------------------------
 
@@ -145,6 +125,10 @@ class ResponsesWriter(StreamWriter):
         sequence = self._sequence
         self._sequence = sequence + 1
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
+
+    def _begin(self, event: Start, out: Frames) -> None:
+        told = self._start(Snapshot(self.context, event.id, event.model, event.created), out)
+        self._emit("response.in_progress", told, out)
 
     def _start(self, snapshot: Snapshot, out: Frames) -> bytes:
         """The first event; gives its body. With an agent's tools in the echo it is worth encoding once."""
@@ -239,14 +223,14 @@ class ResponsesWriter(StreamWriter):
             template = template[: -len(b"[]}")] + told.replace(b"%", b"%%") + b"}"
         self._tell(block, template, dump_str(text), out)
 
-    def _log(self, event: Logprobs) -> None:
+    def _log(self, event: Logprobs, out: Frames) -> None:
         block = self._open.get(event.index)
         if block is not None and self._logs and block.item.form is TEXT:
             tokens = write_logprobs(event.tokens)
             self._take(len(dumps(tokens)))
             block.item.logprobs += tokens
 
-    def _cite(self, event: Annotation) -> None:
+    def _cite(self, event: Annotation, out: Frames) -> None:
         block = self._open.get(event.index)
         if block is None or block.item.form is not TEXT:
             self.context.losses.add(Code.CITATIONS, "annotations")
@@ -356,6 +340,10 @@ class ResponsesWriter(StreamWriter):
 
     # --- the end -------------------------------------------------------------------------------------------------
 
+    def _stop(self, event: Finish, out: Frames) -> None:
+        # Nothing is told here: the counts may still grow, and the end holds all of it (mapping §9.7).
+        self._finish = event
+
     def _end(self, event: End, out: Frames) -> None:
         finish, context = self._finish, self.context
         if finish is None:
@@ -377,11 +365,11 @@ class ResponsesWriter(StreamWriter):
         response = self._begun.ended(status, self._told(), usage=counts, reason=reason)
         self._emit(f"response.{status}", b'"response":' + dumps(response), out)
 
-    def _fail(self, failure: Failure, out: Frames) -> None:
+    def _fail(self, event: Error, out: Frames) -> None:
         if self._snapshot is None:
             # The SDK takes nothing before `response.created`, not even a failure.
             self._start(Snapshot(self.context, "", "", None), out)
-        response = self._begun.ended("failed", self._told(), error=response_error(failure))
+        response = self._begun.ended("failed", self._told(), error=response_error(event.failure))
         self._emit("response.failed", b'"response":' + dumps(response), out)
 
     def _told(self) -> list[Any]:
@@ -392,3 +380,19 @@ class ResponsesWriter(StreamWriter):
             else block.item.build("incomplete", None if block.item.form is SEARCH else block.text())
             for block in self._output
         ]
+
+    def _ping(self, event: Ping, out: Frames) -> None:
+        out.append(Frame("", None))
+
+    writes: ClassVar[Writes] = {
+        Start: _begin,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _stop,
+        End: _end,
+        Annotation: _cite,
+        Opaque: _opaque,
+        Logprobs: _log,
+        Ping: _ping,
+        Error: _fail,
+    }

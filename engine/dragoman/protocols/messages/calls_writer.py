@@ -1,0 +1,79 @@
+"""Calls and their results → blocks of a Messages request (mapping §6.3, §6.4, §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from orjson import Fragment
+from orjson import loads as parse
+
+from ...errors import Path, Unsupported
+from ...jsontext import loads
+from ...model import Json
+from ...names import NameTable, fit_call_id
+from ...profile import Profile
+from ...steps import Call
+from .marks import CacheMarks
+
+# Where a call holds its arguments in each client's dialect; the client is told its own field.
+_ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
+
+
+class CallsWriter:
+    """Writes the calls and results of one request."""
+
+    __slots__ = ("_arguments_at", "_call_ids", "_known", "_longest_id", "_marks", "_names")
+
+    def __init__(self, origin: str, profile: Profile, names: NameTable, marks: CacheMarks) -> None:
+        self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
+        self._names, self._known, self._marks = names, names.known, marks
+        self._longest_id = profile.call_id_max
+        self._call_ids: dict[str, str] = {}
+        """The ids of the calls so far and what was sent for them: their results ask again."""
+
+    def call(self, call: Call) -> Json:
+        """The block of a call, its arguments embedded as they were spelled: digits and key order survive, nothing is
+        re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
+        call_id, name, arguments, at = call
+        self._call_ids[call_id] = sent_id = fit_call_id(call_id, self._longest_id)
+        try:
+            sound = type(parse(arguments)) is dict
+        except ValueError:
+            sound = False
+        return {
+            "type": "tool_use",
+            "id": sent_id,
+            "name": self._known.get(name) or self._names.fit(name, at),
+            "input": Fragment(arguments) if sound else self._unusual(arguments, at),
+        }
+
+    def _unusual(self, text: str, at: Path) -> Any:
+        """Arguments that are empty or that only the careful parser takes.
+
+        Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
+        """
+        if not text:
+            return {}
+        try:
+            value = loads(text)
+        except ValueError as error:
+            raise Unsupported(
+                (*at, *self._arguments_at), f"a Messages upstream takes arguments that are valid JSON: {error}"
+            ) from None
+        if type(value) is not dict:
+            raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
+        return Fragment(text)
+
+    def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool, Json | None]]) -> list[Json]:
+        """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
+        blocks: list[Json] = []
+        for call_id, content, at, failed, cache in results:
+            sent_id = self._call_ids.get(call_id) or fit_call_id(call_id, self._longest_id)
+            block: Json = {"type": "tool_result", "tool_use_id": sent_id, "content": content}
+            if failed:
+                block["is_error"] = True
+            if cache is not None:
+                self._marks.put(block, cache, at)
+            blocks.append(block)
+        return blocks

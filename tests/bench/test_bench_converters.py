@@ -1,0 +1,59 @@
+"""Peers' conversions in their own processes: what comes back, what fails, and how one that is missing is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman_bench import converters
+from dragoman_bench.converters import Converter
+from dragoman_bench.gateways import StartError
+from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE
+
+PEER = """
+def convert(body, target, source_provider):
+    print("a peer that talks on its standard output")
+    if body.pop("model") == "refused":
+        raise ValueError("no such model")
+    return {"text": body["text"], "to": target, "from": source_provider}
+"""
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Converter]:
+    """llm-rosetta's place, held by a peer that changes what it is given."""
+    (tmp_path / "llm_rosetta.py").write_text(PEER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    converter = Converter("llm-rosetta", Path(sys.executable))
+    yield converter
+    converter.close()
+
+
+def test_a_conversion_and_its_time(peer: Converter) -> None:
+    told = peer.convert('{"model":"m","text":"é"}'.encode(), "messages", "chat")
+    assert told == {"text": "é", "to": "openai_chat", "from": "anthropic"}
+    assert type(peer.seconds(3)) is float  # each of a body of its own, or the second would miss its model
+
+
+def test_what_a_peer_cannot_convert_is_told_and_the_next_is_converted(peer: Converter) -> None:
+    with pytest.raises(StartError, match=r"llm-rosetta cannot convert this: ValueError.*no such model"):
+        peer.convert(b'{"model":"refused","text":""}', "chat", "responses")
+    assert peer.convert(b'{"model":"m","text":"a"}', "chat", "responses")["to"] == "openai_responses"
+
+
+def test_a_peer_that_is_gone_is_told(peer: Converter, tmp_path: Path) -> None:
+    (tmp_path / "llm_rosetta.py").write_text("raise SystemExit")
+    with pytest.raises(StartError, match="the process ended"):
+        peer.convert(b"{}", "chat", "responses")
+
+
+def test_a_missing_peer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    assert "dragoman bench peers install litellm" in str(converters.missing("litellm"))
+
+
+def test_every_peer_has_an_environment() -> None:
+    assert converters.DIRECTIONS.keys() <= ENVIRONMENTS.keys()

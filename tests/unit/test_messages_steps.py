@@ -1,0 +1,147 @@
+"""Messages that are read in short become, whatever the upstream, what they become block by block; what is nearly such a
+message is read block by block, with its losses or its refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import DragomanError, direction, shipped, translate
+from dragoman.envelope import Seal
+from dragoman.model import Turn
+from dragoman.protocols.messages.steps_reader import read_steps
+from support.steps import without_steps
+
+Json = dict[str, Any]
+
+MARK = {"type": "ephemeral"}
+CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+TEXT = {"type": "text", "text": "Hi"}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+ITEM = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+CHAT_BLOCK = {"reasoning_content": "Hm"}
+
+
+def thought(signature: Any, text: Any = "Hm") -> Json:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def sealed(dialect: str, block: Json, family: str | None = None) -> str:
+    return Seal(family or shipped(dialect).family or dialect, "m").close(dialect, block)
+
+
+def said(*content: Json) -> Json:
+    return {"role": "assistant", "content": list(content)}
+
+
+def given(*content: Json) -> Json:
+    return {"role": "user", "content": list(content)}
+
+
+def shown(*content: Any) -> Json:
+    return {**RESULT, "content": list(content)}
+
+
+SHORT: list[Json] = [
+    said(thought("c2ln"), TEXT, CALL),
+    said(thought(""), TEXT, CALL),
+    said(thought("", ""), CALL),
+    said(thought("no.envelope"), CALL),
+    said(thought("dgm1.damaged"), CALL),
+    said(thought(sealed("responses", ITEM)), TEXT, CALL),
+    said(thought(sealed("responses", ITEM, "another")), CALL),
+    said(thought(sealed("chat", CHAT_BLOCK)), TEXT, CALL),
+    said(thought("c2ln"), thought(sealed("responses", ITEM)), thought(""), CALL),
+    said(thought(sealed("responses", ITEM))),
+    said({"type": "redacted_thinking", "data": "x"}, CALL),
+    said({"type": "redacted_thinking", "data": ""}, TEXT, CALL),
+    said({"type": "redacted_thinking", "data": sealed("responses", ITEM)}, CALL),
+    given(TEXT),
+    given({**TEXT, "text": ""}),
+    given(TEXT, IMAGE, TEXT),
+    given(IMAGE),
+    given(RESULT, TEXT),
+    given(TEXT, RESULT, {**RESULT, "is_error": True}),
+    given({**RESULT, "is_error": True, "cache_control": MARK}, TEXT),
+    given(shown(TEXT, IMAGE)),
+    given(RESULT, shown(IMAGE), {**RESULT, "tool_use_id": "t2"}, TEXT),
+    given({**shown(TEXT), "is_error": True, "cache_control": MARK}),
+    given(shown()),
+    {"role": "system", "content": "Be brief"},
+    {"role": "user", "content": "Go on"},
+    {"role": "assistant", "content": "Well"},
+]
+
+NEAR: list[Json] = [
+    said(thought("c2ln", 1)),
+    said(thought(1)),
+    said(TEXT, thought(sealed("responses", ITEM))),
+    said({"type": "redacted_thinking", "data": 1}),
+    said({"type": "redacted_thinking"}),
+    given(TEXT, {"type": "text"}),
+    given({**TEXT, "text": 1}),
+    given({**TEXT, "cache_control": MARK}),
+    given({**TEXT, "novelty": 1}),
+    given(TEXT, {"type": "video", "source": {}}),
+    given({**IMAGE, "cache_control": MARK}),
+    given({**IMAGE, "source": {"type": "url", "url": "https://a.example/i"}}),
+    given({**IMAGE, "source": {"type": "base64", "media_type": "image/png"}}),
+    given({**IMAGE, "source": {"type": "base64", "media_type": 1, "data": "aGk="}}),
+    given({**IMAGE, "source": None}),
+    given({"type": "image"}),
+    given(RESULT, {"type": "tool_use", "id": "t1", "name": "f", "input": {}}),
+    given(shown(1)),
+    given(shown({"a": 1}, TEXT)),
+    given(shown({**TEXT, "citations": None})),
+    given(shown(RESULT)),
+    given({**shown(TEXT), "novelty": 1}, {"type": "video"}),
+    given({**RESULT, "content": {"a": 1}}),
+    given({**RESULT, "is_error": None, "cache_control": MARK}),
+    given({**RESULT, "cache_control": MARK, "novelty": 1}),
+    given({**RESULT, "is_error": True, "cache_control": None}),
+    {"role": "system", "content": [TEXT]},
+    {"role": "system", "content": "", "clear_at": "never"},
+    {"role": "system", "content": "x", "clear_at": "next_user_message"},
+    {"role": "system", "content": ""},
+    {"role": "tool", "content": "x"},
+    {"role": ["user"], "content": "x"},
+]
+
+
+def outcome(upstream: str, history: list[Json], flags: Json) -> Any:
+    """All that a translation gives, or how it was refused."""
+    first = {"role": "user", "content": "Do it"}
+    tool = {"name": "f", "description": "", "input_schema": {"type": "object"}}
+    body = {"model": "m", "max_tokens": 9, "tools": [tool], "messages": [first, *history]}
+    profile = shipped(upstream).with_flags(flags)
+    try:
+        made = translate(direction("messages", upstream), json.dumps(body).encode(), profile=profile)
+    except DragomanError as error:
+        return str(error)
+    return made.body, made.losses.rows, made.context.input_estimate
+
+
+def read(message: Json) -> int:
+    """How many of one message are read in short."""
+    turns: list[Turn] = []
+    number = read_steps([message], 0, turns)
+    assert len(turns) == number
+    return number
+
+
+@pytest.mark.parametrize(
+    ("upstream", "flags"),
+    [("chat", {}), ("chat", {"reasoning_replay": True}), ("responses", {}), ("messages", {"rewrite": True})],
+)
+@pytest.mark.parametrize(("message", "short"), [*((m, 1) for m in SHORT), *((m, 0) for m in NEAR)])
+def test_a_message_in_short_becomes_what_it_does_block_by_block(
+    message: Json, short: int, upstream: str, flags: Json
+) -> None:
+    assert read(message) == short
+    history = [said(CALL, {**CALL, "id": "t2"}), message, said(TEXT, CALL), given(RESULT)]
+    found = outcome(upstream, history, flags)
+    with without_steps():
+        assert found == outcome(upstream, history, flags)
