@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import anthropic
 import openai
@@ -171,6 +172,23 @@ async def test_T75_the_upstream_stops_when_the_client_has_left(client: Dialect, 
     assert any("abandoned" in line and line.endswith(" 1") for line in metrics.splitlines())
 
 
+async def _left_in_the_middle(entrance: Gate, client: Dialect) -> tuple[Any, str]:
+    """The receipt and the metrics behind a stream that its client left when it had the last word."""
+    response = await ask(entrance, client).__aenter__()
+    seen = b""
+    while "👋".encode() not in seen and b"\\ud83d" not in seen:
+        seen += await response.content.readany()
+    own = response.headers["x-dragoman-request-id"]
+    response.close()
+    kept = entrance.gateway.receipts.find(own, b"")
+    assert kept is not None
+    await until(lambda: kept.ended != "open")
+    async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
+        facts = await told.json()
+    async with entrance.session.get(f"{entrance.url}/metrics") as page:
+        return facts, await page.text()
+
+
 @pytest.mark.parametrize("client", list(Dialect))
 async def test_T75_leaving_early_does_not_make_the_answer_free(client: Dialect) -> None:
     """Who leaves just before the counts was never booked (theopenco/llmgateway#3331): what a Messages upstream has
@@ -181,23 +199,14 @@ async def test_T75_leaving_early_does_not_make_the_answer_free(client: Dialect) 
         gate(config_for(server.url, MESSAGES, timeouts=LEAVING)) as entrance,
         asyncio.timeout(5),
     ):
-        response = await ask(entrance, client).__aenter__()
-        seen = b""
-        while "👋".encode() not in seen and b"\\ud83d" not in seen:
-            seen += await response.content.readany()
-        own = response.headers["x-dragoman-request-id"]
-        response.close()
-        kept = entrance.gateway.receipts.find(own, b"")
-        assert kept is not None
-        await until(lambda: kept.ended != "open")
-        async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
-            facts = await told.json()
-        async with entrance.session.get(f"{entrance.url}/metrics") as page:
-            metrics = await page.text()
+        facts, metrics = await _left_in_the_middle(entrance, client)
     usage = facts["usage"]
     assert usage["input_total"] == 9
     assert 'dragoman_tokens_total{provider="up",kind="input"} 9' in metrics
-    if client is not MESSAGES:  # what passes through is not read for its texts
+    if client is MESSAGES:  # what passes through is not read for its texts, and what it begins with is no count
+        assert usage["output_total"] is None
+        assert 'kind="output' not in metrics
+    else:
         output = -(-len(WORDS) // 4)
         assert (usage["output_total"], usage["estimated"]) == (output, ["output_total"])
         assert f'dragoman_tokens_total{{provider="up",kind="output_estimated"}} {output}' in metrics
@@ -212,19 +221,7 @@ async def test_T75_an_upstream_that_counts_at_the_end_only_is_booked_by_an_estim
         gate(config_for(server.url, CHAT, timeouts=LEAVING)) as entrance,
         asyncio.timeout(5),
     ):
-        response = await ask(entrance, client).__aenter__()
-        seen = b""
-        while "👋".encode() not in seen and b"\\ud83d" not in seen:
-            seen += await response.content.readany()
-        own = response.headers["x-dragoman-request-id"]
-        response.close()
-        kept = entrance.gateway.receipts.find(own, b"")
-        assert kept is not None
-        await until(lambda: kept.ended != "open")
-        async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
-            facts = await told.json()
-        async with entrance.session.get(f"{entrance.url}/metrics") as page:
-            metrics = await page.text()
+        facts, metrics = await _left_in_the_middle(entrance, client)
     usage = facts["usage"]
     assert (facts["ended"], usage["estimated"]) == ("abandoned", ["input_total", "output_total"])
     assert 0 < usage["input_total"] < 100
