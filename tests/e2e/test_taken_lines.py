@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
+from dragoman.aio.client import Client
 from dragoman.aio.line import HELD_MAX, LineRunner, Lines
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
@@ -199,6 +200,20 @@ async def test_a_client_that_hangs_up_on_a_taken_stream_cuts_the_upstream_and_is
         text = (await (await played.gate.session.get(played.gate.url + "/metrics")).text()).splitlines()
         (counted,) = [line for line in text if line.startswith("dragoman_requests_total{") and "abandoned" in line]
         assert counted.endswith(" 1")
+
+
+async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_hears_of_it() -> None:
+    async with scene(MESSAGES, CHAT) as played:
+        await played.begin(asked(MESSAGES))
+        await played.taken()
+        (line,) = played.lines.taken
+        audience = line._carrier
+        assert isinstance(audience, Client)
+        line.abort()
+        with pytest.raises(ConnectionResetError):
+            await audience.write(b"more")
+        with pytest.raises(ConnectionResetError):
+            await audience.end(b"")
 
 
 async def test_a_client_that_asked_for_it_has_its_connection_closed_behind_a_taken_stream() -> None:

@@ -312,6 +312,15 @@ def test_a_broken_limit_loses_nothing_before_it_and_gives_nothing_after_at_any_s
     assert parse((bytes([byte]) for byte in OVER), SMALL) == expected
 
 
+def test_whole_reads_behind_a_broken_limit_give_nothing() -> None:
+    parser = Parser(SMALL)
+    assert [frame.data for frame in parser.feed(b"data: 1\n\n")] == [b"1"]
+    (fault,) = parser.feed(b"data: " + b"x" * 40 + b"\n\n")
+    assert fault.fault is not None
+    assert parser.done
+    assert parser.feed(b"data: 2\n\n") == []
+
+
 def test_a_drip_fed_line_breaks_the_limit_before_its_end_comes() -> None:
     parser = Parser(SMALL)
     for _ in range(20):

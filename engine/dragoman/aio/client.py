@@ -154,19 +154,23 @@ class Client:
         """A piece of the body. Raises ConnectionError when the client is gone."""
         if self._response is not None:
             await self._response.write(data)
-        elif self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-            await self._drained()
+        else:
+            await self._send(_chunk(data))
 
     async def end(self, rest: bytes) -> None:
         """The last piece of the body. Raises ConnectionError when the client is gone."""
         if self._response is not None:
             await self._response.write_eof(rest)
-        elif self._transport is not None:
-            if self._transport.is_closing():
-                raise ConnectionResetError("the client hung up")
-            self._transport.write((b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b"") + b"0\r\n\r\n")
-            await self._drained()
+        else:
+            await self._send((_chunk(rest) if rest else b"") + b"0\r\n\r\n")
+
+    async def _send(self, framed: bytes) -> None:
+        """To the client of a stream that was taken from aiohttp."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client hung up")
+        transport.write(framed)
+        await self._drained()
 
     async def _drained(self) -> None:
         if self._writer is not None:
@@ -182,7 +186,7 @@ class Client:
                 self._beating = asyncio.get_running_loop().create_task(self._beat_once())
                 self._beating.add_done_callback(self._beaten)
         elif not self._flow.writing_paused and not transport.is_closing():
-            framed = b"%x\r\n%b\r\n" % (len(self._ping), self._ping)
+            framed = _chunk(self._ping)
             transport.write(framed)
             if self._writer is not None:
                 self._writer.output_size += len(framed)
@@ -226,3 +230,7 @@ class Client:
         """No more heartbeats."""
         if self._beating is not None:
             self._beating.cancel()
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
