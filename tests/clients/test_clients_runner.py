@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import stat
 import sys
@@ -51,11 +52,21 @@ def test_a_program_gets_nothing_of_this_environment(tmp_path: Path, monkeypatch:
 
 
 def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
-    # The child would keep the pipes open, and reading them would never end.
-    finished = session_in(tmp_path).run(["sh", "-c", "sleep 600 & echo $!; sleep 600"], timeout=0.2)
-    assert finished.returncode is None
-    child = int(finished.stdout)
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+    # The child would keep the pipes open, and reading them would never end. That it is gone shows in the FIFO, which
+    # only it writes to: what a killed process had open is closed before its number is free, so /proc would tell late.
+    lives = tmp_path / "lives"
+    os.mkfifo(lives)
+    held = os.open(lives, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        finished = session_in(tmp_path).run(["sh", "-c", f"(echo up; exec sleep 600) > {lives} & wait"], timeout=1)
+        assert finished.returncode is None
+        said = b""
+        while select.select([held], [], [], 10)[0] and (part := os.read(held, 64)):
+            said += part
+        assert said == b"up\n"
+        assert os.read(held, 1) == b""  # Its end, and not the ten seconds; a living writer would be BlockingIOError.
+    finally:
+        os.close(held)
 
 
 @pytest.fixture
