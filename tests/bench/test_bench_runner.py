@@ -116,6 +116,7 @@ async def test_a_run_measures_in_rounds_and_compares_with_the_baseline_and_with_
 
 async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rig, "load", in_this_process)
+    monkeypatch.setattr(runner, "_backlogged", lambda _: False)  # as on a machine that has nothing else to do
     mine = Stub("mine")
     paced = Script(9999, 10)
     fresh = [short("idle"), short("open-1000", script=paced), short("storm", total=9), short("slow", script=paced)]
@@ -167,6 +168,22 @@ async def test_a_failed_load_is_an_error_of_its_row_and_not_repeated(monkeypatch
     [row] = run.outcomes()
     assert row.figures["errors"] == {"load": {"count": 1, "example": "the client fell over"}}
     assert (calls, stub.starts, stub.stops) == (1, 1, 1)
+
+
+async def test_a_gateway_that_may_still_be_busy_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def measured(self: Subject, rig: Rig, scenario: Scenario) -> dict[str, Any]:
+        return {}
+
+    came = iter([100, 10, 10])
+    monkeypatch.setattr(Subject, "measure", measured)
+    monkeypatch.setattr(
+        figures,
+        "of",
+        lambda *_: {"errors": {}, "chunks_per_s": next(came), "offered_per_s": 100, "cpu_us_per_chunk": 1.0},
+    )
+    stub = Stub("stub")
+    await Run([stub], [CHAT], [short("burst-100")], 3, lambda text: None).go()
+    assert (stub.starts, stub.stops) == (2, 2)
 
 
 async def test_a_cancelled_run_stops_what_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
