@@ -13,28 +13,93 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from time import thread_time
+from types import SimpleNamespace
 from typing import Any
 
-_MODEL = "claude-sonnet-4-5"  # LiteLLM goes by the name
+Convert = Callable[[Any], Any]
+
+_TOLD = 400
+"""So much of an error: some peers put the whole conversation into it."""
+
+# --- LiteLLM: of what its proxy does with a request only the steps that make another dialect of it --------------------
+
+_CLAUDE, _GPT = "claude-sonnet-4-5", "gpt-5"
+"""It goes by the model's name: such as a route of its proxy would give it for the upstream."""
 
 
-def _litellm(client: str, upstream: str) -> Callable[[Any], Any]:
-    """LiteLLM's conversions, as its own handlers call them."""
-    if (client, upstream) == ("messages", "chat"):
-        module = import_module("litellm.llms.anthropic.pass_through.adapters.transformation")
-        adapter = module.LiteLLMAnthropicMessagesAdapter()
-        return lambda body: adapter.translate_anthropic_to_openai(body)[0]
+def _messages_to_chat() -> Convert:
+    module = import_module("litellm.llms.anthropic.pass_through.adapters.transformation")
+    translate = module.LiteLLMAnthropicMessagesAdapter().translate_anthropic_to_openai
+    return lambda body: translate({**body, "model": _GPT}, custom_llm_provider="openai")[0]
+
+
+def _messages_to_responses() -> Convert:
+    module = import_module("litellm.llms.anthropic.pass_through.responses_adapters.transformation")
+    translate = module.LiteLLMAnthropicToResponsesAPIAdapter().translate_request
+    return lambda body: translate({**body, "model": _GPT})
+
+
+def _chat_to_messages() -> Convert:
     config = import_module("litellm.llms.anthropic.chat.transformation").AnthropicConfig()
 
     def convert(body: Any) -> Any:
         given = {key: value for key, value in body.items() if key not in ("messages", "model", "stream")}
-        options = config.map_openai_params(given, {}, _MODEL, False)
-        return config.transform_request(_MODEL, body["messages"], options, {}, {})
+        messages = config.translate_developer_role_to_system_role(body["messages"])
+        options = config.map_openai_params(given, {}, _CLAUDE, False)
+        return config.transform_request(_CLAUDE, messages, options, {}, {})
 
     return convert
 
 
-def _rosetta(client: str, upstream: str) -> Callable[[Any], Any]:
+def _chat_to_responses() -> Convert:
+    module = import_module("litellm.completion_extras.litellm_responses_transformation.transformation")
+    bridge = module.LiteLLMResponsesTransformationHandler()
+    log = SimpleNamespace()  # gets a note of the API that is called
+
+    def convert(body: Any) -> Any:
+        given = {key: value for key, value in body.items() if key not in ("messages", "model")}
+        return bridge.transform_request(_GPT, body["messages"], given, {}, {}, log)
+
+    return convert
+
+
+def _responses_to_chat(model: str = _GPT, provider: str = "openai") -> Convert:
+    hoist = import_module("litellm.responses.additional_tools").hoist_additional_tools
+    module = import_module("litellm.responses.litellm_completion_transformation.transformation")
+    transform = module.LiteLLMCompletionResponsesConfig.transform_responses_api_request_to_chat_completion_request
+
+    def convert(body: Any) -> Any:
+        found = hoist(body["input"], body.get("tools"))
+        given = {**body, "tools": list(found.tools)} if found.hoisted else body
+        return transform(model, found.input, given, provider, body.get("stream"))
+
+    return convert
+
+
+def _responses_to_messages() -> Convert:
+    """It has no other way than by Chat."""
+    to_chat, from_chat = _responses_to_chat(_CLAUDE, "anthropic"), _chat_to_messages()
+    return lambda body: from_chat(to_chat(body))
+
+
+_LITELLM = {
+    ("messages", "chat"): _messages_to_chat,
+    ("messages", "responses"): _messages_to_responses,
+    ("chat", "messages"): _chat_to_messages,
+    ("chat", "responses"): _chat_to_responses,
+    ("responses", "chat"): _responses_to_chat,
+    ("responses", "messages"): _responses_to_messages,
+}
+
+
+def _litellm(client: str, upstream: str) -> Convert:
+    return _LITELLM[client, upstream]()
+
+
+# --- llm-rosetta ------------------------------------------------------------------------------------------------------
+
+
+def _rosetta(client: str, upstream: str) -> Convert:
     names = {"messages": "anthropic", "chat": "openai_chat", "responses": "openai_responses"}
     convert = import_module("llm_rosetta").convert
     return lambda body: convert(body, names[upstream], source_provider=names[client])
@@ -47,17 +112,17 @@ def main() -> None:
     """Answer orders until there are no more."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the peer prints is no answer
-    convert: Callable[[Any], Any] | None = None
+    convert: Convert | None = None
     raw = ""
     for line in sys.stdin:
         order = json.loads(line)
         if convert is None or "convert" in order:
             raw = json.dumps(order["convert"])
-            convert = _PEERS[sys.argv[1]](order["client"], order["upstream"])
             try:
+                convert = _PEERS[sys.argv[1]](order["client"], order["upstream"])
                 answer = {"body": convert(json.loads(raw))}
             except Exception as error:  # whatever the peer raises is told
-                answer = {"error": repr(error)}
+                answer = {"error": repr(error)[:_TOLD]}
         else:
             bodies = [json.loads(raw) for _ in range(order["repeat"])]  # a conversion may change what it is given
             gc.collect()

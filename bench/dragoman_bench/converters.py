@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from .gateways.environments import ENVIRONMENTS
 from .gateways.launch import StartError
 
-DIRECTIONS: Mapping[str, frozenset[tuple[str, str]]] = MappingProxyType(
-    {
-        "litellm": frozenset({("messages", "chat"), ("chat", "messages")}),
-        "llm-rosetta": frozenset(
-            (client, upstream)
-            for client in ("messages", "chat", "responses")
-            for upstream in ("messages", "chat", "responses")
-            if client != upstream
-        ),
-    }
-)
-"""Who converts what: pairs of the client's and the upstream's dialect."""
+PEERS = ("litellm", "llm-rosetta")
+"""Each converts in all six cross directions."""
 
 _CHILD = Path(__file__).with_name("convert_as_peer.py")
+_QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION"}
+"""No network, and no log, as for production."""
 
 
 class Converter:
@@ -39,7 +29,7 @@ class Converter:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},  # no network
+            env={**os.environ, **_QUIET},
             text=True,
             encoding="utf-8",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,7 +120,7 @@ def gather(run: Run, command: str, *, quick: bool) -> Results:
         for outcome in run.outcomes()
     ]
     return Results(
-        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now(),
         command,
         quick,
         run.rounds,
@@ -137,8 +136,7 @@ def save(results: Results, folder: Path) -> Path:
     """Write results.json, README.md and the charts into a new folder below `folder`; its path. Raises OSError."""
     from .report import charts, report
 
-    place = _fresh(folder, _name(results))
-    place.mkdir(parents=True)
+    place = fresh_folder(folder, results.made, results.machine, "quick" if results.quick else "")
     (place / "results.json").write_text(json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n")
     drawn = charts(results)
     for name, svg in drawn.items():
@@ -161,14 +159,17 @@ def load(path: Path) -> Results:
     return Results(**data)
 
 
-def _name(results: Results) -> str:
-    parts: Iterable[str] = (results.made[:10], results.machine.commit.rstrip("+"), "quick" if results.quick else "")
-    return "-".join(part for part in parts if part)
-
-
-def _fresh(folder: Path, name: str) -> Path:
+def fresh_folder(folder: Path, made: str, machine: Machine, *more: str) -> Path:
+    """Make a new folder below `folder`, named by the day and the commit. Raises OSError."""
+    name = "-".join(part for part in (made[:10], machine.commit.rstrip("+"), *more) if part)
     number, place = 1, folder / name
     while place.exists():
         number += 1
         place = folder / f"{name}-{number}"
+    place.mkdir(parents=True)
     return place
+
+
+def now() -> str:
+    """In UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

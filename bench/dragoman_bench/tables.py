@@ -146,13 +146,21 @@ _OVERVIEW = (
     ("agent", "cpu_us_per_stream", "agent's request"),
     ("whole", "cpu_us_per_reply", "whole reply"),
     ("open-1000", "bytes_per_stream", "memory per stream"),
+    ("open-10000", "cpu_us_per_chunk", "chunk, 10,000 streams"),
+    ("open-10000", "bytes_per_stream", "memory, 10,000 streams"),
 )
 _DELAYED = "stream-100"
 
 
 def overview(results: Results) -> Table:
-    """Ratios to the baseline: a row for each gateway and direction, a column for each scenario that has one."""
-    rows = {(row.gateway, row.client, row.upstream, row.scenario): row for row in results.rows if not row.missing}
+    """Ratios to the baseline: a row for each gateway and direction, a column for each scenario that has one. It is
+    empty if none of the run's has."""
+    shown = {scenario for scenario, _, _ in _OVERVIEW}
+    rows = {
+        (row.gateway, row.client, row.upstream, row.scenario): row
+        for row in results.rows
+        if not row.missing and row.scenario in shown
+    }
     keys = dict.fromkeys(key[:3] for key in rows if _rated(rows.values(), key[:3]))
     present = {row.scenario for row in rows.values()}
     columns = [column for column in _OVERVIEW if column[0] in present]

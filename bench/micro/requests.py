@@ -1,17 +1,19 @@
 """Time the translation of requests by size: CPU microseconds, and multiples of one `orjson.loads` of the body.
 
-python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds agent session plain]
-                               [--only 'messages → chat'] [--peers]
+python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds agent session played plain]
+                               [--only 'messages → chat'] [--peers] [--out bench/results/requests]
 
 `conversion` is what is left without one `orjson.loads` of the body and one `orjson.dumps` of what is sent: from a
 parsed body to a body to send, which is what peers publish. `--peers` times theirs of the same body in the same rounds,
-in the environments of `dragoman bench peers install litellm llm-rosetta`.
+in the environments of `dragoman bench peers install litellm llm-rosetta`, and has ours as multiples of theirs.
 
 `agent` bodies are recorded requests of Claude Code, Codex and opencode whose tool turn is repeated until the history
 has so many messages (or items). Their tools and instructions are as they were, long texts were shortened when they were
 recorded: many objects and little text, the worst case. `session` bodies are those of the load rig, with code in them
-and several calls at once. `plain` bodies are two people talking, without tools or settings. Before anything is timed,
-what was said, called and answered is read out of the body that would be sent and compared with what went in.
+and several calls at once. `played` is the request with that message of the session which tests/conversations plays, 200
+answers with tools, pictures, thoughts and instructions. `plain` bodies are two people talking, without tools or
+settings. Before anything is timed, what was said, called and answered is read out of the body that would be sent and
+compared with what went in.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,15 +35,25 @@ import orjson
 from dragoman import Direction, direction, translate
 from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
+from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, save
 from dragoman_bench.converters import Converter
+from dragoman_bench.gateways.environments import ENVIRONMENTS
 from dragoman_bench.gateways.launch import StartError
+from dragoman_bench.machine import Machine
+from dragoman_bench.results import now
+from dragoman_bench.said import Said, declared, lost, said, undeclared
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from conversations.script import MARK, PNG
+from conversations.session import play
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 DIALECTS = ("messages", "responses", "chat")
 SIZES = (1, 20, 218, 1000)
 
-Said = tuple[str, ...]
-"""`text` and the words; `call`, its id, name and arguments; or `result`, its id and content."""
+Told = Callable[[str, Any], list[Said]]
+"""What is said in a body of a dialect."""
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------
@@ -99,83 +114,65 @@ def plain(dialect: str, most: int) -> Any:
     return {**body, "max_tokens": 1000} if dialect == "messages" else body
 
 
+def played(client: str, upstream: str, most: int) -> bytes:
+    """The first request of the long session that has `most` messages, or its last."""
+    body = b""
+    for turn in play(client, upstream):
+        body = turn.body
+        if len(history(client, orjson.loads(body))) >= most:
+            break
+    return body
+
+
+def history(dialect: str, body: Any) -> list[Any]:
+    """Its messages or items."""
+    found: list[Any] = body["input" if dialect == "responses" else "messages"]
+    return found
+
+
 AGENTS: dict[str, Callable[[int], Any]] = {"messages": claude_code, "responses": codex, "chat": opencode}
-KINDS: dict[str, Callable[[str, int], bytes]] = {
-    "agent": lambda dialect, most: orjson.dumps(AGENTS[dialect](most)),
-    "session": lambda dialect, most: agent_request(dialect, "m", max(2, most)),
-    "plain": lambda dialect, most: orjson.dumps(plain(dialect, most)),
-}
 
 
-# --- what was said ----------------------------------------------------------------------------------------------------
+# --- what becomes of them ---------------------------------------------------------------------------------------------
 
 
-def said(dialect: str, body: Any) -> list[Said]:
-    """Everything that users, tools and the assistant said, in order; neither reasoning nor instructions."""
-    if dialect == "responses":
-        return [entry for item in body["input"] for entry in _item(item)]
-    read = _chat if dialect == "chat" else _messages
-    return [entry for message in body["messages"] if message["role"] in _SPEAKERS for entry in read(message)]
+def marked(dialect: str, body: Any) -> list[Said]:
+    """The marks that every text, call and result of a played session holds, in order, and then its pictures."""
+    del dialect
+    text = orjson.dumps(body).decode()
+    marks = [("mark", mark) for mark in re.findall(MARK, text) if "thought" not in mark]
+    return [*marks, *[("picture", "")] * text.count(PNG)]
 
 
-_SPEAKERS = ("user", "assistant", "tool")
-
-
-def _texts(content: Any) -> Iterator[Said]:
-    if type(content) is str:
-        yield "text", content
-    for part in content if type(content) is list else ():
-        if "text" in part:
-            yield "text", part["text"]
-
-
-def _chat(message: Any) -> Iterator[Said]:
-    if message["role"] == "tool":
-        yield "result", message["tool_call_id"], _joined(message["content"])
-        return
-    yield from _texts(message["content"])
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        yield "call", call["id"], function["name"], _compact(function["arguments"])
-
-
-def _messages(message: Any) -> Iterator[Said]:
-    for block in message["content"] if type(message["content"]) is list else ():
-        if block["type"] == "tool_use":
-            yield "call", block["id"], block["name"], json.dumps(block["input"])
-        elif block["type"] == "tool_result":
-            yield "result", block["tool_use_id"], _joined(block["content"])
-        else:
-            yield from _texts([block])
-    if type(message["content"]) is str:
-        yield "text", message["content"]
-
-
-def _item(item: Any) -> Iterator[Said]:
-    kind = item.get("type", "message")
-    if kind == "message" and item["role"] in _SPEAKERS:
-        yield from _texts(item["content"])
-    elif kind == "function_call":
-        yield "call", item["call_id"], item["name"], _compact(item["arguments"])
-    elif kind == "function_call_output":
-        yield "result", item["call_id"], _joined(item["output"])
-
-
-def _joined(content: Any) -> str:
-    """A result's text; one that carries a cache mark is an array of parts."""
-    return content if type(content) is str else "".join(part["text"] for part in content)
-
-
-def _compact(arguments: str) -> str:
-    return json.dumps(json.loads(arguments))
-
-
-def check(going: Direction, body: bytes, messages: int) -> None:
+def check(going: Direction, told: Told, before: Any, after: Any) -> None:
     """Everything arrives, in order, or the timing would be of something else."""
-    before = said(going.client.dialect, orjson.loads(body))
-    after = said(going.upstream.dialect, orjson.loads(translate(going, body).body))
-    assert before == after, f"{going}: {before[:3]} became {after[:3]}"
-    assert len(before) >= messages // 2, f"{going}: {len(before)} of {messages}"
+    client, upstream = going.client.dialect, going.upstream.dialect
+    wanted, found = told(client, before), told(upstream, after)
+    assert wanted == found, f"{going}: {wanted[:3]} became {found[:3]}"
+    assert len(wanted) >= len(history(client, before)) // 2, f"{going}: only {len(wanted)} are told"
+    assert not (gone := undeclared(declared(client, before), declared(upstream, after))), f"{going}: {gone}"
+
+
+def kept(going: Direction, told: Told, before: Any, after: Any) -> str:
+    """A note on a peer's conversion that says less than the body, or other things; none where all is there."""
+    client, upstream = going.client.dialect, going.upstream.dialect
+    try:
+        notes = (
+            lost(told(client, before), told(upstream, after)),
+            undeclared(declared(client, before), declared(upstream, after)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        return f"what it makes is no request of {upstream}: {error!r}"
+    return "; ".join(note for note in notes if note)
+
+
+KINDS: dict[str, tuple[Callable[[str, str, int], bytes], Told]] = {
+    "agent": (lambda client, _, most: orjson.dumps(AGENTS[client](most)), said),
+    "session": (lambda client, _, most: agent_request(client, "m", max(2, most)), said),
+    "played": (played, marked),
+    "plain": (lambda client, _, most: orjson.dumps(plain(client, most)), said),
+}
+"""How a body of so many messages is made, and how what it says is read."""
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------
@@ -206,52 +203,33 @@ def timed(times: int, function: Callable[..., Any], *given: Any) -> Callable[[],
     return run
 
 
-def time_request(
-    going: Direction, kind: str, body: bytes, messages: int, rounds: int, peers: Sequence[Converter]
-) -> None:
-    """Print a row, and one for each peer, after a look at what becomes of the request."""
-    check(going, body, messages)
-    sent = orjson.loads(translate(going, body).body)
+def time_request(going: Direction, kind: str, size: int, rounds: int, peers: Sequence[Converter]) -> Row:
+    """A row, after a look at what becomes of the request."""
+    client, upstream = going.client.dialect, going.upstream.dialect
+    make, told = KINDS[kind]
+    body = make(client, upstream, size)
+    asked, sent = orjson.loads(body), orjson.loads(translate(going, body).body)
+    check(going, told, asked, sent)
     more = max(1, 50_000 // len(body))  # short ones are over before the clock can tell
     runs = [timed(more, orjson.loads, body), timed(more, orjson.dumps, sent), timed(more, translate, going, body)]
     notes: dict[str, str] = {}
-    client, upstream = going.client.dialect, going.upstream.dialect
-    for peer in peers:
-        if (client, upstream) not in converters.DIRECTIONS[peer.name]:
-            continue
+    failed: dict[str, Peer] = {}
+    for peer in peers if client != upstream else ():
         try:
-            notes[peer.name] = kept(going, body, peer.convert(body, client, upstream))
+            notes[peer.name] = kept(going, told, asked, peer.convert(body, client, upstream))
+            runs.append(partial(peer.seconds, more))
         except StartError as error:
-            print(error)
-            continue
-        runs.append(partial(peer.seconds, more))
-    parsed, dumped, seconds, *others = (best / more for best in fastest(rounds, *runs))
-    conversion = seconds - parsed - dumped
-    alone = "-" if going.passthrough else f"{conversion * 1e6:.1f} µs"
-    print(
-        f"{going!s:<22}{kind:<8}{messages:>6}{len(body) / 1024:>9.1f} kB{seconds * 1e6:>10.1f} µs"
-        f"{alone:>13}{seconds / parsed:>7.2f} ×",
-        flush=True,
-    )
-    for (name, note), other in zip(notes.items(), others, strict=True):
-        print(f"    {name:<55}{other * 1e6:>15.1f} µs{other / conversion:>7.2f} × ours{note}", flush=True)
-
-
-def kept(going: Direction, before: bytes, after: Any) -> str:
-    """A note on a peer's conversion that says less than the body, or other things; none where all is there."""
-    wanted = said(going.client.dialect, orjson.loads(before))
-    try:
-        found = set(said(going.upstream.dialect, after))
-    except (KeyError, TypeError, ValueError) as error:
-        return f"; what it makes is no request of {going.upstream.dialect}: {error!r}"
-    lost = sum(entry not in found for entry in wanted)
-    return f"; {lost} of {len(wanted)} texts, calls and results lost or changed" if lost else ""
+            failed[peer.name] = Peer(None, str(error))
+    own = [best / more * 1e6 for best in fastest(rounds, *runs)]
+    others = {name: Peer(us, note) for (name, note), us in zip(notes.items(), own[3:], strict=True)}
+    messages = len(history(client, asked))
+    return Row(client, upstream, kind, messages, len(body), own[0], own[1], own[2], {**others, **failed})
 
 
 def started(wanted: bool) -> list[Converter]:
     """The peers that are installed; of others is said how to get them."""
     found: list[Converter] = []
-    for name in converters.DIRECTIONS if wanted else ():
+    for name in converters.PEERS if wanted else ():
         if told := converters.missing(name):
             print(told)
         else:
@@ -259,32 +237,52 @@ def started(wanted: bool) -> list[Converter]:
     return found
 
 
+def line(cells: Sequence[str]) -> str:
+    """A row of the table, as wide as its head."""
+    widths = (20, 8, *(max(8, len(name)) for name in head(converters.PEERS)[2:]))
+    return "  ".join(
+        cell.ljust(width) if at < 2 else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    )
+
+
+def run(args: argparse.Namespace, peers: Sequence[Converter]) -> Iterator[Row]:
+    """Every row, printed when it is there."""
+    names = [peer.name for peer in peers]
+    print(line(head(names)))
+    for kind in args.kinds:
+        for client in DIALECTS:
+            for upstream in DIALECTS:
+                going = direction(client, upstream)
+                if args.only.replace(" ", "") not in str(going):
+                    continue
+                for size in args.sizes:
+                    row = time_request(going, kind, size, args.rounds, peers)
+                    print(line(cells(row, names)), *row.notes(), sep="\n  * ", flush=True)
+                    yield row
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, and save it where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--only", default="", help="a direction, as it is printed")
     parser.add_argument("--peers", action="store_true", help="time the conversions of LiteLLM and llm-rosetta too")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="save results.json and README.md in a new folder there")
     args = parser.parse_args()
     peers = started(args.peers)
-    print(
-        f"{'client → upstream':<22}{'kind':<8}{'turns':>6}{'body':>12}{'translated':>13}{'conversion':>13}"
-        "   × one orjson.loads"
-    )
     try:
-        for kind in args.kinds:
-            for client in DIALECTS:
-                for upstream in DIALECTS:
-                    going = direction(client, upstream)
-                    if args.only.replace(" ", "") not in str(going):
-                        continue
-                    for size in args.sizes:
-                        time_request(going, kind, KINDS[kind](client, size), size, args.rounds, peers)
+        rows = list(run(args, peers))
     finally:
         for peer in peers:
             peer.close()
+    if args.out:
+        versions = {peer.name: ENVIRONMENTS[peer.name].installed_version() for peer in peers}
+        command = shlex.join(["python", "bench/micro/requests.py", *sys.argv[1:]])
+        made = Conversions(now(), command, args.rounds, Machine.here(), versions, rows)
+        print(f"the table is in {save(made, args.out)}")
 
 
 if __name__ == "__main__":

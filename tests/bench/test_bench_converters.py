@@ -17,7 +17,7 @@ PEER = """
 def convert(body, target, source_provider):
     print("a peer that talks on its standard output")
     if body.pop("model") == "refused":
-        raise ValueError("no such model")
+        raise ValueError("no such model for " + body["text"])
     return {"text": body["text"], "to": target, "from": source_provider}
 """
 
@@ -39,8 +39,9 @@ def test_a_conversion_and_its_time(peer: Converter) -> None:
 
 
 def test_what_a_peer_cannot_convert_is_told_and_the_next_is_converted(peer: Converter) -> None:
-    with pytest.raises(StartError, match=r"llm-rosetta cannot convert this: ValueError.*no such model"):
-        peer.convert(b'{"model":"refused","text":""}', "chat", "responses")
+    with pytest.raises(StartError, match=r"llm-rosetta cannot convert this: ValueError.*no such model") as told:
+        peer.convert(b'{"model":"refused","text":"%b"}' % (b"a long talk " * 1000), "chat", "responses")
+    assert len(str(told.value)) < 500
     assert peer.convert(b'{"model":"m","text":"a"}', "chat", "responses")["to"] == "openai_responses"
 
 
@@ -56,4 +57,4 @@ def test_a_missing_peer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_peer_has_an_environment() -> None:
-    assert converters.DIRECTIONS.keys() <= ENVIRONMENTS.keys()
+    assert set(converters.PEERS) <= ENVIRONMENTS.keys()

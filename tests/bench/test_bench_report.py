@@ -86,6 +86,21 @@ def test_the_overview_has_ratios_and_marks(results: Results) -> None:
     assert ("direct", "chat→chat") not in lines
 
 
+def test_the_overview_has_two_columns_of_ten_thousand_streams(results: Results) -> None:
+    rated = row("dragoman", "messages", "chat", 15.0, ratio={"cpu_us_per_chunk": 0.75, "bytes_per_stream": 0.3})
+    many = replace(rated, scenario="open-10000")
+    table = overview(replace(results, rows=[many]))
+    assert table.head[2:] == ["chunk, 10,000 streams", "memory, 10,000 streams"]
+    assert table.rows == [["dragoman", "messages→chat", "0.75×", "0.30×"]]
+
+
+def test_an_overview_without_a_column_has_no_rows_and_no_place_on_the_page(results: Results) -> None:
+    few = replace(results, rows=[replace(row("dragoman", "messages", "chat", 12.0), scenario="stream-20")])
+    assert overview(few).rows == []
+    assert "## Ratios" not in report(few, {})
+    assert "## Ratios" in report(results, {})
+
+
 def test_a_scenarios_table_leaves_out_what_nobody_has(results: Results) -> None:
     table = scenario_table(results, "stream-100")
     assert "kB/stream" not in table.head

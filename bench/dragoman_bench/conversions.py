@@ -1,0 +1,120 @@
+"""Times of translated requests beside those of peers: rows, a table of them, and a folder with both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .machine import Machine
+from .results import fresh_folder
+from .tables import Table, number, times
+
+SCHEMA = 1
+"""Of results.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A peer's conversion of a body: its microseconds, or why there are none; `note` says what it lost, too."""
+
+    us: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A body in a direction, in microseconds of CPU. `parse_us` is one `orjson.loads` of it, `dump_us` one
+    `orjson.dumps` of what is sent, `translate_us` all from bytes to bytes."""
+
+    client: str
+    upstream: str
+    kind: str
+    messages: int
+    bytes: int
+    parse_us: float
+    dump_us: float
+    translate_us: float
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+
+    @property
+    def direction(self) -> str:
+        """For people."""
+        return f"{self.client}→{self.upstream}"
+
+    @property
+    def conversion_us(self) -> float | None:
+        """From a parsed body to a body to send, which is what peers publish; None where bytes are passed on."""
+        return None if self.client == self.upstream else self.translate_us - self.parse_us - self.dump_us
+
+    def ratio(self, peer: str) -> float | None:
+        """Our conversion as a multiple of the peer's."""
+        theirs = self.peers[peer].us if peer in self.peers else None
+        return self.conversion_us / theirs if theirs and self.conversion_us is not None else None
+
+    def notes(self) -> Iterator[str]:
+        """What is to be known of the peers' figures."""
+        for name, peer in self.peers.items():
+            if peer.note:
+                yield f"{self.direction}, {self.kind}, {self.messages} messages: {name}: {peer.note}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversions:
+    """A run: the least of so many rounds. `peers` are the versions of those that were timed."""
+
+    made: str
+    command: str
+    rounds: int
+    machine: Machine
+    peers: Mapping[str, str]
+    rows: Sequence[Row]
+    schema: int = SCHEMA
+
+
+def head(peers: Sequence[str]) -> list[str]:
+    """The columns; `cells` fills them."""
+    columns = ["client→upstream", "kind", "messages", "kB", "whole µs", "× loads", "conversion µs"]
+    return columns + [column for name in peers for column in (f"{name} µs", f"× {name}")]
+
+
+def cells(row: Row, peers: Sequence[str]) -> list[str]:
+    """A row as text."""
+    out = [row.direction, row.kind, str(row.messages), number(row.bytes, 1e-3), number(row.translate_us)]
+    out += [times(row.translate_us / row.parse_us), number(row.conversion_us)]
+    for name in peers:
+        peer = row.peers.get(name)
+        out += [number(peer.us if peer else None) + ("*" if peer and peer.note else ""), times(row.ratio(name))]
+    return out
+
+
+def page(run: Conversions) -> str:
+    """In Markdown."""
+    machine, peers = run.machine, tuple(run.peers)
+    packages = ", ".join(f"{name} {version}" for name, version in {**machine.packages, **run.peers}.items())
+    lines = [
+        f"# Translating requests, {run.made[:10]}",
+        "",
+        f"`{run.command}`",
+        "",
+        f"- made: {run.made}, the fastest of {run.rounds} rounds that went through all of a row in turn",
+        f"- machine: {machine}",
+        f"- software: {packages}" + (f"; commit {machine.commit}" if machine.commit else ""),
+        "",
+        "CPU time. *Whole* is from the client's bytes to the upstream's, *× loads* the same as a multiple of one",
+        "`orjson.loads` of the body; *conversion* is from a parsed body to a body, as it is for the peers beside it;",
+        "*× peer* is ours as a multiple of theirs: below 1 is less.",
+        "",
+        Table(head(peers), [cells(row, peers) for row in run.rows]).markdown(),
+    ]
+    notes = [f"- {note}" for row in run.rows for note in row.notes()]
+    return "\n".join(lines + (["\\* of these is to be known:", "", *notes, ""] if notes else []))
+
+
+def save(run: Conversions, folder: Path) -> Path:
+    """Write results.json and README.md into a new folder below `folder`; its path. Raises OSError."""
+    place = fresh_folder(folder, run.made, run.machine)
+    (place / "results.json").write_text(json.dumps(asdict(run), indent=1, ensure_ascii=False) + "\n")
+    (place / "README.md").write_text(page(run))
+    return place
