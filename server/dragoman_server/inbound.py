@@ -23,17 +23,25 @@ async def read_body(request: web.Request, limit: int) -> bytes:
         raise LimitExceeded("request_body", limit, upstream=False)
     pieces: list[bytes] = []
     size = 0
+    content = request.content
     try:
-        while piece := await request.content.readany():
+        while not content.at_eof() and (piece := await content.readany()):
             size += len(piece)
             if size > limit:
                 raise LimitExceeded("request_body", limit, upstream=False)
             pieces.append(piece)
     except web.RequestPayloadError as error:
-        raise ClientRequestError("", f"the body cannot be read: {error}") from None
+        # aiohttp would read on behind the reply, meet the same error and log it as a defect.
+        request.content.feed_eof()
+        # And its parser does not find the next request: it would never be answered.
+        request.protocol.close()
+        reason = getattr(error.__cause__, "message", error)
+        refusal = ClientRequestError("", f"the body cannot be read: {reason}")
+        refusal.failure.headers = {"connection": "close"}
+        raise refusal from None
     body = b"".join(pieces)
-    if (line := Line.of(request)) is not None:
-        line.heard(body)
+    if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
+        line.heard(size)
     return body
 
 

@@ -26,10 +26,10 @@ DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
 CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
 
 
-def _asked(client: Dialect, *, version: str = "1.1", close: bool = False) -> bytes:
+def _asked(client: Dialect, *, version: str = "1.1", connection: str = "") -> bytes:
     body = dump(request(client, stream=True))
     lines = [f"POST {PATHS[client]} HTTP/{version}", "host: x", f"content-length: {len(body)}"]
-    return "\r\n".join([*lines, *(["connection: close"] if close else []), "\r\n"]).encode() + body
+    return "\r\n".join([*lines, *([f"connection: {connection}"] if connection else []), "\r\n"]).encode() + body
 
 
 def _unchunked(body: bytes) -> tuple[list[bytes], bytes]:
@@ -71,7 +71,7 @@ async def test_two_streams_and_an_error_on_one_client_connection(client: Dialect
 async def test_a_client_that_wants_its_connection_closed(client: Dialect, upstream: Dialect) -> None:
     frames = text_stream(upstream, counted=client is not upstream)
     async with ScriptedServer(stream(frames)) as server, gate(config_for(server.url, upstream)) as entrance:
-        head, _, body = (await raw_exchange(entrance.port, _asked(client, close=True))).partition(b"\r\n\r\n")
+        head, _, body = (await raw_exchange(entrance.port, _asked(client, connection="close"))).partition(b"\r\n\r\n")
     assert b"connection: close" in head.lower()
     chunks, rest = _unchunked(body)
     assert not rest
@@ -79,16 +79,41 @@ async def test_a_client_that_wants_its_connection_closed(client: Dialect, upstre
 
 
 @DIRECTIONS
-async def test_a_client_of_http_1_0_gets_the_stream_without_chunks(client: Dialect, upstream: Dialect) -> None:
+@pytest.mark.parametrize("connection", ["", "keep-alive"])
+async def test_a_client_of_http_1_0_gets_the_stream_without_chunks_and_the_connections_end_behind_it(
+    client: Dialect, upstream: Dialect, connection: str
+) -> None:
     frames = text_stream(upstream, counted=client is not upstream)
     async with (
         ScriptedServer(stream(frames, pause=0.002)) as server,
         gate(config_for(server.url, upstream)) as entrance,
     ):
-        answered = await raw_exchange(entrance.port, _asked(client, version="1.0"))
+        answered = await raw_exchange(entrance.port, _asked(client, version="1.0", connection=connection))
     head, _, body = answered.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head.lower()
+    assert b"keep-alive" not in head.lower()
     assert judge(client, body).text == TEXT
+
+
+@pytest.mark.parametrize("cut", [0, 2, 5])
+async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> None:
+    """Nobody finds the next request on it: a client that sent one would wait for ever."""
+    head = f"POST {PATHS[Dialect.CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\n"
+    async with gate(config_for("http://127.0.0.1:9", Dialect.CHAT)) as entrance, asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
+        writer.write(head.encode() + b"abcde"[:cut])
+        if cut < 5:
+            assert isinstance(entrance.runner, LineRunner)
+            assert entrance.runner.lines is not None
+            manager = entrance.runner.lines.server
+            await until(lambda: manager.requests_count == 1)
+            writer.write(b"abcde"[cut:])
+        writer.write(_asked(Dialect.CHAT))
+        answered = await reader.read()
+        assert answered.startswith(b"HTTP/1.1 400")
+        assert b"\r\nconnection: close\r\n" in answered.lower()
+        assert answered.count(b"HTTP/1.1") == 1
+        writer.close()
 
 
 @CROSSING
@@ -132,7 +157,7 @@ async def test_the_access_log_tells_the_size(client: Dialect, upstream: Dialect)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
-            whole = await raw_exchange(runner.addresses[0][1], _asked(client, close=True))
+            whole = await raw_exchange(runner.addresses[0][1], _asked(client, connection="close"))
         finally:
             await runner.cleanup()
     assert Accesses.sizes == [len(whole)]

@@ -69,7 +69,7 @@ class Gate:
 
     async def stream(self, client: Dialect, **fields: Any) -> bytes:
         """All bytes of a streamed reply, which must have begun well and must end."""
-        async with asyncio.timeout(10), self.post(client, stream=True, **fields) as response:
+        async with asyncio.timeout(30), self.post(client, stream=True, **fields) as response:
             assert response.status == 200, await response.text()
             assert response.content_type == "text/event-stream"
             return bytes(await response.read())

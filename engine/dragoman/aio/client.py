@@ -9,11 +9,12 @@ A stream that lasts, on a `Line`, lets go of all of aiohttp and goes on with the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Protocol
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, Protocol
 
 from aiohttp import web
-from aiohttp.http import StreamWriter
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import HttpVersion11, StreamWriter
 
 from ..stages import Stage
 from .line import Line
@@ -25,6 +26,12 @@ class EventStream(web.StreamResponse):
     """A response whose headers leave with the first batch of its body."""
 
     _send_headers_immediately = False
+
+    def prepare(self, request: web.BaseRequest) -> Coroutine[Any, Any, AbstractStreamWriter | None]:
+        """As ever. A client of HTTP/1.0 knows a stream's end by the connection's, which aiohttp would keep if asked."""
+        if request.version < HttpVersion11:
+            self.force_close()
+        return super().prepare(request)
 
 
 class _Flow(Protocol):
@@ -73,13 +80,18 @@ class Client:
         return self._response is None or self._response.prepared
 
     @property
+    def direct(self) -> bool:
+        """Does the body go straight to the transport: `carry` may then be pumped, as it waits for nothing but the
+        batches and the client's reading."""
+        return self._transport is not None
+
+    @property
     def response(self) -> web.StreamResponse | None:
         """aiohttp's part in it, while there is one."""
         return self._response
 
     async def open(self) -> bool:
-        """Prepare the headers. Gives whether the body goes straight to the transport: `carry` may then be pumped, as it
-        waits for nothing but the batches and the client's reading."""
+        """Prepare the headers. Gives `direct`."""
         request, response = self._request, self._response
         assert request is not None
         assert response is not None
@@ -96,7 +108,7 @@ class Client:
         self._watch.serve(self)
         # Cancels the timer for the time between two requests, more than half a kilobyte; aiohttp arms it anew then.
         request.protocol.keep_alive(True)
-        return self._transport is not None
+        return self.direct
 
     def flush(self) -> None:
         """Send the headers, if no batch has taken them along."""
@@ -210,7 +222,7 @@ class Client:
             return
         self.pump = None  # it is tried once: what keeps a line from it does not pass
         line = Line.of(request)
-        resume = line.take(request, self, bool(response.keep_alive)) if line is not None else None
+        resume = line.take(self, bool(response.keep_alive)) if line is not None else None
         if resume is not None:
             pump.leave(resume)
             self._line = self._flow = line

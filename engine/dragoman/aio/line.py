@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 HELD_MAX = 1 << 16
 """Bytes of further requests that are held while a taken reply goes on; then the client is not read."""
-_TAIL = 16
 
 
 class Carrier(Protocol):
@@ -139,18 +138,16 @@ class Line(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_body_size",
-        "_body_tail",
         "_carrier",
         "_drained",
+        "_head",
         "_held",
         "_http",
         "_keep",
         "_lines",
-        "_read_size",
-        "_read_tail",
         "_rest",
         "_transport",
+        "_unheard",
         "reply",
         "writing_paused",
     )
@@ -159,8 +156,7 @@ class Line(asyncio.Protocol):
         self._lines = lines
         self._http: web.RequestHandler | None = lines.server()
         self._transport: asyncio.Transport | None = None
-        self._read_size = self._body_size = 0
-        self._read_tail = self._body_tail = b""
+        self._unheard = self._head = 0
         self._carrier: Carrier | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
@@ -183,18 +179,24 @@ class Line(asyncio.Protocol):
         reply = self.reply = Attended(work, self)
         return reply
 
-    def heard(self, body: bytes) -> None:
-        """This is the whole body of the request whose reply is attended."""
-        self._body_size, self._body_tail = len(body), body[-_TAIL:]
+    def heard(self, size: int) -> None:
+        """The body of the request whose reply is attended was read, and came as so many bytes.
 
-    def take(self, request: web.BaseRequest, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
+        aiohttp's parser does not tell whether it got anything behind it. So all bytes are counted that came since it
+        surely had none, and must be those of one head and this body. A connection on which more came, or a body of
+        another size than is sent, is never sure again: its replies are not taken.
+        """
+        if self._unheard == self._head + size:
+            self._unheard = 0
+
+    def take(self, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
         """Take the attended reply from its handler. `keep`: the connection serves further requests when it is over.
 
         Gives what to call when the work has nothing to wait for any more; None if it has to stay where it is. What it
         waits for now is cancelled with the handler, and it must not take that for its own end.
         """
         http, reply = self._http, self.reply
-        if http is None or reply is None or self._lines.closing or not self._nothing_behind(request):
+        if http is None or reply is None or self._lines.closing or self._unheard:
             return None
         reply.left = True
         self._http, self._carrier, self._keep = None, carrier, keep
@@ -202,17 +204,6 @@ class Line(asyncio.Protocol):
         http.transport = None  # aiohttp would close it
         http.connection_lost(None)
         return self._resume
-
-    def _nothing_behind(self, request: web.BaseRequest) -> bool:
-        """Did aiohttp's parser get nothing behind the request's body. It does not tell, so what was read last must have
-        been the body's end, and no longer than the body, or than the whole request."""
-        if self._read_tail != self._body_tail:
-            return False
-        if self._read_size <= self._body_size:
-            return True
-        head = len(f"{request.method} {request.raw_path} HTTP/1.1\r\n\r\n")
-        head += sum(len(name) + len(value) + len(": \r\n") for name, value in request.raw_headers)
-        return self._read_size == head + self._body_size
 
     def _resume(self) -> None:
         assert self.reply is not None
@@ -224,7 +215,7 @@ class Line(asyncio.Protocol):
         self._lines.free(self)
         self._rest = self.reply = self._carrier = None
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return  # the client has hung up
         if rest.cancelled() or rest.exception() is not None or not self._keep or self._lines.closing:
             transport.close()
@@ -235,10 +226,10 @@ class Line(asyncio.Protocol):
             self.writing_paused = False
             http.pause_writing()
         held, self._held = self._held, b""
+        if len(held) > HELD_MAX:
+            transport.resume_reading()  # before aiohttp has what was held, as it may pause it for reasons of its own
         if held:
             self.data_received(held)
-            if len(held) > HELD_MAX:
-                transport.resume_reading()
 
     async def drain(self) -> None:
         """Until the client of a taken line reads. Raises ConnectionResetError if it hangs up."""
@@ -265,7 +256,11 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """aiohttp's, or for later."""
         if self._http is not None:
-            self._read_size, self._read_tail = len(data), data[-_TAIL:]
+            if not self._unheard:
+                self._head = data.find(b"\r\n\r\n") + 4
+            # A head alone is all of its request, unless a body is due; behind a reply that may be taken it counts, too.
+            if self._unheard or self.reply or len(data) != self._head or data.startswith(b"POST "):
+                self._unheard += len(data)
             self._http.data_received(data)
             return
         self._held += data
