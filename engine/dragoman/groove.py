@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from .events import Delta, Deltas
-from .sse import Frame
+from .sse import LF, Frame
 
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
 _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
@@ -247,7 +247,7 @@ def learn(frame: Frame, said: Delta, volatile: Volatile) -> Groove | None:
         spelled = orjson.dumps(text)
     except TypeError:  # half a surrogate pair
         return None
-    if data.count(spelled) != 1 or b"\n" in data:
+    if data.count(spelled) != 1 or LF in data:
         return None
     before, _, after = data.partition(spelled)
     if not _only_string(data, before + _PROBE_LITERAL + after, text):

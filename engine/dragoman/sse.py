@@ -18,6 +18,8 @@ from .errors import DragomanError, LimitExceeded
 from .limits import DEFAULT, Limits
 
 _BOM = b"\xef\xbb\xbf"
+LF, CR = b"\n\r"
+"""Numbers: CPython finds one in bytes in a tenth of the time that it takes to find bytes of length one."""
 
 
 class Frame:
@@ -135,7 +137,7 @@ class Parser:
             if self._whole:
                 if len(data) <= self._longest:
                     return data
-            elif b"\r" not in data:
+            elif CR not in data:
                 return self._whole_frames(data)
         if self.done:
             return []
@@ -173,13 +175,13 @@ class Parser:
     def _feed(self, data: bytes) -> list[Frame]:
         if self.done:
             return []
-        if data.endswith(b"\n\n") and b"\r" not in data and not self._held_back():
+        if data.endswith(b"\n\n") and CR not in data and not self._held_back():
             return self._whole_frames(data)
         if self._skip_lf and data:
             if data[0] == 10:
                 data = data[1:]
             self._skip_lf = False
-        if b"\r" in data:
+        if CR in data:
             self._skip_lf = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         cut = data.rfind(b"\n")
@@ -209,7 +211,7 @@ class Parser:
             if part.startswith(b"event: "):
                 name, _, line = part.partition(b"\n")
                 event = _name(name[7:])
-            plain = line.startswith(b"data: ") and b"\n" not in line and len(part) <= longest
+            plain = line.startswith(b"data: ") and LF not in line and len(part) <= longest
             if plain and not self._numbered:
                 frames.append(Frame(event, line[6:]))
             elif self._take(part, frames):
@@ -278,7 +280,7 @@ class Parser:
                 return False
             self._lines.append(b"")
         elif name == b"id":
-            if b"\0" not in value:
+            if 0 not in value:
                 self._id = value.decode("utf-8", "replace")
                 self._numbered = True
         elif name == b"retry" and value.isdigit() and len(value) < 16:
@@ -340,11 +342,11 @@ def encode(frame: Frame) -> bytes:
     data = frame.data
     if data is None:
         return COMMENT
-    if b"\n" in data or b"\r" in data:
+    if LF in data or CR in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     if event := frame.event:
-        return b"%b%b\n\n" % (_event_line(event), data)
-    return b"data: %b\n\n" % data
+        return _event_line(event) + data + b"\n\n"
+    return b"data: " + data + b"\n\n"
 
 
 class Encoder:

@@ -19,7 +19,7 @@ import orjson
 from .context import ReplyContext
 from .jsontext import loads
 from .model import Json
-from .sse import Encoder, Frame, encode
+from .sse import CR, LF, Encoder, Frame, encode
 from .violation import Violation, masked
 
 _BLANK: Final = b"\n\n"
@@ -143,9 +143,9 @@ class Validator(Encoder):
             name, line = b"", frame
             if frame.startswith(b"event: "):
                 name, _, line = frame.partition(b"\n")
-            if line.startswith(b"data: ") and b"\n" not in line and b"\r" not in frame:
+            if line.startswith(b"data: ") and LF not in line and CR not in frame:
                 self._take(name[7:].decode("utf-8", "replace"), line[6:], whole)
-            elif frame.startswith(b":") and b"\n" not in frame:
+            elif frame.startswith(b":") and LF not in frame:
                 self._take("", None, whole)
             else:
                 self._tell(Violation("a frame that is not a name and one line of data", "", self.position))

@@ -188,3 +188,11 @@ def test_any_value_is_survived(value: str, direction: tuple[Dialect, Dialect]) -
     sent = {"x-ratelimit-reset-tokens": value, "anthropic-ratelimit-tokens-reset": value}
     for told in reply_headers(*direction, sent, now=NOW).values():
         assert told.isascii()
+
+
+def test_many_names_are_told_as_few_are() -> None:
+    sent = {f"X-RateLimit-{'long' * 20}-{number}": str(number) for number in range(600)}
+    sent |= {f"X-Other-{number}": "no" for number in range(600)}
+    for _ in range(2):
+        got = reply_headers(C, C, sent | {"X-Request-Id": "req_1"}, now=NOW)
+        assert got == {k.lower(): v for k, v in sent.items() if v != "no"} | {"x-request-id": "req_1"}

@@ -115,6 +115,8 @@ async def test_closing_gives_up_look_ups() -> None:
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"), "TLS failed: "),
         (ConnectionResetError(), "ConnectionResetError"),
         (OSError(113, "No route to host"), "No route to host"),
+        (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"), "Connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
         (RuntimeError("uvloop says so"), "uvloop says so"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw.head import Origin, request_head, split
+from dragoman.aio.raw.head import Heads, Origin, request_head, split
 from dragoman.errors import UpstreamUnreachable
 
 START = "POST /v1 HTTP/1.1\r\nhost: h\r\n"
@@ -98,3 +98,19 @@ def test_every_head_has_one_line_for_each_header(headers: dict[str, str]) -> Non
     assert lines.index(b"") == len(lines) - 2
     assert head.count(b"\n") == head.count(b"\r") == len(lines) - 1
     assert len(lines) <= len(headers) + 8
+
+
+def test_heads_are_what_each_would_be_by_itself() -> None:
+    heads = Heads(START)
+    mine = {"x-api-key": "k"}
+    for headers, length, stream in (
+        ({}, 0, False),
+        ({}, 7, False),
+        ({}, 12345, True),
+        (mine, 3, True),
+        (mine, 40, True),
+        ({"x-api-key": "k"}, 40, True),
+        ({"x-api-key": "other"}, 40, True),
+        (mine, 41, False),
+    ):
+        assert heads.head(headers, length, stream=stream) == request_head(START, headers, length, stream=stream)

@@ -13,6 +13,7 @@ from math import ceil
 
 from . import Dialect
 
+_MESSAGES = Dialect.MESSAGES  # CPython 3.11 takes twenty times as long to find a member in its class
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 """Understood by the clients of every dialect: forwarded untouched, dates included."""
 
@@ -35,9 +36,31 @@ _TOLD = tuple(
 """A rate limit's header in OpenAI's words and in Anthropic's, and whether it is a time."""
 
 
+_READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
+_PREFIXES = ("x-ratelimit-", "anthropic-")
+
+
+class _Names(dict[str, str]):
+    """Names as they come → in lower case if anything here reads such headers, else empty."""
+
+    def __missing__(self, name: str) -> str:
+        low = name.lower()
+        read = low if low in _READ or low.startswith(_PREFIXES) else ""
+        if len(self) < 512 and len(name) <= 64:  # upstreams choose them
+            self[name] = read
+        return read
+
+
+_NAMES = _Names()
+
+
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers by lower-case name, without values that could break out of a header line."""
-    return {k.lower(): v for k, v in headers.items() if "\n" not in v and "\r" not in v and "\0" not in v}
+    """The headers that are read here, by lower-case name, without values that could break out of a header line."""
+    return {
+        low: value
+        for name, value in headers.items()
+        if (low := _NAMES[name]) and (value.isprintable() or not ("\n" in value or "\r" in value or "\0" in value))
+    }
 
 
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -55,7 +78,7 @@ def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
 
 
 def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
-    first, second = ("request-id", "x-request-id") if source is Dialect.MESSAGES else ("x-request-id", "request-id")
+    first, second = ("request-id", "x-request-id") if source is _MESSAGES else ("x-request-id", "request-id")
     return names.get(first) or names.get(second) or None
 
 
@@ -72,16 +95,16 @@ def reply_headers(source: Dialect, target: Dialect, headers: Mapping[str, str], 
         out.update((name, value) for name, value in names.items() if name in own or name.startswith(limits))
         return out
     if (upstream_id := _request_id(source, names)) is not None:
-        out["request-id" if target is Dialect.MESSAGES else "x-request-id"] = upstream_id
+        out["request-id" if target is _MESSAGES else "x-request-id"] = upstream_id
     for openai, anthropic, is_time in _TOLD:
-        source_name, name = (openai, anthropic) if target is Dialect.MESSAGES else (anthropic, openai)
+        source_name, name = (openai, anthropic) if target is _MESSAGES else (anthropic, openai)
         value = names.get(source_name)
         if value is None:
             continue
         value = value.strip()
         if not is_time:
             told = value if _COUNT.fullmatch(value) else None
-        elif target is Dialect.MESSAGES:
+        elif target is _MESSAGES:
             told = _as_time(value, now)
         else:
             told = _as_duration(value, now)

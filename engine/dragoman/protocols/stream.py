@@ -14,7 +14,7 @@ from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usag
 from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..nulls import NullTrimmer
-from ..sse import Frame, frame_at
+from ..sse import CR, LF, Frame, frame_at
 from .overflow import sized
 
 Note = Callable[[Deltas], bool]
@@ -27,7 +27,23 @@ Writes = dict[type[Event], Callable[[Any, Any, Frames], None]]
 """Type of event → the method of a writer that writes it."""
 
 
-_LINE_END = 10
+_HEAD_MAX = 72
+"""Longest event line that is remembered."""
+
+
+class _Named(dict[bytes, str | None]):
+    """What a frame has before its data → its name; None if that is more than one event line, or something else."""
+
+    def __missing__(self, head: bytes) -> str | None:
+        name = None
+        if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
+            name = head[7:-1].decode("utf-8", "replace")
+        if len(self) < 256:  # upstreams choose them
+            self[head] = name
+        return name
+
+
+_NAMED = _Named({b"": ""})
 
 
 class StreamReader:
@@ -88,26 +104,31 @@ class StreamReader:
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Read the bytes of whole frames."""
         at, end, ear = 0, len(data), self._ear
-        odd = b"\r" in data
+        frames: list[bytes] = []  # those from `at` on, the next one last, as soon as one is read by itself
+        odd = CR in data
         while at < end and not self.done:
             if (groove := ear.groove) is not None:
                 run = ear.run(data, at)
                 if run is not None and (self._note is None or self._note(run)):
                     out.append(run)
+                    while frames and at < groove.end:
+                        at += len(frames.pop()) + 2
                     at = groove.end
                     continue
                 ear.groove = None
-            # Nearly every frame is one line of data, perhaps named: its payload is cut out here, without a `Frame`.
-            line = data.find(b"\n", at) + 1 if data.startswith(b"event: ", at) else at
-            stop = data.find(b"\n", line)
-            if odd or not data.startswith(b"data: ", line) or data[stop + 1] != _LINE_END:
-                frames, at = frame_at(data, at, self.context.limits)
-                for frame in frames:
-                    self._read_frame(frame, out)
+            if not frames:
+                frames = data[at:].split(b"\n\n")
+                frames.reverse()
+            frame = frames.pop()
+            # Nearly every one is one line of data, perhaps named: its payload is cut out here, without a `Frame`.
+            head, field, payload = frame.partition(b"data: ")
+            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _NAMED[head]) is None:
+                found, at = frame_at(data, at, self.context.limits)
+                for each in found:
+                    self._read_frame(each, out)
                     if self.done:
                         break
                 continue
-            payload = data[line + 6 : stop]
             before = len(out)
             learning = ear.fruitless >= 0
             losses = len(self.context.losses) if learning else 0
@@ -118,11 +139,13 @@ class StreamReader:
             if len(out) == before + 1 and type(said := out[before]) is Delta:
                 if not learning:
                     ear.fruitless += 1
-                elif len(self.context.losses) == losses and (note := self.follow(said)) is not None:
-                    name = data[at + 7 : line - 1].decode("utf-8", "replace") if line > at else ""
-                    if ear.learn(Frame(name, payload), said):
-                        self._note = None if note is no_note else note
-            at = stop + 2
+                elif (
+                    len(self.context.losses) == losses
+                    and (note := self.follow(said)) is not None
+                    and ear.learn(Frame(name, payload), said)
+                ):
+                    self._note = None if note is no_note else note
+            at += len(frame) + 2
 
     def follow(self, said: Delta) -> Note | None:
         """What is to be noted of further texts of the block that just said this one; None if it is not sure."""

@@ -6,6 +6,7 @@ aiohappyeyeballs (which aiohttp's client uses too) races the addresses: uvloop's
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Sequence
@@ -91,4 +92,6 @@ def _told(error: Exception) -> str:
         return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE may name further authorities)"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {getattr(error, 'reason', None) or error} (is it https, and on this port?)"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)  # asyncio's own words for it name an address and no reason
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -84,3 +84,28 @@ def request_head(start: str, headers: Mapping[str, str], length: int, *, stream:
     if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
         raise ValueError("a header for the upstream has a line end or a NUL in it; nothing was sent")
     return text.encode()
+
+
+class Heads:
+    """The heads of the requests to one URL: most are like the one before in all but the length.
+
+    Only the same mapping counts as the same headers, and it must not change: to compare them would take a time that
+    tells one client about another's key.
+    """
+
+    __slots__ = ("_before_length", "_headers", "_start", "_stream")
+
+    def __init__(self, start: str) -> None:
+        self._start = start
+        self._headers: Mapping[str, str] | None = None
+        self._stream = False
+        self._before_length = b""
+
+    def head(self, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
+        """See `request_head`."""
+        if headers is self._headers and stream is self._stream:
+            return b"%b%d\r\n\r\n" % (self._before_length, length)
+        head = request_head(self._start, headers, length, stream=stream)
+        self._headers, self._stream = headers, stream
+        self._before_length = head[: head.rindex(b" ") + 1]
+        return head

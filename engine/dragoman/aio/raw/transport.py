@@ -13,7 +13,7 @@ from ..upstream import Call, Connections
 from ..watch import Watch
 from .answer import RawAnswer
 from .dial import Dialer
-from .head import Origin, request_head, split
+from .head import Heads, Origin, split
 from .pool import Pool
 
 _TARGETS = 1024
@@ -28,7 +28,7 @@ class RawUpstream:
         self._connections = connections or Connections()
         self._dialer = Dialer(tls, self._connections.dns_seconds)
         self._pools: dict[Origin, Pool] = {}
-        self._targets: dict[str, tuple[Pool, str]] = {}
+        self._targets: dict[str, tuple[Pool, Heads]] = {}
 
     @property
     def busy(self) -> int:
@@ -37,8 +37,8 @@ class RawUpstream:
 
     async def open(self, call: Call, watch: Watch) -> RawAnswer:
         """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        pool, start = self._targets.get(call.url) or self._target(call.url)
-        head = request_head(start, call.headers, len(call.body), stream=call.stream)
+        pool, heads = self._targets.get(call.url) or self._target(call.url)
+        head = heads.head(call.headers, len(call.body), stream=call.stream)
         connection = pool.take()
         if connection is None:
             connection = await pool.connect(call.timeouts.connect, watch)
@@ -47,7 +47,7 @@ class RawUpstream:
         await connection.answered()
         return RawAnswer(connection, watch)
 
-    def _target(self, url: str) -> tuple[Pool, str]:
+    def _target(self, url: str) -> tuple[Pool, Heads]:
         origin, start = split(url)
         if len(self._targets) >= _TARGETS:
             # URLs come from the configuration, but an embedder's may not.
@@ -56,8 +56,8 @@ class RawUpstream:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = Pool(origin, self._dialer, self._connections)
-        self._targets[url] = pool, start
-        return pool, start
+        target = self._targets[url] = pool, Heads(start)
+        return target
 
     async def close(self) -> None:
         """Cut all connections and wait until they are closed."""

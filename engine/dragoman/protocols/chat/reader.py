@@ -40,6 +40,7 @@ from .streamed_calls import StreamedCalls
 from .wire import (
     DIALECT,
     drop_proofs,
+    matched_stop,
     read_citation,
     read_created,
     read_finish,
@@ -50,6 +51,8 @@ from .wire import (
     settle,
 )
 
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_TEXT, _REFUSAL, _REASONING = Kind.TEXT, Kind.REFUSAL, Kind.REASONING
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
 _PLAIN = frozenset(("role", "content"))
@@ -62,6 +65,7 @@ class ChatReader(StreamedCalls):
     __slots__ = (
         "_details",
         "_fallback",
+        "_matched",
         "_prose",
         "_prose_block",
         "_refused",
@@ -83,6 +87,7 @@ class ChatReader(StreamedCalls):
         """The same in typed pieces, once there is one."""
         self._refused = False
         self._fallback: Usage | None = None
+        self._matched: str | None = None
         self._tokens: list[Json] | None = None
         """Log probabilities of the chunk being read, until its text is said."""
 
@@ -128,6 +133,8 @@ class ChatReader(StreamedCalls):
         if self._tokens:
             self._log(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
+            if self.context.sent_stops:
+                self._matched = self._matched or matched_stop(choice, self.context.sent_stops)
             self._close(native, out)
 
     def follow(self, said: Delta) -> Note | None:
@@ -189,7 +196,7 @@ class ChatReader(StreamedCalls):
         plain = delta.keys() <= _PLAIN
         if not plain:
             if reasoning := reasoning_text(delta):
-                self._say(Kind.REASONING, reasoning, out)
+                self._say(_REASONING, reasoning, out)
             if KEY in delta or "thinking_blocks" in delta:
                 self._prove(delta, out)
             if delta.get("audio"):
@@ -199,14 +206,14 @@ class ChatReader(StreamedCalls):
             if type(content) is list:
                 self._parts(content, out)
             else:
-                self._say(Kind.TEXT, content, out)
+                self._say(_TEXT, content, out)
             if self._tokens:
                 self._log(out)
         if plain:
             return
         if refusal := delta.get("refusal"):
             self._refused = True
-            self._say(Kind.REFUSAL, refusal, out)
+            self._say(_REFUSAL, refusal, out)
         if calls := delta.get("tool_calls"):
             if type(calls) is not list:
                 raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
@@ -234,7 +241,7 @@ class ChatReader(StreamedCalls):
         self._prose = kind
         self._prose_block = self._blocks.start(kind, kind)
         out.append(BlockStart(self._prose_block, kind))
-        if kind is Kind.REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
+        if kind is _REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
             self._thoughts = []
 
     def _prove(self, delta: Json, out: list[Event]) -> None:
@@ -243,8 +250,8 @@ class ChatReader(StreamedCalls):
         if not details:
             drop_proofs(delta, _DELTA, self.context.losses)
             return
-        if self._prose is not Kind.REASONING:  # the proof of what is not shown
-            self._begin(Kind.REASONING, out)
+        if self._prose is not _REASONING:  # the proof of what is not shown
+            self._begin(_REASONING, out)
         if self._details is None:
             self._details, self._thoughts = Details(), None  # which hold its text as well
         for piece in details:
@@ -256,14 +263,14 @@ class ChatReader(StreamedCalls):
         self.mend("content came as an array of parts", at=_DELTA)
         for kind, text in read_parts(content, _DELTA, self.context.losses):
             if text:
-                self._refused |= kind is Kind.REFUSAL
+                self._refused |= kind is _REFUSAL
                 self._say(kind, text, out)
 
     def _log(self, out: list[Event]) -> None:
         """The tokens of the text just said, or of a part of a character that is still to come."""
         assert self._tokens is not None
         tokens, self._tokens = self._tokens, None
-        if self._prose is Kind.TEXT:
+        if self._prose is _TEXT:
             out.append(Logprobs(self._prose_block, tokens))
         else:  # of a call, a refusal or reasoning (some servers give those too)
             self.context.losses.add(Code.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
@@ -282,7 +289,7 @@ class ChatReader(StreamedCalls):
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else ():
-            if type(note) is dict and self._prose is Kind.TEXT:
+            if type(note) is dict and self._prose is _TEXT:
                 out.append(Annotation(self._prose_block, read_citation(note)))
             else:
                 self.context.losses.add(Code.CITATIONS, "choices[0].delta.annotations")
@@ -320,6 +327,7 @@ class ChatReader(StreamedCalls):
             content=self._blocks.count > 0,
             losses=self.context.losses,
             at=_FINISH,
+            matched=self._matched,
         )
         out.append(Finish(stop, usage or self._fallback))
         out.append(End())

@@ -41,6 +41,8 @@ from .failure import read_error_frame
 from .streamed_thoughts import Thought
 from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
 
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_TEXT, _REASONING, _TOOL, _OPAQUE = Kind.TEXT, Kind.REASONING, Kind.TOOL, Kind.OPAQUE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": Code.REASONING_ENCRYPTED}
 _LONGEST_MINTED_ID = 40
@@ -66,6 +68,7 @@ class MessagesReader(StreamReader):
         "_spoken",
         "_started",
         "_thoughts",
+        "_told",
         "_usage",
     )
 
@@ -85,6 +88,8 @@ class MessagesReader(StreamReader):
         self._room = Room(context.limits)
         self._calls: list[Arguments] = []
         self._usage: Json = {}
+        self._told: Usage | None = None
+        """What `_usage` says, if it has not changed since it was asked for."""
         self._ignored: set[int] = set()
         self._thoughts: dict[int, Thought] = {}
         """Open thinking blocks, kept whole only for clients that bring them back."""
@@ -131,7 +136,7 @@ class MessagesReader(StreamReader):
         """See `StreamReader.follow`."""
         for key, (index, kind) in self._blocks.open.items():
             if index == said.index and type(key) is int:
-                if kind is Kind.TOOL:
+                if kind is _TOOL:
                     return self._arguments[key].add_all
                 return self._thoughts[key].think_on if key in self._thoughts else no_note
         return None
@@ -175,6 +180,7 @@ class MessagesReader(StreamReader):
         self._need_start()
         usage = event.get("usage")
         if type(usage) is dict:
+            self._told = None
             self._usage.update((key, value) for key, value in usage.items() if value is not None)
             self._counted |= usage.get("output_tokens") is not None
         delta = event.get("delta")
@@ -218,7 +224,9 @@ class MessagesReader(StreamReader):
         self.done = True
 
     def _counts(self) -> Usage | None:
-        return read_usage(self._usage) if self._usage else None
+        if self._told is None and self._usage:
+            self._told = read_usage(self._usage)
+        return self._told
 
     def _need_start(self) -> None:
         if not self._started:
@@ -239,13 +247,13 @@ class MessagesReader(StreamReader):
         self._last = key
         kind = block.get("type")
         if kind == "text":
-            self._open_prose(key, Kind.TEXT, block.get("text"), out)
+            self._open_prose(key, _TEXT, block.get("text"), out)
             index = self._blocks.open[key][0]
             citations = block.get("citations")
             if type(citations) is list:
                 out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
-            self._open_prose(key, Kind.REASONING, block.get("thinking"), out)
+            self._open_prose(key, _REASONING, block.get("thinking"), out)
             if self.context.seal is not None:
                 self._thoughts[key] = Thought(block, self._room)
             if signature := block.get("signature"):
@@ -253,8 +261,8 @@ class MessagesReader(StreamReader):
         elif kind == "tool_use":
             self._open_call(key, block, out)
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
-            index = self._blocks.start(key, Kind.OPAQUE)
-            out.append(BlockStart(index, Kind.OPAQUE, name=kind, code=_OPAQUE_BLOCKS[kind]))
+            index = self._blocks.start(key, _OPAQUE)
+            out.append(BlockStart(index, _OPAQUE, name=kind, code=_OPAQUE_BLOCKS[kind]))
             out.append(Opaque(index, DIALECT, "block", block))
             self._spoken = True
         else:
@@ -272,7 +280,7 @@ class MessagesReader(StreamReader):
         call_id, name = block.get("id"), block.get("name")
         if type(name) is not str or not name:
             raise UpstreamProtocolError("upstream started a tool_use block without a name")
-        index = self._blocks.start(key, Kind.TOOL)
+        index = self._blocks.start(key, _TOOL)
         if self._ids is None:
             self._ids = set()
         if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
@@ -281,7 +289,7 @@ class MessagesReader(StreamReader):
             call_id = fit_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
         self._ids.add(call_id)
         self._spoken = True
-        out.append(BlockStart(index, Kind.TOOL, call_id, self.context.names.get(name, name)))
+        out.append(BlockStart(index, _TOOL, call_id, self.context.names.get(name, name)))
         self._arguments[key] = Arguments(self._room, name)
         self._calls.append(self._arguments[key])
         if given := block.get("input"):
@@ -301,21 +309,21 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(_bad("content_block_delta"))
         index, kind = entry
         form = delta.get("type")
-        if type(form) is str and form in _FITS and kind is not Kind.OPAQUE:
+        if type(form) is str and form in _FITS and kind is not _OPAQUE:
             text = delta.get(_TEXT_KEY[form])
             if _FITS[form] is not kind or type(text) is not str:
                 text = self._spelled(form, kind, text)
-            if kind is Kind.TOOL:
+            if kind is _TOOL:
                 self._arguments[key].add(text)
-            elif kind is Kind.REASONING and key in self._thoughts:
+            elif kind is _REASONING and key in self._thoughts:
                 self._thoughts[key].think(text)
             if text:
                 out.append(Delta(index, text))
-        elif form == "signature_delta" and kind is Kind.REASONING:
+        elif form == "signature_delta" and kind is _REASONING:
             self._sign(key, delta.get("signature"), out)
-        elif form == "citations_delta" and kind is Kind.TEXT:
+        elif form == "citations_delta" and kind is _TEXT:
             out.append(Annotation(index, read_citation(delta.get("citation"))))
-        elif kind is Kind.OPAQUE:
+        elif kind is _OPAQUE:
             out.append(Opaque(index, DIALECT, "delta", delta))
         elif form in ("signature_delta", "citations_delta"):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
@@ -331,7 +339,7 @@ class MessagesReader(StreamReader):
 
     def _spelled(self, form: str, kind: Kind, text: Any) -> str:
         """A fragment that is no text: arguments that the server forgot to encode, or none."""
-        if _FITS[form] is kind is Kind.TOOL and (text is None or type(text) is dict):
+        if _FITS[form] is kind is _TOOL and (text is None or type(text) is dict):
             self._mend("arguments came as an object instead of its text" if text else "a fragment of arguments is null")
             return dumps(text).decode() if text is not None else ""
         raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")

@@ -37,6 +37,8 @@ from ..stream import Frames, StreamWriter, Writes
 from .failure import write_error_frame
 from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_REFUSAL, _TOOL, _OPAQUE = Kind.REFUSAL, Kind.TOOL, Kind.OPAQUE
 _REFUSAL_KEPT = 65_536
 """Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
@@ -118,11 +120,11 @@ class MessagesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
-        if kind is Kind.OPAQUE:
+        if kind is _OPAQUE:
             self._before[event.index] = b""
             self._held[event.index] = event
             return
-        if kind is Kind.TOOL:
+        if kind is _TOOL:
             if event.custom:
                 raise UpstreamProtocolError(f"upstream called the free-text tool {event.name!r}; Messages has none")
             if event.namespace is not None or event.search:
@@ -133,7 +135,7 @@ class MessagesWriter(StreamWriter):
             block: Json = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
         else:
             block = _EMPTY[kind]
-            if kind is Kind.REFUSAL:
+            if kind is _REFUSAL:
                 self._refusal[event.index] = []
         self._open(event.index, block, out)
         form, field = _DELTA[kind]
