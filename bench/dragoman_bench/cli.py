@@ -58,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dragoman_bench",
         description="Measure gateways side by side, under the same load, on this machine.",
-        epilog="`peers list` tells which other gateways can be measured, `peers install NAME…` installs them.",
+        epilog="`dragoman bench` is the quick run unless --full is given. `peers list` tells which other gateways can "
+        "be measured, `peers install NAME…` installs them.",
     )
     parser.add_argument("--quick", action="store_true", help="a few seconds for each scenario, one round")
     parser.add_argument(

@@ -11,7 +11,7 @@ _COARSE = 1 << 16
 LONGEST_US = 3_600_000_000
 _DIGITS = 3
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-MISSING = "the benchmark rig needs hdrhistogram: pip install 'dragoman[bench]'"
+MISSING = "the benchmark rig needs hdrhistogram: in the checkout, pip install '.[bench]'"
 
 
 def available() -> bool:

@@ -1,7 +1,7 @@
 """Time the translation of requests by size: CPU microseconds, and multiples of one `orjson.loads` of the body.
 
 python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds agent session played plain]
-                               [--only 'messages → chat'] [--peers] [--out bench/results/requests]
+                               [--only 'messages → chat'] [--peers] [--cold] [--out bench/results/requests]
 
 `conversion` is what is left without one `orjson.loads` of the body and one `orjson.dumps` of what is sent: from a
 parsed body to a body to send, which is what peers publish. `--peers` times theirs of the same body in the same rounds,
@@ -14,6 +14,9 @@ and several calls at once. `played` is the request with that message of the sess
 answers with tools, pictures, thoughts and instructions. `plain` bodies are two people talking, without tools or
 settings. Before anything is timed, what was said, called and answered is read out of the body that would be sent and
 compared with what went in.
+
+Rounds repeat a body, as an agent repeats its history: the sealed thoughts of `played` bodies were opened by the round
+before and are remembered. `--cold` has them opened anew in each round, as in the first request of a process.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from typing import Any
 import orjson
 
 from dragoman import Direction, direction, translate
+from dragoman.envelope import forget
 from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, save
@@ -203,7 +207,13 @@ def timed(times: int, function: Callable[..., Any], *given: Any) -> Callable[[],
     return run
 
 
-def time_request(going: Direction, kind: str, size: int, rounds: int, peers: Sequence[Converter]) -> Row:
+def translate_cold(going: Direction, body: bytes) -> None:
+    """Translate a request whose envelopes nobody opened before."""
+    forget()
+    translate(going, body)
+
+
+def time_request(going: Direction, kind: str, size: int, rounds: int, cold: bool, peers: Sequence[Converter]) -> Row:
     """A row, after a look at what becomes of the request."""
     client, upstream = going.client.dialect, going.upstream.dialect
     make, told = KINDS[kind]
@@ -211,7 +221,8 @@ def time_request(going: Direction, kind: str, size: int, rounds: int, peers: Seq
     asked, sent = orjson.loads(body), orjson.loads(translate(going, body).body)
     check(going, told, asked, sent)
     more = max(1, 50_000 // len(body))  # short ones are over before the clock can tell
-    runs = [timed(more, orjson.loads, body), timed(more, orjson.dumps, sent), timed(more, translate, going, body)]
+    ours = translate_cold if cold else translate
+    runs = [timed(more, orjson.loads, body), timed(more, orjson.dumps, sent), timed(more, ours, going, body)]
     notes: dict[str, str] = {}
     failed: dict[str, Peer] = {}
     for peer in peers if client != upstream else ():
@@ -257,7 +268,7 @@ def run(args: argparse.Namespace, peers: Sequence[Converter]) -> Iterator[Row]:
                 if args.only.replace(" ", "") not in str(going):
                     continue
                 for size in args.sizes:
-                    row = time_request(going, kind, size, args.rounds, peers)
+                    row = time_request(going, kind, size, args.rounds, args.cold, peers)
                     print(line(cells(row, names)), *row.notes(), sep="\n  * ", flush=True)
                     yield row
 
@@ -270,6 +281,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--only", default="", help="a direction, as it is printed")
     parser.add_argument("--peers", action="store_true", help="time the conversions of LiteLLM and llm-rosetta too")
+    parser.add_argument("--cold", action="store_true", help="open every sealed thought anew in each round")
     parser.add_argument("--out", type=Path, metavar="DIR", help="save results.json and README.md in a new folder there")
     args = parser.parse_args()
     peers = started(args.peers)

@@ -25,7 +25,7 @@ class ReplyContext:
 
     `model` is the name the client asked for; `created` a Unix time in seconds; `names` maps upstream tool names back to
     the client's; `input_estimate` is the guess of prompt tokens shown until the upstream tells (0 = none made);
-    `stops` are the stop sequences to be cut here because the upstream was not given them.
+    `stops` are the stop sequences to be cut here because the upstream was not given them, `sent_stops` those it was.
     """
 
     model: str
@@ -34,6 +34,7 @@ class ReplyContext:
     include_usage: bool = False
     input_estimate: int = 0
     stops: tuple[str, ...] = ()
+    sent_stops: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, Declared] = field(default_factory=dict)
     """Sent name (after `names`) → what the client had declared, for tools that were sent as another kind."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .jsontext import dumps, loads
+from .memo import Memo
 from .model import Json, Reasoning
 
 TAG = "dgm1."
@@ -26,7 +27,10 @@ _BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoni
 
 
 class Envelope(NamedTuple):
-    """What came back. All fields are empty if the envelope was damaged on its way: it then belongs to nobody."""
+    """What came back. All fields are empty if the envelope was damaged on its way: it then belongs to nobody.
+
+    The same envelope may be given to another request: nobody changes its block.
+    """
 
     dialect: str = ""
     family: str = ""
@@ -50,10 +54,26 @@ class Seal:
         return TAG + urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
+_opened: Memo[Envelope] = Memo(700_000)
+"""A client sends its whole history with each request, so most envelopes were opened by the request before; to find one
+here costs an eighth of opening it. So many characters are some hundred envelopes, of a few long conversations: 2 MB,
+or 16 MB of the most wasteful that can be forged. Where more are carried on at once, all are opened each time."""
+
+
 def unseal(text: str) -> Envelope | None:
     """The envelope that `text` is, or None where it is the client's dialect's own."""
     if not text.startswith(TAG):
         return None
+    known = _opened.get(text)
+    return _open(text) if known is None else known
+
+
+def forget() -> None:
+    """Open every envelope anew. It changes no result: it is for those who measure."""
+    _opened.clear()
+
+
+def _open(text: str) -> Envelope:
     try:
         # Both characters are rare, and to find none of them is cheaper than a table.
         data = text[len(TAG) :].replace("-", "+").replace("_", "/")
@@ -68,7 +88,9 @@ def unseal(text: str) -> Envelope | None:
     # What comes out is written into a request as it is, so it has to be what an upstream's reader put in.
     if type(block) is not dict or not _is_reasoning(dialect, block):
         return _DAMAGED
-    return Envelope(dialect, family, model, block)
+    envelope = Envelope(dialect, family, model, block)
+    _opened.keep(text, envelope)
+    return envelope
 
 
 def _is_reasoning(dialect: str, block: Json) -> bool:

@@ -1,7 +1,8 @@
 """JSON as the wire has it: orjson, with the standard library where orjson is stricter than the model servers are.
 
 Servers that cut text on UTF-16 units send half a surrogate pair in one delta and the other half in the next. orjson
-refuses such a text in both ways; the standard library carries it through as the same escapes.
+refuses such a text in both ways; the standard library carries it through as the same escapes. The arguments of a call
+are a text that is JSON itself: there a half may stand as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def loads(data: bytes | str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        if not (b"\\u" in data if isinstance(data, bytes) else "\\u" in data):
+        if not (b"\\u" in data if isinstance(data, bytes) else "\\u" in data or _HALF.search(data)):
             raise
     text = data.decode() if isinstance(data, bytes) else data
     if _depth(text) > _DEEPEST:
@@ -31,6 +32,7 @@ def loads(data: bytes | str) -> Any:
 
 _DEEPEST = 1000
 """Levels of nesting; orjson refuses 1024 and more, and what is deeper could not be written again."""
+_HALF = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')
 _BRACKETS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
@@ -53,6 +55,11 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
+
+
+def embed(text: str) -> orjson.Fragment:
+    """JSON text as a value inside another, spelled as it is but for halves of surrogate pairs, which become escapes."""
+    return orjson.Fragment(text if text.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text))
 
 
 def _embedded(value: Any) -> Any:

@@ -30,7 +30,10 @@ def _hashed(name: str) -> str:
 
 def fit_call_id(call_id: str, longest: int) -> str:
     """`call_id` if it fits `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its hash."""
-    if len(call_id) <= longest and ((call_id.isascii() and call_id.isidentifier()) or _NAME.match(call_id)):
+    # Most are identifiers but for a hyphen.
+    if len(call_id) <= longest and (
+        (call_id.isascii() and call_id.replace("-", "_").isidentifier()) or _NAME.match(call_id)
+    ):
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 

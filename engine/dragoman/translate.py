@@ -16,8 +16,8 @@ from .call_ids import pairing, tell_calls_apart
 from .context import ReplyContext
 from .directions import Direction
 from .envelope import TAG, Seal
-from .errors import ClientRequestError, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
-from .events import Usage
+from .errors import ClientRequestError, Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
+from .events import Error, Usage
 from .jsontext import dumps, loads
 from .knobs import DEFAULT as DEFAULT_KNOBS
 from .knobs import Knobs
@@ -88,7 +88,16 @@ class Translation:
             stages.append(StopCutter(context, context.stops))
         if context.knobs.block_order == "sequential":
             stages.append(Sequencer(context.limits))
-        return *stages, client.writer(context), client.validator(context) if context.validate else Encoder()
+        return *stages, client.writer(context), self._encoder()
+
+    def _encoder(self) -> Stage[Any, bytes]:
+        context = self.context
+        return self.direction.client.validator(context) if context.validate else Encoder()
+
+    def failed(self, failure: Failure) -> bytes:
+        """A whole stream for the client that says nothing but why there is none (in any direction)."""
+        self.context.failure = failure
+        return self._encoder().feed(self.direction.client.writer(self.context).feed([Error(failure)]))
 
     def stream_machine(self) -> Chain:
         """The same stages as one sync machine: `feed(bytes) -> bytes`, `finish() -> bytes`."""
@@ -231,9 +240,10 @@ def translate(
     if direction.client.unseal_history is not None:
         context.seal = Seal(family, target)
     context.input_estimate = by_body(request, sent, dialect)
-    if request.stop and knobs.stop_emulation == "on":
-        given = _stops_sent(written)
-        context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)
+    if request.stop:
+        context.sent_stops = given = _stops_sent(written)
+        if knobs.stop_emulation == "on":
+            context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)
     return Translation(direction, sent, stream, context, target, rewritten)
 
 
@@ -263,6 +273,6 @@ def _renamed(body: bytes, payload: Json, target: str) -> bytes:
     return put(body, span, target)
 
 
-def _stops_sent(written: Json) -> list[str]:
-    stops = written.get("stop") or written.get("stop_sequences") or []
-    return [stops] if type(stops) is str else stops
+def _stops_sent(written: Json) -> tuple[str, ...]:
+    stops = written.get("stop") or written.get("stop_sequences") or ()
+    return (stops,) if type(stops) is str else tuple(stops)

@@ -81,6 +81,11 @@ def test_what_is_no_image_has_no_size(data: str) -> None:
     assert dimensions(data) is None
 
 
+def test_pictures_that_begin_alike_have_each_its_own_size() -> None:
+    for width, height in ((640, 480), (100, 200), (640, 480)):
+        assert dimensions(encoded(jpeg(width, height))) == (width, height)
+
+
 def test_a_size_beyond_all_reason_is_none() -> None:
     assert dimensions(encoded(png(2**31, 10))) is None
 

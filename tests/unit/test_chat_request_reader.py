@@ -417,6 +417,10 @@ def test_image_in_a_tool_message_is_carried() -> None:
     assert result.content == [Image(Inline("image/png", "QUJD"), ("messages", 0, "content", 0))]
 
 
+PICTURE: Json = {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}
+CALLED: Json = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
 def test_cache_mark_on_a_message_means_its_last_part() -> None:
     mark = {"type": "ephemeral", "ttl": "1h"}
     request, losses = read(
@@ -425,6 +429,31 @@ def test_cache_mark_on_a_message_means_its_last_part() -> None:
     )
     assert losses == []
     assert [t.parts[0].cache for t in request.turns] == [{"ttl": "1h"}, {"ttl": "1h"}]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "text", "text": "x"}, PICTURE]},
+        {"role": "assistant", "content": None, "tool_calls": [CALLED]},
+        {"role": "assistant", "content": "x", "reasoning_content": "hm", "tool_calls": [CALLED]},
+    ],
+)
+def test_a_cache_mark_on_a_message_stands_on_a_picture_and_on_a_call_too(message: Json) -> None:
+    request, losses = read({**message, "cache_control": {"type": "ephemeral"}})
+    assert losses == []
+    marks = [getattr(part, "cache", None) for part in request.turns[0].parts]
+    assert marks[-1] == {"ttl": None}
+    assert not any(marks[:-1])
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": "user", "content": []}, {"role": "assistant", "content": None, "refusal": "no"}]
+)
+def test_a_cache_mark_that_nothing_can_bear_is_a_loss(message: Json) -> None:
+    _, losses = read({**message, "cache_control": {"type": "ephemeral"}})
+    assert losses == [(Code.CACHE_HINT, "messages[0].cache_control")]
+    assert read({**message, "cache_control": None})[1] == []
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

@@ -127,6 +127,18 @@ def test_T31_usage_keeps_cache_inside_the_prompt() -> None:
     }
 
 
+@pytest.mark.parametrize("key", ["cached_tokens", "prompt_cache_hit_tokens"])
+def test_T31_what_kimi_and_deepseek_count_as_cached_is_read_from_the_cache(key: str) -> None:
+    """Kimi counts it beside the totals (earendil-works/pi#8119, NousResearch/hermes-agent#66105), DeepSeek as hits
+    (mozilla-ai/any-llm#816); both within `prompt_tokens`."""
+    wire = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, key: 60}
+    assert read_usage(wire) == Usage(100, 60, None, 20, None)
+    told = {"cached_tokens": 7}
+    assert read_usage({**wire, "prompt_tokens_details": told}) == Usage(100, 7, None, 20, None)
+    assert read_usage({**wire, "prompt_tokens_details": {"cached_tokens": None}}) == Usage(100, 60, None, 20, None)
+    assert read_usage({**wire, key: -1}) == Usage(100, None, None, 20, None)
+
+
 def test_unknown_counts_stay_unknown() -> None:
     assert read_usage({"prompt_tokens": 3, "completion_tokens": 4}) == Usage(3, None, None, 4, None)
     assert write_usage(Usage(3, None, None, 4, None)) == {

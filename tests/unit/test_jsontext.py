@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from orjson import Fragment
 
-from dragoman.jsontext import dump_str, dumps, loads
+from dragoman.jsontext import dump_str, dumps, embed, loads
 from support.strategies import texts
 
 HALF = "\ud83d"
@@ -47,6 +47,15 @@ def test_a_whole_pair_is_one_character() -> None:
     assert loads(b'"\\ud83d\\ude00"') == "😀"
     assert dumps("😀") == '"😀"'.encode()
     assert dumps(["é", "\u2028"]) == '["é","\u2028"]'.encode()
+
+
+@pytest.mark.parametrize("said", [HALF, HALF + OTHER])
+def test_T71_a_text_that_holds_halves_itself_is_json_as_well(said: str) -> None:
+    """Arguments come as text inside JSON, so their halves are characters there and no escapes."""
+    value = loads(f'{{"t":"{said}"}}')
+    assert value == {"t": said}
+    with pytest.raises(ValueError):
+        loads(f'{{"t":"{said}"')
 
 
 def test_a_half_in_a_key_and_deep_inside() -> None:
@@ -109,6 +118,12 @@ def test_law_written_and_read_back(value: Any) -> None:
 def test_law_strings_with_lone_surrogates_survive(text: str) -> None:
     assert json.loads(dump_str(text)) == json.loads(json.dumps(text))
     assert dumps(text) == dump_str(text)
+
+
+@pytest.mark.parametrize("said", ["\ud83d", "\ud83d\\ude00", "\ud83d\ude00", "😀", "\u2028"])
+def test_an_embedded_fragment_may_hold_half_a_surrogate_pair(said: str) -> None:
+    read = json.loads(dumps([embed(f'{{"t":"{said}","n":1.50}}'), HALF]))[0]
+    assert read == {"t": "😀" if len(said) > 1 else said, "n": 1.5}
 
 
 def test_an_embedded_fragment_survives_beside_half_a_surrogate_pair() -> None:

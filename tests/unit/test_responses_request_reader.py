@@ -70,7 +70,8 @@ def test_instructions_come_first_and_before_leading_items() -> None:
 
 def test_input_is_needed() -> None:
     assert param(input=None) == param(input=[]) == param(input=5) == "input"
-    assert "array of items" in refused(input=None).failure.message
+    assert refused(input=None).failure.message == "input: is required (a string or an array of items)"
+    assert refused(input=5).failure.message == "input: expected a string or an array of items, got an integer"
     assert param(model=None) == param(model=5) == "model"
     assert param(input=["x"]) == "input[0]"
     with pytest.raises(ClientRequestError):

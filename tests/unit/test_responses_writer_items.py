@@ -328,3 +328,15 @@ def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
 def test_half_a_surrogate_pair_goes_through() -> None:
     told = payloads(START, BlockStart(0, Kind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
     assert told[-1]["item"]["content"][0]["text"].encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
+
+
+def test_T71_a_call_whose_character_came_in_two_halves_is_whole() -> None:
+    """Codex runs what `output_item.done` tells as completed, and nothing else."""
+    halves = [Delta(0, '{"x":"\ud83d'), Delta(0, '\ude00"}')]
+    told = payloads(START, BlockStart(0, Kind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
+    assert [event["type"].split(".", 1)[1] for event in told[-2:]] == [
+        "function_call_arguments.done",
+        "output_item.done",
+    ]
+    assert told[-1]["item"]["status"] == "completed"
+    assert json.loads(told[-1]["item"]["arguments"].encode("utf-16", "surrogatepass").decode("utf-16")) == {"x": "😀"}

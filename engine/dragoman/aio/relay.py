@@ -30,7 +30,8 @@ from .upstream import Answer
 from .watch import TEXTS, ClientGone, ToolWatch, Watch
 
 log = logging.getLogger("dragoman")
-_DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
+DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
+"""What a client is told of a defect of ours."""
 STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
 """What the clients of a stopping gateway are told (design §7)."""
 _GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
@@ -274,7 +275,7 @@ async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str
     how = "completed"
     try:
         async with aclosing(stream.batches) as batches:
-            direct = await audience.open()
+            direct = audience.direct if audience.opened else await audience.open()
             work = audience.carry(batches, stream.last)
             if direct and stream.on_arrival is not None:
                 pump = audience.pump = Pump(work, stream.on_arrival)
@@ -298,7 +299,7 @@ async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str
         how = "failed"
         if not audience.opened:
             raise
-        await _end_in_error(audience, stream, _DEFECT)
+        await _end_in_error(audience, stream, DEFECT)
     finally:
         watch.stop()
         audience.close()

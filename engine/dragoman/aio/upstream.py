@@ -28,6 +28,13 @@ class Timeouts:
     tool_stall: float = field(default=120.0, metadata={"doc": "a tool call announced, and no more of it"})
     write: float = field(default=60.0, metadata={"doc": "one write to a client that does not read"})
     heartbeat: float = field(default=15.0, metadata={"doc": "silence towards the client before a ping is sent"})
+    early_reply: float = field(
+        default=0.0,
+        metadata={
+            "doc": "wait for a stream's first event before the reply begins without it, so that pings can go out; its "
+            "errors then come in the stream, with status 200; 0 = never"
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def apply(
     if knobs.request_noise == "strip" and not profile.billing_line:
         drop_billing_line(request, losses)
     if not settled:
-        repair_history(request, knobs, losses)
+        repair_history(request, knobs, losses, flagged=dialect == "messages")
     if type(knobs.evict_images) is int:
         evict_images(request, knobs.evict_images, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
     if profile.results_first:

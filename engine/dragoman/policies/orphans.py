@@ -24,12 +24,12 @@ _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
 
 
-def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
+def repair_history(request: Request, knobs: Knobs, losses: Losses, *, flagged: bool = True) -> None:
     """Give every call one result in the user turns after it and leave every other result out, in place.
 
     Calls of consecutive assistant turns are answered by the user turns that follow them; instructions in between count
-    for nothing. Calls of the last assistant turns are no orphans: the client is still to run them. Raises `Unsupported`
-    where the `orphans` knob says `reject`.
+    for nothing. Calls of the last assistant turns are no orphans: the client is still to run them. `flagged` says that
+    the upstream has an error flag for an added result. Raises `Unsupported` where the `orphans` knob says `reject`.
     """
     turns = request.turns
     pending: dict[str, bool] = {}
@@ -88,7 +88,7 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses) -> None:
     else:
         # From the end, so that the indexes of earlier runs stay right.
         for run in reversed(open_runs):
-            _repair(turns, run)
+            _repair(turns, run, flagged)
         for run in open_runs:
             for orphan in run.orphans:
                 losses.add(Code.ORPHAN_REPAIRED, orphan.at, "an error result was added")
@@ -120,9 +120,9 @@ def _drop(turn: Turn, strays: tuple[int, ...], knobs: Knobs, losses: Losses) -> 
     turn.parts = [part for place, part in enumerate(parts) if place not in strays]
 
 
-def _repair(turns: list[Turn], run: _Run) -> None:
+def _repair(turns: list[Turn], run: _Run, flagged: bool) -> None:
     results: list[Part] = [
-        ToolResult(call.id, NO_RESULT, call.at, is_error=True, custom=call.custom, search=call.search)
+        ToolResult(call.id, NO_RESULT, call.at, is_error=flagged, custom=call.custom, search=call.search)
         for call in run.orphans
     ]
     if run.results is None:

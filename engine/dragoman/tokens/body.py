@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model import Document, FileRef, Image, Inline, Part, Request, Text, ToolResult, Turn, Url
+from ..model import Document, Image, Inline, Part, Request, Text, ToolResult, Turn
 from ..protocols import Dialect
 from .media import PAGE, PAGE_BYTES, image_tokens
 
@@ -20,47 +20,38 @@ _HEAD = 4096
 
 def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
     """The tokens of `request`, which became `sent` for an upstream of `dialect`. Never 0."""
-    size, media = len(sent), 0
-    for turn in request.turns:
-        if type(turn) is not Turn:
-            continue  # a step in short: no media
-        for part in turn.parts:
-            kind = type(part)
-            if kind is Image or kind is Document or kind is ToolResult:
-                inside, tokens = _media(part, dialect)
-                size -= inside
-                media += tokens
+    size, media = _media([turn.parts for turn in request.turns if type(turn) is Turn], dialect)  # short ones hold none
+    size = len(sent) - size
     if size <= 0:  # the upstream takes no such media, and was not sent any
         size, media = len(sent), 0
     return max(1, int(size * (_BYTE - _QUOTE * _quotes(sent))) + media)
 
 
-def _media(part: Part, dialect: Dialect) -> tuple[int, int]:
-    """The bytes of what a part holds inline, and its tokens as far as they are quickly told."""
-    if type(part) is Image:
-        tokens = image_tokens(part, dialect, _HEAD)
-        return len(part.source.data) if type(part.source) is Inline else 0, tokens
-    if type(part) is ToolResult and type(part.content) is list:
-        return _together(part.content, dialect)
-    if type(part) is Document:
-        source = part.source
-        if type(source) is Inline:
-            return len(source.data), PAGE * max(1, len(source.data) // PAGE_BYTES)
-        if type(source) is Url or type(source) is FileRef:
-            return 0, PAGE
-        if type(source) is list:
-            return _together(source, dialect)
-    return 0, 0
+def _media(lists: list[Sequence[Part]], dialect: Dialect) -> tuple[int, int]:
+    """The bytes of what lists of parts hold inline, and its tokens as far as they are quickly told.
 
-
-def _together(parts: Sequence[Part], dialect: Dialect) -> tuple[int, int]:
-    size = total = 0
-    for part in parts:
-        if type(part) is not Text:
-            inside, tokens = _media(part, dialect)
-            size += inside
-            total += tokens
-    return size, total
+    Lists within parts are appended to `lists`.
+    """
+    size = tokens = 0
+    for parts in lists:
+        for part in parts:
+            if type(part) is ToolResult:
+                if type(part.content) is list:
+                    lists.append(part.content)
+            elif type(part) is Image:
+                tokens += image_tokens(part, dialect, _HEAD)
+                if type(part.source) is Inline:
+                    size += len(part.source.data)
+            elif type(part) is Document:
+                source = part.source
+                if type(source) is Inline:
+                    size += len(source.data)
+                    tokens += PAGE * max(1, len(source.data) // PAGE_BYTES)
+                elif type(source) is list:
+                    lists.append(source)
+                elif type(source) is not Text:
+                    tokens += PAGE
+    return size, tokens
 
 
 def _quotes(sent: bytes) -> float:

@@ -9,7 +9,7 @@ from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
-from ...steps import Call, SpokenTurn
+from ...steps import Call, SpokenTurn, Thought
 from .details import KEY, is_unsigned
 from .marks import Marks
 from .media import text_part
@@ -78,7 +78,7 @@ class AssistantWriter:
                 text = part.text
                 if text:
                     if calls:
-                        losses.add(Code.BLOCK_ORDER, part.at)
+                        losses.add(Code.BLOCK_ORDER, part.at, "put with the text before the calls")
                     if apart and pieces:
                         pieces.append("\n\n")
                     apart = False
@@ -131,37 +131,23 @@ class AssistantWriter:
         """The same of a turn in short, whose client speaks another dialect."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
-        if turn.thoughts:
-            reasoning: list[str] = []
-            said: list[str] = []
-            details: list[Json] = []
-            for thought in turn.thoughts:
-                if isinstance(thought, tuple):
-                    text, at, origin, proof, _ = thought
-                    if text and self._forgets:  # as `_recall` would, which is a call for each of hundreds
-                        losses.add(_UNSIGNED if origin == DIALECT else _FOREIGN, at)
-                        continue
-                    demoted = self._recall(text, at, origin, proof is not None, reasoning)
-                else:
-                    demoted = self._reason(thought, reasoning, details)
-                if demoted is not None:
-                    said.append(demoted)
-            if said:
-                message["content"] = "\n\n".join([*said, turn.text] if turn.text else said)
-            if reasoning:
-                self._put(message, "\n\n".join(reasoning))
-            if details:
-                message[KEY] = [*message.get(KEY, ()), *details]
+        kept: tuple[list[str], list[str], list[Json]] | None = None
+        for thought in turn.thoughts:
+            if self._forgets and isinstance(thought, tuple) and thought[0]:  # as `_recall` would, without the calls
+                losses.add(_UNSIGNED if thought[2] == DIALECT else _FOREIGN, thought[1])
+                continue
+            if kept is None:
+                kept = [], [], []
+            self._think(thought, *kept)
+        if kept is not None:
+            self._write_thoughts(message, *kept)
         if calls:
             if self.fills and len(message) == 2:  # no thought of it goes back
                 self._fill(message, turn.at)
             longest, known = self._longest_id, names.known
             message["tool_calls"] = written = []
             for call_id, name, arguments, at in calls:
-                sent_id = call_id
-                if not (call_id.isidentifier() and call_id.isascii()) or len(call_id) > longest:
-                    sent_id = fit_call_id(call_id, longest)
-                opened[call_id] = sent_id
+                opened[call_id] = sent_id = fit_call_id(call_id, longest)
                 try:
                     sent = known[name]
                 except KeyError:
@@ -175,6 +161,25 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
+    def _think(self, thought: Thought | Reasoning, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+        """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
+        if isinstance(thought, tuple):
+            text, at, origin, proof, _ = thought
+            demoted = self._recall(text, at, origin, proof is not None, reasoning)
+        else:
+            demoted = self._reason(thought, reasoning, details)
+        if demoted is not None:
+            said.append(demoted)
+
+    def _write_thoughts(self, message: Json, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+        if said:
+            text = message["content"]
+            message["content"] = "\n\n".join([*said, text] if text else said)
+        if reasoning:
+            self._put(message, "\n\n".join(reasoning))
+        if details:
+            message[KEY] = [*message.get(KEY, ()), *details]
+
     def _put(self, message: Json, reasoning: str) -> None:
         key = self._key
         message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
@@ -183,7 +188,7 @@ class AssistantWriter:
         """Servers that want their reasoning back check that it is there, also where another model made the calls. They
         take a blank, and some count nothing at all as missing."""
         self._put(message, " ")
-        self.losses.add(Code.REASONING_FILLED, at)
+        self.losses.add(Code.REASONING_FILLED, at, "a blank was sent")
 
     def _mark(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None

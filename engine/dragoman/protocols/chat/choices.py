@@ -42,5 +42,5 @@ def _only(named: list[Json], tools: list[Json], at: tuple[str | int, ...], losse
     names = {entry[entry["type"]]["name"] for entry in named}
     kept = [tool for tool in tools if tool[tool["type"]]["name"] in names]
     if len(kept) < len(tools):
-        losses.add(Code.TOOLS_FILTERED, at)
+        losses.add(Code.TOOLS_FILTERED, at, "the others were not sent")
     return kept

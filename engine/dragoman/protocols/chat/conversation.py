@@ -27,7 +27,7 @@ from ...model import (
 )
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
-from ...steps import Result, ResultTurn, SpokenTurn
+from ...steps import ResultTurn, SpokenTurn
 from .assistant import AssistantWriter
 from .instructions import placed
 from .marks import Marks, is_marked
@@ -39,6 +39,8 @@ _FAILED = "Error: the tool call failed without a message."
 # Member access on an enum class costs more than a global.
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
+_IS_ERROR = Code.IS_ERROR
+_MOVED = Code.RESULT_MEDIA_MOVED
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
@@ -96,9 +98,9 @@ class _Conversation:
         for turn in turns:
             if type(turn) is ResultTurn and turn.results is not None:
                 for result in turn.results:
-                    call_id, content, _, failed, cache = result
+                    call_id, content, at, failed, cache = result
                     if failed or held or cache is not None:
-                        self._answer(result)
+                        self._answer(call_id, content, at, failed, cache)
                     else:
                         sent_id = opened.pop(call_id, None) or fit_call_id(call_id, longest)
                         say({"role": "tool", "tool_call_id": sent_id, "content": content})
@@ -139,7 +141,7 @@ class _Conversation:
         self.marks.thin()
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
-            raise ClientRequestError(at, "nothing is left to send: all content is empty")
+            raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
         return self.messages
 
     def _settle(self) -> None:
@@ -276,9 +278,8 @@ class _Conversation:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, result: Result) -> None:
+    def _answer(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None) -> None:
         """A result in short as a tool message."""
-        call_id, content, at, failed, cache = result
         sent_id = self._close(call_id, at, failed)
         if not content and failed:
             content = _FAILED
@@ -295,7 +296,7 @@ class _Conversation:
         if result.search:
             raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
         if type(result.content) is str:
-            self._answer((result.call_id, result.content, result.at, result.is_error, result.cache))
+            self._answer(result.call_id, result.content, result.at, result.is_error, result.cache)
             return
         sent_id = self._close(result.call_id, result.at, result.is_error)
         self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": self._result_content(result)})
@@ -307,7 +308,7 @@ class _Conversation:
                 self.losses.add(code, place, "moved behind the tool results")
             self.overtaken.clear()
         if failed:  # its content says so; OpenAI has no flag
-            self.losses.add(Code.IS_ERROR, (*at, "is_error"))
+            self.losses.add(_IS_ERROR, (*at, "is_error"))
         return self.open.pop(call_id, None) or fit_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
@@ -315,7 +316,23 @@ class _Conversation:
         pieces: list[Json] = []
         for part in result.content:
             assert not isinstance(part, str)
-            self._result_part(part, pieces)
+            before = len(pieces)
+            if type(part) is Text:
+                if part.text:
+                    pieces.append({"type": "text", "text": part.text})
+            elif type(part) is Image:  # media goes to the user message behind the results
+                pieces.append({"type": "text", "text": self._move(write_image(part, self.profile), part)})
+            elif type(part) is Document:
+                pieces += [
+                    written if written["type"] == "text" else text_part(self._move(written, part))
+                    for written in write_document(part, self.profile, self.losses, self.origin)
+                ]
+            else:
+                pieces += self._part(part)
+            cache = getattr(part, "cache", None)
+            if cache is not None:
+                can_mark = self.profile.text_parts and len(pieces) > before
+                self.marks.put(pieces[-1] if can_mark else None, cache, part.at)
         if not pieces and result.is_error:
             pieces.append(text_part(_FAILED))
         if result.cache is not None:
@@ -327,33 +344,14 @@ class _Conversation:
             return pieces
         return "\n".join(piece["text"] for piece in pieces)
 
-    def _result_part(self, part: Part, pieces: list[Json]) -> None:
-        """Add one part of a result to `pieces`; media goes to the user message behind the results."""
-        before = len(pieces)
-        if type(part) is Text:
-            if part.text:
-                pieces.append(text_part(part.text))
-        elif type(part) is Document or type(part) is Image:
-            pieces += [
-                written if written["type"] == "text" else text_part(self._move(written, part))
-                for written in self._part(part)
-            ]
-        else:
-            pieces += self._part(part)
-        cache = getattr(part, "cache", None)
-        if cache is not None:
-            can_mark = self.profile.text_parts and len(pieces) > before
-            self.marks.put(pieces[-1] if can_mark else None, cache, part.at)
-
     def _move(self, written: Json, part: Image | Document) -> str:
         """Move a media part behind the results; gives the text that stands in its place."""
-        self.losses.add(Code.RESULT_MEDIA_MOVED, part.at)
-        self.attachments += 1
+        self.losses.add(_MOVED, part.at, "moved behind the tool results")
+        self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
         what = name or ("image" if written["type"] == "image_url" else "file")
-        self.moved.append(text_part(f"Attachment {self.attachments} of the tool results ({what}):"))
-        self.moved.append(written)
-        return f"[{what}: attachment {self.attachments} in the following user message]"
+        self.moved += ({"type": "text", "text": f"Attachment {number} of the tool results ({what}):"}, written)
+        return f"[{what}: attachment {number} in the following user message]"
 
 
 def _string_or_parts(turn: Turn, parts: list[Json]) -> str | list[Json]:

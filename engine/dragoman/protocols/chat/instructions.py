@@ -29,12 +29,12 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
         if turn.role is not _INSTRUCTION:
             rest.append(turn)
         elif rest and mode == "user":
-            losses.add(Code.SYSTEM_DEMOTED, turn.at)
+            losses.add(Code.SYSTEM_DEMOTED, turn.at, "became user text")
             rest.append(Turn(Role.USER, [_wrapped(part) for part in turn.parts], turn.at, plain=turn.plain))
         elif first is None and not rest:
             first, parts = turn, list(turn.parts)
         else:
-            losses.add(Code.SYSTEM_MOVED if rest else Code.TURNS_MERGED, turn.at)
+            losses.add(Code.SYSTEM_MOVED if rest else Code.TURNS_MERGED, turn.at, "joined the first instructions")
             parts += turn.parts
             first = first or turn
     if first is None:

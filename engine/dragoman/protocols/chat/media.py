@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Sequence
 
 from ...errors import ClientRequestError, Path, Unsupported
 from ...losses import Code, Losses
@@ -55,6 +56,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
         return _as_text(document, source.text, losses)
     if type(source) is list:
         losses.add(Code.DOCUMENT_SHAPE, document.at, "its parts were put in its place")
+        _drop_marks(source, losses)
         parts = _lead(document, with_title=True)
         for child in source:
             if type(child) is Image:
@@ -88,10 +90,18 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
 
 def search_text(result: SearchResult, losses: Losses) -> str:
     """A search result as text: title, source, body."""
-    losses.add(Code.SEARCH_RESULT_SHAPE, result.at)
+    losses.add(Code.SEARCH_RESULT_SHAPE, result.at, "became text")
+    _drop_marks(result.body, losses)
     if result.cite:
         losses.add(Code.CITATIONS_REQUEST, (*result.at, "citations"))
     return "\n".join(text for text in (result.title, result.source, *(t.text for t in result.body)) if text)
+
+
+def _drop_marks(parts: Sequence[Text | Image], losses: Losses) -> None:
+    """The mark of the whole stands on what is written of it last; those within have no place."""
+    for part in parts:
+        if part.cache is not None:
+            losses.add(Code.CACHE_HINT, part.at)
 
 
 def _data_url(source: Inline) -> str:
@@ -106,7 +116,7 @@ def _lead(document: Document, *, with_title: bool = False) -> list[Json]:
 
 
 def _as_text(document: Document, text: str, losses: Losses) -> list[Json]:
-    losses.add(Code.DOCUMENT_SHAPE, document.at)
+    losses.add(Code.DOCUMENT_SHAPE, document.at, "became text")
     whole = "\n".join(line for line in (document.name, document.context, text) if line)
     return [text_part(whole)] if whole else []
 

@@ -22,6 +22,8 @@ from .wire import (
     JoinedText,
     drop_proofs,
     is_model_refusal,
+    matched_stop,
+    note_uncounted,
     read_citation,
     read_created,
     read_finish,
@@ -108,6 +110,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         content=bool(parts),
         losses=losses,
         at=_FINISH,
+        matched=matched_stop(choice, context.sent_stops) if context.sent_stops else None,
     )
     return Reply(
         identity,
@@ -235,6 +238,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
     if reply.usage is not None:
+        note_uncounted(reply.usage, context.losses)
         written["usage"] = write_usage(reply.usage)
     return written
 
@@ -249,7 +253,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
                 text.gap()
             if part.text:
                 if calls:
-                    losses.add(Code.BLOCK_ORDER, part.at)
+                    losses.add(Code.BLOCK_ORDER, part.at, "put with the text before the calls")
                 _write_text(part, text, annotations, losses)
             elif part.citations:
                 losses.add(Code.CITATIONS, part.at)

@@ -15,6 +15,8 @@ from ...limits import DEFAULT as DEFAULT_LIMITS
 from ...limits import Limits
 from ...losses import Code, Losses
 from ...model import (
+    Document,
+    Image,
     Json,
     Part,
     Reasoning,
@@ -110,6 +112,7 @@ _ASSISTANT_KEYS = frozenset({
 })
 # fmt: on
 _BARE_ASSISTANT = frozenset({"role", "content", "tool_calls"})
+_MARKED = (Text, Image, Document, ToolCall)
 _CALL_KEYS = frozenset({"id", "type", "function", "custom", "index", "cache_control"})
 
 
@@ -155,16 +158,20 @@ def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:
         turn.parts = read_parts(content, readers, where, losses)
     else:
         raise ClientRequestError(where, f"expected a string or an array of parts, got {kind_of(content)}")
-    _mark_last(turn, message)
+    _mark_last(turn, message, losses)
     return turn
 
 
-def _mark_last(turn: Turn, message: Json) -> None:
+def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
     """A mark on the message itself (taken by routers where the content is a string) means its last part."""
-    if "cache_control" in message and turn.parts:
-        last = turn.parts[-1]
-        if type(last) is Text and last.cache is None:
-            last.cache = read_cache_mark(message, turn.at)
+    mark = read_cache_mark(message, turn.at) if "cache_control" in message else None
+    if mark is None:
+        return
+    last = turn.parts[-1] if turn.parts else None
+    if not isinstance(last, _MARKED):
+        losses.add(Code.CACHE_HINT, (*turn.at, "cache_control"))
+    elif last.cache is None:
+        last.cache = mark
 
 
 def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
@@ -211,7 +218,6 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     turn = Turn(Role.ASSISTANT, parts, at, "", type(content) is str)
     if not bare:
         turn.name = optional(message, "name", str, at)
-        _mark_last(turn, message)
         annotations = optional(message, "annotations", list, at)
         if annotations:
             _cite(parts, annotations, at, losses)
@@ -223,6 +229,8 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         where = (*at, "tool_calls")
         for k, call in enumerate(typed(calls, list, where)):
             parts.append(_read_call(call, (*where, k), losses, custom))
+    if not bare:
+        _mark_last(turn, message, losses)
     return turn
 
 

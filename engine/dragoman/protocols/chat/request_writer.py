@@ -173,7 +173,7 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
     if request.end_user:
         user = request.end_user
         if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
-            user = sha256(user.encode()).hexdigest()
+            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
         body[profile.user_field] = user
     tier = request.service_tier
     if tier is not None:

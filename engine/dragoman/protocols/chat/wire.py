@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
@@ -54,6 +55,8 @@ _FAILED = {
     "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek, whose reference says that it interrupts a reply
 }
 """Words for a reply that broke off. To take one of these for an end would hide that."""
+_MATCHED = ("stop_reason", "matched_stop")
+"""Where vLLM (`ChatCompletionResponseChoice` in its code) and SGLang name the stop sequence that ended a reply."""
 _WRITE_FINISH = {
     StopReason.END: "stop",
     StopReason.STOP_SEQUENCE: "stop",
@@ -103,13 +106,29 @@ def is_model_refusal(stop: Stop) -> bool:
     return stop.reason is StopReason.FILTERED and stop.native == "refusal"
 
 
+def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
+    """The stop sequence that ended a reply, if the server says so. A number there is the token of an ordinary end."""
+    for key in _MATCHED:
+        if type(word := choice.get(key)) is str and word in sent:
+            return word
+    return None
+
+
 def settle(
-    native: str | None, *, calls: bool, refusal: bool, content: bool, losses: Losses, at: Path = ("finish_reason",)
+    native: str | None,
+    *,
+    calls: bool,
+    refusal: bool,
+    content: bool,
+    losses: Losses,
+    at: Path = ("finish_reason",),
+    matched: str | None = None,
 ) -> Stop:
     """The stop of a reply whose whole content is known: where word and content disagree, the content decides.
 
-    `length` and `content_filter` always win. Raises `UpstreamProtocolError` if there is neither a word nor content,
-    `UpstreamStatusError` for a word that says that the reply broke off.
+    `length` and `content_filter` always win. `matched` is the stop sequence that is known to have ended it.
+    Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` for a word that says
+    that the reply broke off.
     """
     reason = read_finish(native)
     if reason is None:
@@ -126,6 +145,8 @@ def settle(
                 losses.add(Code.FINISH_FIXED, at, "stop after a call became tool_calls")
         elif refusal:
             reason = StopReason.REFUSAL
+        elif matched is not None:
+            return Stop(StopReason.STOP_SEQUENCE, native, matched)
     elif reason is StopReason.TOOL_CALLS and not calls:
         losses.add(Code.FINISH_FIXED, at, f"{native} without a call became stop")
         reason = StopReason.REFUSAL if refusal else StopReason.END
@@ -140,6 +161,10 @@ def _count(body: Any, key: str) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
+_CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
+"""Where DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count what was cached."""
+
+
 def read_usage(obj: Json | None) -> Usage | None:
     """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
     if type(obj) is not dict:
@@ -150,8 +175,18 @@ def read_usage(obj: Json | None) -> Usage | None:
     read = written = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
         read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+    if read is None:
+        read = next((count for key in _CACHE_READ if (count := _count(obj, key)) is not None), None)
     details = obj.get("completion_tokens_details")
     return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
+
+
+def note_uncounted(usage: Usage | None, losses: Losses) -> None:
+    """A row for counts that the upstream did not give."""
+    if usage is None:
+        losses.add(Code.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
+    elif usage.input_total is None or usage.output_total is None:
+        losses.add(Code.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
 
 
 def write_usage(usage: Usage) -> Json:

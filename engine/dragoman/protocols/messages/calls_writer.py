@@ -9,7 +9,7 @@ from orjson import Fragment
 from orjson import loads as parse
 
 from ...errors import Path, Unsupported
-from ...jsontext import loads
+from ...jsontext import embed, loads
 from ...model import Json
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
@@ -32,21 +32,19 @@ class CallsWriter:
         self._call_ids: dict[str, str] = {}
         """The ids of the calls so far and what was sent for them: their results ask again."""
 
-    def call(self, call: Call) -> Json:
-        """The block of a call, its arguments embedded as they were spelled: digits and key order survive, nothing is
-        re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
-        call_id, name, arguments, at = call
-        self._call_ids[call_id] = sent_id = fit_call_id(call_id, self._longest_id)
-        try:
-            sound = type(parse(arguments)) is dict
-        except ValueError:
-            sound = False
-        return {
-            "type": "tool_use",
-            "id": sent_id,
-            "name": self._known.get(name) or self._names.fit(name, at),
-            "input": Fragment(arguments) if sound else self._unusual(arguments, at),
-        }
+    def write(self, calls: Sequence[Call], blocks: list[Json]) -> None:
+        """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
+        nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
+        call_ids, known, longest = self._call_ids, self._known, self._longest_id
+        for call_id, name, arguments, at in calls:
+            call_ids[call_id] = sent_id = fit_call_id(call_id, longest)
+            sent = known.get(name) or self._names.fit(name, at)
+            try:
+                sound = type(parse(arguments)) is dict
+            except ValueError:
+                sound = False
+            given = Fragment(arguments) if sound else self._unusual(arguments, at)
+            blocks.append({"type": "tool_use", "id": sent_id, "name": sent, "input": given})
 
     def _unusual(self, text: str, at: Path) -> Any:
         """Arguments that are empty or that only the careful parser takes.
@@ -63,7 +61,7 @@ class CallsWriter:
             ) from None
         if type(value) is not dict:
             raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
-        return Fragment(text)
+        return embed(text)
 
     def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool, Json | None]]) -> list[Json]:
         """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""

@@ -107,8 +107,8 @@ class ContentWriter:
                 blocks.append(block)
         if text:
             blocks.append({"type": "text", "text": text})
-        for call in calls:
-            blocks.append(self.calls.call(call))  # noqa: PERF401  # a comprehension of one is dearer (Python 3.11)
+        if calls:
+            self.calls.write(calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
@@ -242,7 +242,9 @@ class ContentWriter:
             raise Unsupported(
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
-        block = self.calls.call((part.id, part.name, part.arguments, part.at))
+        written: list[Json] = []
+        self.calls.write([(part.id, part.name, part.arguments, part.at)], written)
+        block = written[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
@@ -270,7 +272,7 @@ class ContentWriter:
             elif type(part) is ToolReference:
                 written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
             elif type(part) is Image and not self._profile.images_in_tool_results:
-                self._losses.add(Code.RESULT_MEDIA_MOVED, part.at)
+                self._losses.add(Code.RESULT_MEDIA_MOVED, part.at, "moved behind the tool results")
                 rest.append(self._image(part))
                 written = {"type": "text", "text": "[The image follows the tool results.]"}
             elif type(part) in _IN_RESULTS:

@@ -41,11 +41,12 @@ def write_conversation(
         writer.thoughts.replay = False
     builder = _Builder(writer, mode, knobs, losses)
     foreign = request.origin != DIALECT
+    spoken, answers = writer.spoken, writer.calls.answers
     for turn in request.turns:
         if type(turn) is SpokenTurn and turn.calls is not None and foreign:
-            builder.spoken(writer.spoken(turn, turn.calls), turn)
+            builder.spoken(spoken(turn, turn.calls), turn)
         elif type(turn) is ResultTurn and turn.results is not None:
-            builder.answered(writer.calls.answers(turn.results))
+            builder.answered(answers(turn.results))
         else:
             builder.add(turn)
     builder.finish()
@@ -137,8 +138,12 @@ class _Builder:
 
     def answered(self, results: list[Json]) -> None:
         """The results of a turn that holds nothing else."""
-        if self._role == "user" or self._waiting or self._ahead:
+        if self._waiting or self._ahead:
             self._add_user(results, _NONE, ())
+        elif self._role == "user":  # another message of them, as Chat has one for each
+            place = self._answers
+            self._answers = place + len(results)
+            self.messages[-1]["content"][place:place] = results
         else:
             self._role = "user"
             self._answers = len(results)
@@ -148,7 +153,7 @@ class _Builder:
         if self._waiting:
             # An instruction may only follow a user message: it slides behind this one.
             for waiting in self._waiting:
-                self._losses.add(Code.SYSTEM_REORDERED, waiting)
+                self._losses.add(Code.SYSTEM_REORDERED, waiting, "moved behind the next user turn")
             self._waiting.clear()
         if self._role == "user":
             run = self._run()
@@ -205,10 +210,10 @@ class _Builder:
         if not self.messages:
             self.system += blocks
         elif self._mode == "hoist":
-            self._losses.add(Code.SYSTEM_MOVED, turn.at)
+            self._losses.add(Code.SYSTEM_MOVED, turn.at, "moved to the front")
             self.system += blocks
         elif self._mode == "user":
-            self._losses.add(Code.SYSTEM_DEMOTED, turn.at)
+            self._losses.add(Code.SYSTEM_DEMOTED, turn.at, "became user text")
             self._add_user(_NONE, [_wrapped(block) for block in blocks], turn.at)
         else:
             self._held += blocks
@@ -237,7 +242,7 @@ class _Builder:
             return
         else:
             for at in self._waiting:
-                self._losses.add(Code.SYSTEM_DEMOTED, at)
+                self._losses.add(Code.SYSTEM_DEMOTED, at, "became user text")
             self.messages.append({"role": "user", "content": [_wrapped(block) for block in self._held]})
         self._held = []
         self._waiting.clear()
@@ -265,7 +270,9 @@ class _Builder:
         message = self.messages[-1]
         content = message["content"]
         holder, key = (message, "content") if type(content) is str else (content[-1], "text")
-        text: str = holder.get(key, "")
+        if key == "text" and holder["type"] != "text":  # a block as it came is nobody's to change
+            return
+        text: str = holder[key]
         if text != (cut := text.rstrip()):
             holder[key] = cut  # not blank: such blocks are never written
             self._losses.add(Code.BLANK_CUT, at, "cut at the end of the text to be continued")

@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
 from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
 from ...events import Stop, StopReason
-from ...jsontext import dumps, loads
+from ...jsontext import dumps, embed, loads
 from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from ...names import fit_call_id, reply_id
@@ -259,4 +257,4 @@ def _object(part: ToolCall) -> Any:
         raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not JSON: {error}") from None
     if type(value) is not dict:
         raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not a JSON object")
-    return orjson.Fragment(text) if _FRAGILE_NUMBER.search(text) else value
+    return embed(text) if _FRAGILE_NUMBER.search(text) else value

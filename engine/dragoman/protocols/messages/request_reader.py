@@ -104,7 +104,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         request.temperature = optional(body, "temperature", float)
         request.top_p = optional(body, "top_p", float)
         request.top_k = optional(body, "top_k", int)
-        request.stop = _stop(body)
+        request.stop = _stop(body, losses)
     if "thinking" in body or reader.effort is not None:
         request.thinking = read_thinking(body, reader.effort, losses)
     if config or "output_format" in body:
@@ -133,11 +133,15 @@ def _max_tokens(body: Json) -> int:
     return value
 
 
-def _stop(body: Json) -> list[str]:
-    given: list[Any] = optional(body, "stop_sequences", list) or []
-    for index, entry in enumerate(given):
-        typed(entry, str, ("stop_sequences", index))
-    return list(given)
+def _stop(body: Json, losses: Losses) -> list[str]:
+    stops: list[str] = []
+    for index, entry in enumerate(optional(body, "stop_sequences", list) or ()):
+        at: Path = ("stop_sequences", index)
+        if typed(entry, str, at).strip():
+            stops.append(entry)
+        else:
+            losses.add(Code.STOP_DROPPED, at, "empty or whitespace only")
+    return stops
 
 
 def _format(body: Json, config: Json) -> OutputFormat | None:

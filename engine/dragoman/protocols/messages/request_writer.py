@@ -239,5 +239,5 @@ def _user_id(request: Request, profile: Profile) -> str:
     """An opaque id: long ones and JSON (Claude Code's holds device and account ids) are hashed for other providers."""
     given = request.end_user or ""
     if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
-        return sha256(given.encode()).hexdigest()
+        return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
     return given

@@ -290,5 +290,5 @@ def _write_allowed(
         return {"type": "tool", "name": allowed[0]}, tools
     kept = [tool for tool in tools if tool["name"] in allowed]
     if len(kept) < len(tools):
-        losses.add(Code.TOOLS_FILTERED, choice.at)
+        losses.add(Code.TOOLS_FILTERED, choice.at, "the others were not sent")
     return {"type": "any" if choice.require else "auto"}, kept

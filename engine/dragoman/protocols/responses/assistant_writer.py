@@ -32,6 +32,7 @@ class AssistantWriter:
 
     __slots__ = (
         "_call_ids",
+        "_family",
         "_general",
         "_knobs",
         "_known",
@@ -55,6 +56,7 @@ class AssistantWriter:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         self._known, self._longest_id = names.known, profile.call_id_max
+        self._family = profile.family or DIALECT
         self._call_ids = call_ids
         """Call id → the id that was sent for it: its result asks again."""
         self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
@@ -193,7 +195,7 @@ class AssistantWriter:
 
     def _reasoning(self, part: Reasoning) -> Json | None:
         """The original item, where this upstream made it and can still read it (mapping §5.2)."""
-        block = own_block(part, DIALECT, self._profile.family or DIALECT)
+        block = own_block(part, DIALECT, self._family)
         if block is None or block.get("type") != "reasoning":
             return self._leave_out(part, _UNSIGNED if not part.proof and part.family is None else _FOREIGN)
         if not block.get("encrypted_content") and self._profile.encrypted_reasoning:

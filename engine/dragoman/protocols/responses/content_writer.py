@@ -37,6 +37,7 @@ from .wire import DIALECT
 
 _FAILED: Final = "Error: the tool call failed without a message."
 _OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one file store
+_IS_ERROR: Final = Code.IS_ERROR  # member access on an enum class costs more than a global
 
 
 def input_text(text: str) -> Json:
@@ -148,10 +149,6 @@ class ContentWriter:
     def _document(self, part: Document) -> list[Json]:
         source = part.source
         if type(source) is not Url:
-            if type(source) is list:
-                for child in source:
-                    if child.cache is not None:
-                        self._losses.add(Code.CACHE_HINT, child.at)
             return [_respelled(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
         if not (self._profile.url_sources and self._profile.pdf):
             raise Unsupported(part.at, "the upstream does not take documents by URL")
@@ -164,9 +161,6 @@ class ContentWriter:
         return [*parts, written]
 
     def _search_result(self, part: SearchResult) -> list[Json]:
-        for text in part.body:
-            if text.cache is not None:
-                self._losses.add(Code.CACHE_HINT, text.at)
         return [input_text(search_text(part, self._losses))]
 
     def _tool_reference(self, part: ToolReference) -> list[Json]:
@@ -181,24 +175,25 @@ class ContentWriter:
 
     def answers(self, results: list[Result], items: list[Json]) -> None:
         """Append the output items of a turn of results in short."""
+        call_ids = self._call_ids
         for result in results:
             call_id, text, _, failed, cache = result
             if not text or failed or cache is not None:
                 items.append(self.result(ToolResult(*result)))
                 continue
-            sent_id = self._call_ids.get(call_id) or self.sent_id(call_id)
-            item: Json = {"type": "function_call_output", "call_id": sent_id, "output": text}
+            item: Json = {
+                "type": "function_call_output",
+                "call_id": call_ids.get(call_id) or self.sent_id(call_id),
+                "output": [{"type": "input_text", "text": text}] if self._settled and self._keeps else text,
+            }
             items.append(item)
-            if self._keeps:
-                if self._settled:
-                    item["output"] = [{"type": "input_text", "text": text}]
-                else:
-                    self._lonely.append(item)
+            if self._keeps and not self._settled:
+                self._lonely.append(item)
 
     def result(self, result: ToolResult) -> Json:
         """The output item of a function call or a free-text call."""
         if result.is_error:  # its content says so; OpenAI has no flag (mapping §6.4)
-            self._losses.add(Code.IS_ERROR, (*result.at, "is_error"))
+            self._losses.add(_IS_ERROR, (*result.at, "is_error"))
         item: Json = {
             "type": "custom_tool_call_output" if result.custom else "function_call_output",
             "call_id": self.sent_id(result.call_id),
@@ -213,7 +208,10 @@ class ContentWriter:
         else:
             parts = []
             for part in content:
-                self.add(part, parts)
+                if type(part) is Text and part.text and part.cache is None:
+                    parts.append({"type": "input_text", "text": part.text})
+                else:
+                    self.add(part, parts)
         if not parts and result.is_error:
             parts.append(input_text(_FAILED))
             bare = True

@@ -65,7 +65,7 @@ def write_conversation(
     writer.content.finish()
     if not items:
         at = ("input",) if request.origin == DIALECT else ("messages",)
-        raise ClientRequestError(at, "nothing is left to send: all content is empty")
+        raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
     return instructions, items
 
 

@@ -102,8 +102,9 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     if type(given) is str:
         turns.append(Turn(_USER, [Text(given, where)], where, "", True))
     elif type(given) is not list:
-        what = "is required" if given is None else f"got {kind_of(given)}; expected"
-        raise ClientRequestError(where, f"{what} (a string or an array of items)")
+        either = "a string or an array of items"
+        told = f"is required ({either})" if given is None else f"expected {either}, got {kind_of(given)}"
+        raise ClientRequestError(where, told)
     elif len(given) > limits.messages:
         raise LimitExceeded("messages", limits.messages, upstream=False)
     elif not given:

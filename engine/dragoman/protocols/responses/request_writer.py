@@ -197,7 +197,7 @@ def _write_service(body: Json, request: Request, losses: Losses) -> None:
     if request.end_user:
         user = request.end_user
         if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
-            user = sha256(user.encode()).hexdigest()
+            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
         body["safety_identifier"] = user
     if request.cache:
         for key in CACHE_KEYS:

@@ -1,0 +1,52 @@
+"""What was worked out lately, by the text it was worked out from.
+
+A memo of a pure function: it changes no result, only what a result costs. It holds no more than its bound, whoever
+sends what, and threads may share it.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Memo(Generic[T]):
+    """Values of texts that have `most` characters together; what was longest unused goes.
+
+    Nothing is counted when a value is found: when the younger half of the room is full it becomes the older half, and
+    what was not asked for since it did so is gone the next time.
+    """
+
+    __slots__ = ("_half", "_old", "_size", "_young")
+
+    def __init__(self, most: int) -> None:
+        self._half = most // 2
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._young: dict[str, T] = {}
+        self._old: dict[str, T] = {}
+        self._size = 0
+
+    def get(self, text: str) -> T | None:
+        """What was kept for `text`, if it still is."""
+        found = self._young.get(text)
+        if found is None:
+            found = self._old.get(text)
+            if found is not None:
+                self.keep(text, found)
+        return found
+
+    def keep(self, text: str, value: T) -> None:
+        """Keep a value that nobody will change. That of a text which would take half of the room is not kept."""
+        size = len(text)
+        # No lock: from here on nothing is called, so CPython lets no other thread in between. Without its global lock
+        # two threads could count one text too little, until the half is full and the count begins anew.
+        if size > self._half or text in self._young:
+            return
+        if self._size + size > self._half:
+            self._old, self._young, self._size = self._young, {}, 0
+        self._young[text] = value
+        self._size += size
