@@ -12,10 +12,10 @@ from dragoman.errors import Failure, FailureKind
 from .counting import Counting
 from .gateway import Gateway, new_request_id
 from .inspection import Inspection
+from .remarks import remarks
 from .rescue import asked_in, error_response
 from .settings import Config
 from .unserved import no_websocket, not_served
-from .windows import unknown_windows
 
 log = logging.getLogger("dragoman")
 
@@ -31,7 +31,7 @@ def setup(
     """
     if gateway is None:
         gateway = Gateway(config)
-        for sentence in unknown_windows(config):
+        for sentence in remarks(config):
             log.warning("%s", sentence)
     prefix = prefix.rstrip("/")
     app.router.add_post(f"{prefix}/v1/chat/completions", gateway.chat)
@@ -45,6 +45,7 @@ def setup(
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     app.router.add_get(f"{prefix}/v1/models", gateway.models)
+    app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", gateway.models)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
 
@@ -98,9 +99,18 @@ async def _nowhere(request: web.Request) -> web.Response:
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
         failure = Failure(FailureKind.INVALID_REQUEST, message, 405)
     else:
-        failure = Failure(FailureKind.NOT_FOUND, f"there is no {request.path} here", 404)
+        message = f"there is no {request.path} here{_meant(request.path)}"
+        failure = Failure(FailureKind.NOT_FOUND, message, 404)
     response = error_response(asked_in(request), failure, new_request_id())
     response.set_status(failure.status)
     if allow:
         response.headers["allow"] = allow
     return response
+
+
+def _meant(path: str) -> str:
+    """What to do about a base URL that is right but for its /v1, which the vendors' clients want differently."""
+    for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models"):
+        if path.rstrip("/").endswith(f"/{endpoint}"):
+            return f", but /v1/{endpoint}: the base URL of OpenAI's clients ends in /v1, that of Anthropic's does not"
+    return ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ from .clients import BY_NAME, adapted
 from .config import config_from_environment, load_config
 from .explain import as_text, explanation, guess_client
 from .offline import KINDS, convert, kind_of
+from .remarks import open_doors, remarks
 from .settings import Config
-from .tables import ConfigError, from_word, misfit
-from .windows import unknown_windows
+from .tables import ConfigError, closest, from_word, misfit
 
 _DIALECTS = [dialect.value for dialect in Dialect]
 
@@ -51,11 +51,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"dragoman: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
+        print(f"dragoman: {_reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return status
+
+
+class _Version(argparse.Action):
+    """Looks for the version where it is asked for only: what it takes to find it is 0.8 MB that nothing else needs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        parser.exit(message=f"dragoman {version('dragoman')}\n")
+
+
+def _reason(error: OSError) -> str:
+    """Without a number, and with what to do where that is plain."""
+    if error.filename is not None:
+        return f"{error.filename}: cannot be read: {error.strerror}"
+    advice = "; --port takes another one" if error.errno == errno.EADDRINUSE else ""
+    return f"{error.strerror or error}{advice}"
 
 
 def _level(args: argparse.Namespace) -> int:
@@ -68,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dragoman", description="A streaming gateway that translates between model APIs."
     )
-    parser.add_argument("--version", action="version", version=f"dragoman {version('dragoman')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="run the gateway")
@@ -141,7 +158,7 @@ def _config(args: argparse.Namespace) -> Config:
     if args.config is None:
         return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
     if args.base_url or args.dialect:
-        raise ConfigError("--base-url", "goes without a configuration file")
+        raise ConfigError("--base-url" if args.base_url else "--dialect", "goes without a configuration file")
     return load_config(args.config)
 
 
@@ -278,7 +295,8 @@ def _print(out: bytes) -> None:
 def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
     names = [name for dialect, name in SHIPPED if dialect == upstream]
     if args.profile is not None and args.profile not in names:
-        raise ConfigError("--profile", f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}")
+        told = f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
+        raise ConfigError("--profile", told)
     return shipped(upstream, args.profile)
 
 
@@ -287,7 +305,7 @@ def _knobs(settings: Sequence[str]) -> Knobs:
     for setting in settings:
         name, _, word = setting.partition("=")
         if name not in KNOBS:
-            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}")
+            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
         values[name] = value = from_word(KNOBS[name], word)
         if wrong := misfit(KNOBS[name], value):
             raise ConfigError(f"--knob {setting}", wrong)
@@ -317,7 +335,7 @@ def _describe(config: Config) -> None:
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
             print(f"  {size} models → {name}", file=sys.stderr)
-    for sentence in unknown_windows(config):
+    for sentence in (*open_doors(config), *remarks(config)):
         print(f"  {sentence}", file=sys.stderr)
 
 

@@ -17,6 +17,7 @@ from hashlib import blake2b
 
 from aiohttp import web
 
+from dragoman.aio.relay import DEFECT
 from dragoman.aio.upstream import Call
 from dragoman.aio.watch import ClientGone
 from dragoman.directions import CODECS, DIRECTIONS
@@ -32,7 +33,7 @@ from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_voca
 from dragoman.translate import Translation, parse_body, translate
 
 from .exchange import tell_losses
-from .gateway import CLIENT_GONE, DEFECT, Gateway
+from .gateway import CLIENT_GONE, Gateway
 from .inbound import read_body, read_model, wished
 from .lasting import Lasting
 from .providers import Provider

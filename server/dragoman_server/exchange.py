@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
 from multidict import istr
 
 from dragoman.aio.client import Client, EventStream
-from dragoman.aio.relay import open_stream, ping_of, send_stream
+from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
-from dragoman.aio.watch import Watch
-from dragoman.errors import UpstreamError, UpstreamStatusError
+from dragoman.aio.watch import ClientGone, Watch
+from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
 from dragoman.protocols.failures import named
@@ -22,6 +22,8 @@ from dragoman.protocols.headers import reply_headers
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
 
+from .early import Early
+from .logline import way, word
 from .receipts import Receipt
 from .rescue import OWN_ID, REQUEST_ID, error_response
 
@@ -41,6 +43,7 @@ class Exchange:
     provider: str
     receipt: Receipt
     now: Callable[[], float]
+    early: Early | None = None
 
     def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
@@ -52,6 +55,48 @@ class Exchange:
         if "json" in answer.headers.get("content-type", ""):
             return self._not_streamed(request, answer, headers)
         return self._stream(request, answer, watch, headers)
+
+    async def answer_early(
+        self, request: web.Request, opening: Awaitable[Answer], watch: Watch, seconds: float
+    ) -> web.StreamResponse:
+        """The same of an answer that is awaited first: behind `seconds` of it the reply begins without one."""
+        early = self.early = Early(lambda: self._client(request, self._own_headers(), watch), seconds)
+        try:
+            answer = await opening
+            self.translation.body = b""
+            try:
+                return await self.answer(request, answer, watch)
+            finally:
+                await answer.close()
+        except (ClientGone, ConnectionError):
+            raise
+        except Exception as error:
+            client = await early.client()
+            if client is None:
+                raise
+            if not isinstance(error, DragomanError):
+                log.exception("%s failed by a defect", self.receipt.request_id)
+            failure = error.failure if isinstance(error, DragomanError) else replace(DEFECT)
+            return await self._fail(client, failure)
+        finally:
+            early.stop()
+
+    async def _begun(self) -> Client | None:
+        """Whose reply has begun before this answer came."""
+        return await self.early.client() if self.early is not None else None
+
+    async def _fail(self, client: Client, failure: Failure) -> web.StreamResponse:
+        """The error, in a reply that has nothing but its beginning."""
+        translation = self.translation
+        return await self._say(client, translation.failed(sized(failure, translation.context)))
+
+    async def _say(self, client: Client, words: bytes) -> web.StreamResponse:
+        """All of a reply that has begun."""
+        self._account("answered without a stream", "completed", _STREAMED)
+        await client.write(words)
+        await client.end(b"")
+        client.close()
+        return client.response or web.StreamResponse()
 
     async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
         """A whole reply."""
@@ -77,6 +122,8 @@ class Exchange:
         headers = self._headers(answer)
         tell_losses(headers, translation.losses)
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
+        if (begun := await self._begun()) is not None:
+            return await self._fail(begun, named(failure, self.provider))
         if translation.direction.passthrough and body:
             headers["content-type"] = answer.headers.get("content-type", "application/json")
             response = web.Response(status=answer.status, body=body, headers=headers)
@@ -85,7 +132,7 @@ class Exchange:
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
         translation.context.failure = failure
-        self._account(f"refused with {answer.status}", "refused", response.status)
+        self._account(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
 
     async def _stream(
@@ -93,9 +140,11 @@ class Exchange:
     ) -> web.StreamResponse:
         answer.headers = _READ
         stream = await open_stream(self.translation, answer, watch)
+        audience = await self._begun()
         self.receipt.begin()
-        tell_losses(headers, self.translation.losses)
-        audience = Client(request, _event_stream(headers), watch, ping_of(self.client))
+        if audience is None:
+            tell_losses(headers, self.translation.losses)
+            audience = self._client(request, headers, watch)
         del headers, request  # an open stream keeps neither
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
@@ -108,7 +157,10 @@ class Exchange:
         """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
+        begun = await self._begun()
         if translation.passthrough:
+            if begun is not None:
+                raise UpstreamProtocolError("upstream answered a stream request with a whole reply")
             written = translation.reply(body)
             self._account("answered without a stream", "completed", answer.status)
             return self._whole(answer, written, headers)
@@ -116,6 +168,8 @@ class Exchange:
             written = translation.replay(body, answer.headers)
         except UpstreamStatusError as error:
             raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        if begun is not None:
+            return await self._say(begun, written)
         tell_losses(headers, translation.losses)
         response = _event_stream(headers)
         self._account("answered without a stream", "completed", response.status)
@@ -123,6 +177,16 @@ class Exchange:
         await response.write(written)
         await response.write_eof()
         return response
+
+    def _client(self, request: web.Request, headers: dict[str, str], watch: Watch) -> Client:
+        return Client(request, _event_stream(headers), watch, ping_of(self.client))
+
+    def _own_headers(self) -> dict[str, str]:
+        """Those that hang on no answer."""
+        own = self.translation.context.request_id
+        headers = {REQUEST_ID[self.client]: own, OWN_ID: own}
+        tell_losses(headers, self.translation.losses)
+        return headers
 
     def _headers(self, answer: Answer) -> dict[str, str]:
         source, context = self.translation.direction.upstream.dialect, self.translation.context
@@ -135,11 +199,10 @@ class Exchange:
         """The line of the log, and the end of the receipt."""
         context, failure = self.translation.context, self.translation.context.failure
         if failure is not None and ended != "refused":
-            how, ended = f"failed in the stream ({failure.kind})", "failed"
+            how, ended = f"failed in the stream ({word(failure)})", "failed"
         if log.isEnabledFor(logging.INFO):
             losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-            log.info("%s %s %s → %s %s%s", context.request_id, self.translation.direction, context.model,
-                     self.translation.upstream_model, how, losses)  # fmt: skip
+            log.info("%s %s %s%s", context.request_id, way(self.translation), how, losses)
         self.receipt.end(ended, status)
 
 

@@ -20,11 +20,11 @@ from aiohttp import web
 from dragoman.aio.aiohttp_client import AiohttpUpstream
 from dragoman.aio.line import Line
 from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.relay import STOPPING
+from dragoman.aio.relay import DEFECT, STOPPING
 from dragoman.aio.upstream import Call, Upstream
 from dragoman.aio.watch import ClientGone, Watch
 from dragoman.directions import DIRECTIONS
-from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamUnreachable
+from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
 from dragoman.protocols.overflow import sized
@@ -35,6 +35,7 @@ from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import read_body, read_model, wished
+from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
 from .prefixes import Prefixes
 from .providers import Auth, Provider
@@ -47,8 +48,6 @@ from .siblings import Siblings
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
 """Sent upstream with a random value of this process, so that a gateway recognises itself."""
-
-DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
 
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """A handler of aiohttp's."""
@@ -155,14 +154,17 @@ class Gateway:
     # --- endpoints -----------------------------------------------------------------------------------------------
 
     async def models(self, request: web.Request) -> web.Response:
-        """`GET /v1/models`."""
-        client = asked_in(request)
+        """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
+        client, name = asked_in(request), request.match_info.get("name")
         try:
             check_inbound(self.config, request.headers)
+            router = self.router
+            known = [(name, router.resolve(name, client).provider.name)] if name else router.known_models()
         except DragomanError as error:
             return error_response(client, error.failure, self.new_id())
-        known = self.router.known_models()
         body = anthropic_models(known) if client is Dialect.MESSAGES else openai_models(known)
+        if name:
+            (body,) = body["data"]
         headers = {OWN_ID: self.new_id()}
         return web.Response(body=dumps(body), content_type="application/json", headers=headers)
 
@@ -187,9 +189,12 @@ class Gateway:
             watch = self._watched(request, call)
             upstream = self._upstream
             assert upstream is not None, "the gateway is not open"
-            answer = await upstream.open(call, watch)
+            opening = upstream.open(call, watch)
+            if call.stream and call.timeouts.early_reply:
+                return await exchange.answer_early(request, opening, watch, call.timeouts.early_reply)
+            answer = await opening
             # Nothing asks for the request again: a long one must not be kept for the length of its reply.
-            del call
+            del call, opening
             exchange.translation.body = b""
             work = exchange.answer(request, answer, watch)
             del request, exchange
@@ -201,9 +206,11 @@ class Gateway:
             failure = error.failure
             if receipt.translation is not None:
                 failure = sized(failure, receipt.translation.context)
-            log.info("%s %s failed: %s %s", receipt.request_id, client, failure.status, failure.kind)
+            log.info("%s %s", receipt.request_id, without_reply(receipt, error))
             # Whatever failed before there was anything to send is the gateway's own refusal.
-            return self._failed(receipt, failure, "rejected" if receipt.translation is None else "failed")
+            if receipt.translation is None:
+                return self._failed(receipt, failure, "rejected")
+            return self._failed(receipt, failure, "failed", ours=isinstance(error, OUR_WORDS))
         except (ClientGone, ConnectionError):
             # The client's connection: the transport makes errors of its own of the upstream's.
             log.info("%s %s abandoned before the reply", receipt.request_id, client)
@@ -223,10 +230,10 @@ class Gateway:
         self._open.add(watch)
         return watch
 
-    def _failed(self, receipt: Receipt, failure: Failure, ended: str) -> web.Response:
+    def _failed(self, receipt: Receipt, failure: Failure, ended: str, *, ours: bool = True) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         tell_losses(response.headers, receipt.losses)
-        receipt.end(ended, response.status, failure)
+        receipt.end(ended, response.status, failure, ours=ours)
         return response
 
     async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[Call, Exchange]:

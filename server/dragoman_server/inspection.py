@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from dragoman.aio.relay import DEFECT
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
 from dragoman.jsontext import dumps
@@ -21,7 +22,7 @@ from .clients import BY_NAME
 from .credentials import check_inbound
 from .explain import explanation, guess_client
 from .exposition import CONTENT_TYPE, exposition
-from .gateway import DEFECT, Gateway
+from .gateway import Gateway
 from .inbound import read_body, read_model, wished
 from .providers import Provider
 from .rescue import OWN_ID, asked_in, error_response

@@ -76,7 +76,7 @@ class Listeners:
                     group.append(_bind(family, where, reuse_port))
                 except OSError as error:
                     if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                        raise OSError(error.errno, f"cannot listen on {_shown(where)}: {_reason(error)}") from None
+                        raise cannot_listen(where, error) from None
                     missing = error  # `localhost` is ::1 as well, also where there is no IPv6
                 else:
                     port = group[-1].getsockname()[1]
@@ -89,11 +89,16 @@ class Listeners:
         return group
 
 
+def cannot_listen(address: tuple[object, ...], error: OSError) -> OSError:
+    """The same error in words that name the address and the reason."""
+    return OSError(error.errno, f"cannot listen on {_shown(address)}: {_reason(error)}")
+
+
 def _resolved(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {_reason(error)}") from None
+        raise cannot_listen((host, port), error) from None
     return list(dict.fromkeys((int(family), address) for family, _, _, _, address in found))  # type: ignore[misc]
 
 
@@ -119,4 +124,6 @@ def _shown(address: tuple[object, ...]) -> str:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or (os.strerror(error.errno) if error.errno else str(error))).lower()
+    if error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno).lower()  # asyncio's own words for it are longer and say the address again
+    return (error.strerror or str(error)).lower()

@@ -6,7 +6,7 @@ and cut short, as paths may end in a name that the client chose. Only the key th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import Any
 
@@ -72,13 +72,13 @@ class Receipt:
         if self.metrics is not None:
             self.metrics.begun(self)
 
-    def end(self, ended: str, status: int, failure: Failure | None = None) -> None:
-        """Complete the receipt. Only the first end counts."""
+    def end(self, ended: str, status: int, failure: Failure | None = None, *, ours: bool = False) -> None:
+        """Complete the receipt. Only the first end counts. `ours`: the failure's words are the gateway's own."""
         if self.ended != "open":
             return
         self.ended, self.status = ended, status
         if failure is not None:
-            self.error = _told(failure, ended == "rejected")
+            self.error = _told(failure, ours or ended == "rejected")
         if self.translation is not None:
             # Not as JSON, which takes longer than all else here and is asked for of very few.
             self._told = self._translated(self.translation)
@@ -117,42 +117,39 @@ class Receipt:
             error = facts["error"]
             facts.update(told)
             facts["error"] = error or facts["error"]
+            if (usage := facts["usage"]) is not None:
+                facts["usage"] = _counts(*usage)
         return dumps(facts)
 
     def _translated(self, translation: Translation) -> Json:
         context = translation.context
         facts: dict[str, Any] = {
-            "upstream": translation.direction.upstream.dialect.value,
+            "upstream": translation.direction.upstream.dialect,
             "upstream_model": translation.upstream_model[:TEXT_MAX],
             "stream": translation.stream,
         }
         # Only what there is: a receipt is kept for long, and few have any of it.
         usage, estimated = usage_so_far(context)
         if usage is not None:
-            facts["usage"] = _counts(usage)
-            if estimated:
-                facts["usage"]["estimated"] = estimated
+            facts["usage"] = usage, estimated
         if context.losses:
             facts["losses"] = loss_rows(context.losses, TEXT_MAX)
             facts["losses_total"] = len(context.losses)
         if context.violation is not None:
             facts["violations"] = [_broken(context.violation)]
-        if names := list(renamed(context).items())[:RENAMES_MAX]:
+        if context.names or context.tools:
+            names = list(renamed(context).items())[:RENAMES_MAX]
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
         if context.failure is not None:
             facts["error"] = _told(context.failure, ours=False)
         return facts
 
 
-def _counts(usage: Usage) -> Json:
-    # `dataclasses.asdict` takes ten times as long, once for each request.
-    return {
-        "input_total": usage.input_total,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output_total": usage.output_total,
-        "reasoning": usage.reasoning,
-    }
+def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
+    counts: Json = asdict(usage)
+    if estimated:
+        counts["estimated"] = estimated
+    return counts
 
 
 def _broken(violation: Violation) -> Json:

@@ -18,6 +18,7 @@ from dragoman.aio.upstream import Upstream
 
 from .app import make_app
 from .gateway import Gateway
+from .listeners import cannot_listen
 from .settings import Config
 
 DRAIN = 10.0
@@ -49,13 +50,17 @@ async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[
 async def listening(app: web.Application, host: str, port: int, *, drain: float = 1.0) -> AsyncIterator[str]:
     """Serve `app` on `host:port` (0 = any free port) and give its URL.
 
-    At the end, requests that the app itself did not bring to an end get `drain` seconds.
+    At the end, requests that the app itself did not bring to an end get `drain` seconds. Raises OSError if the address
+    cannot be had.
     """
     runner = LineRunner(app, shutdown_timeout=drain)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise cannot_listen((host, port), error) from None
         bound = runner.addresses[0]
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{bound[1]}"

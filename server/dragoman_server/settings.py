@@ -140,6 +140,7 @@ WORKERS_MAX = 256
 TRANSPORTS = ("raw", "aiohttp")
 """How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
 _LEAST = {"head": 1024, "unread": 1024}
+_OFF_AT_ZERO = frozenset({"early_reply"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +198,11 @@ class Server:
                 yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
         for timer in fields(Timeouts):
             seconds = getattr(self.timeouts, timer.name)
+            if timer.name in _OFF_AT_ZERO and seconds == 0:
+                continue
             if not (seconds > 0 and isfinite(seconds)):
-                yield f"server.timeouts.{timer.name}", f"expected seconds above 0; got {seconds:g}"
+                or_off = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
+                yield f"server.timeouts.{timer.name}", f"expected seconds above 0{or_off}; got {seconds:g}"
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"

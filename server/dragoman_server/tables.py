@@ -236,6 +236,10 @@ class Table:
         if value == "auto" and auto is not None:
             self._asked.add(key)
             return auto
+        if auto is not None and type(value) is str and "${" not in value:
+            self._asked.add(key)
+            self.wrong(key, f'expected an integer or "auto"; got {_toml(value)}')
+            return None
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)
             return number

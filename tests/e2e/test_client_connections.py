@@ -101,14 +101,16 @@ async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> 
     head = f"POST {PATHS[Dialect.CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\n"
     async with gate(config_for("http://127.0.0.1:9", Dialect.CHAT)) as entrance, asyncio.timeout(5):
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
-        writer.write(head.encode() + b"abcde"[:cut])
+        rest = head.encode() + b"abcde"
         if cut < 5:
+            writer.write(rest[: cut - 5])
+            rest = rest[cut - 5 :]
             assert isinstance(entrance.runner, LineRunner)
             assert entrance.runner.lines is not None
             manager = entrance.runner.lines.server
             await until(lambda: manager.requests_count == 1)
-            writer.write(b"abcde"[cut:])
-        writer.write(_asked(Dialect.CHAT))
+        if cut != 2:  # two bytes are enough to tell; what came behind them would reset the closed socket
+            writer.write(rest + _asked(Dialect.CHAT))
         answered = await reader.read()
         assert answered.startswith(b"HTTP/1.1 400")
         assert b"\r\nconnection: close\r\n" in answered.lower()

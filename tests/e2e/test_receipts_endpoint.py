@@ -90,6 +90,16 @@ async def test_a_rejected_request_tells_why() -> None:
         assert not server.requests
 
 
+async def test_an_upstream_that_cannot_be_asked_is_told_in_the_gateways_words() -> None:
+    async with ScriptedServer([Stall()]) as server:
+        for url, kind in ((server.url, "timeout"), ("http://127.0.0.1:9/v1", "api")):
+            async with gate(config_for(url, CHAT, timeouts=Timeouts(first_byte=0.2))) as entrance:
+                status, told, headers = await entrance.refusal(MESSAGES)
+                facts = await receipt(entrance, headers[OWN])
+            assert (facts["ended"], facts["status"], facts["error"]["kind"]) == ("failed", status, kind)
+            assert facts["error"]["message"] == told.message
+
+
 @pytest.mark.parametrize(("client", "upstream"), ALL)
 async def test_a_stream_that_fails_or_is_left_says_so(client: Dialect, upstream: Dialect) -> None:
     cut = stream(text_stream(upstream)[:4])

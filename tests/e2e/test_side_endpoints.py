@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -49,6 +50,25 @@ async def test_models_through_both_sdks() -> None:
             assert {model.id async for model in other.models.list()} == {"fast", "deep", "b/opus-y"}
 
 
+@pytest.mark.parametrize(("name", "provider"), [("fast", "a"), ("claude-any", "b"), ("b/x/y", "b")])
+async def test_one_model_through_both_sdks(name: str, provider: str) -> None:
+    """Also one that only a pattern knows: it is there for whoever asks for it."""
+    async with gate(CONFIG) as entrance:
+        async with openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client:
+            model = await client.models.retrieve(name)
+            assert (model.id, model.owned_by) == (name, provider)
+        async with anthropic.AsyncAnthropic(base_url=entrance.url, api_key="x", max_retries=0) as other:
+            assert (await other.models.retrieve(name)).id == name
+
+
+async def test_a_model_that_nobody_answers_for_is_not_there() -> None:
+    async with gate(replace(CONFIG, models=Models())) as entrance:
+        for headers, client in (({}, CHAT), (VERSION, MESSAGES)):
+            async with entrance.session.get(f"{entrance.url}/v1/models/gpt-z", headers=headers) as response:
+                assert response.status == 404
+                assert "known models: fast, deep" in read_error(client, await response.read()).message
+
+
 @pytest.mark.parametrize(("method", "path"), [("GET", "/health"), ("GET", "/"), ("HEAD", "/"), ("HEAD", "/health")])
 async def test_T62_signs_of_life(method: str, path: str) -> None:
     async with gate(CONFIG) as entrance, entrance.session.request(method, entrance.url + path) as response:
@@ -82,6 +102,27 @@ async def test_unknown_paths_and_methods_answer_in_the_clients_envelope(
         assert path in told.message
         if status == 405:
             assert response.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/responses", "/v1/responses"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("//v1/messages", "/v1/messages"),
+        ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/v1/embeddings", None),
+        ("/v1/messages/batches", None),
+    ],
+)
+async def test_a_base_url_that_is_wrong_by_its_version_is_told_so(path: str, meant: str | None) -> None:
+    async with gate(CONFIG) as entrance, entrance.session.post(entrance.url + path, data=b"{}") as response:
+        assert response.status == 404
+        message = json.dumps(await response.json())
+    assert f"there is no {path} here" in message
+    assert (f", but {meant}: the base URL of" in message) is bool(meant)
 
 
 # --- inside another application --------------------------------------------------------------------------------------

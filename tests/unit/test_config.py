@@ -124,6 +124,7 @@ def test_an_empty_file_gives_the_documented_defaults() -> None:
         "tool_stall": 120,
         "write": 60,
         "heartbeat": 15,
+        "early_reply": 0,
     }
     assert config.models.policy == "reject"
     assert Models(small="x").policy == Models(big="x").policy == "small"
@@ -217,6 +218,7 @@ knobs = { on_los = "reject" }
         ({"server": {"timeouts": {"idle": float("inf")}}}, "server.timeouts.idle"),
         ({"server": {"timeouts": {"idle": -1}}}, "server.timeouts.idle"),
         ({"server": {"timeouts": {"heartbeat": 0}}}, "server.timeouts.heartbeat"),
+        ({"server": {"timeouts": {"early_reply": -1}}}, "server.timeouts.early_reply"),
         ({"routes": {"model": "x"}}, "routes"),
         ({"routes": ["x"]}, "routes[0]"),
         ({"providers": {"a": "http://x"}}, "providers.a"),
@@ -267,7 +269,7 @@ def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
     [
         ("workers", -1, "expected 0 (one for each core) to 256; got -1"),
         ("workers", 257, "expected 0 (one for each core) to 256; got 257"),
-        ("workers", "many", "expected an integer, got a string"),
+        ("workers", "many", 'expected an integer or "auto"; got "many"'),
         ("reload_drain", -1, "expected 0 seconds or more; got -1"),
         ("reload_drain", "auto", "expected an integer, got a string"),
     ],

@@ -13,7 +13,7 @@ from dragoman.aio import relay
 from dragoman.errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman.events import Usage
 from dragoman.protocols import Dialect
-from dragoman_server import gateway, metrics
+from dragoman_server import metrics
 from dragoman_server.exposition import exposition
 from dragoman_server.metrics import OWN_WORDS, Metrics
 from dragoman_server.receipts import Receipt
@@ -128,10 +128,9 @@ def test_whose_fault_it_was(counted: Metrics, error: DragomanError, ended: str, 
 @pytest.mark.parametrize(
     ("failure", "kind"),
     [
-        (gateway.DEFECT, "defect"),
         (relay.STOPPING, "stopping"),
         (relay._GIVEN_UP, "given_up"),
-        (relay._DEFECT, "defect"),
+        (relay.DEFECT, "defect"),
     ],
 )
 def test_the_gateways_own_errors_are_not_the_upstreams(counted: Metrics, failure: Failure, kind: str) -> None:
