@@ -190,11 +190,13 @@ class Gateway:
             upstream = self._upstream
             assert upstream is not None, "the gateway is not open"
             opening = upstream.open(call, watch)
-            if call.stream and call.timeouts.early_reply:
-                return await exchange.answer_early(request, opening, watch, call.timeouts.early_reply)
-            answer = await opening
+            early = call.timeouts.early_reply if call.stream else 0.0
             # Nothing asks for the request again: a long one must not be kept for the length of its reply.
-            del call, opening
+            del call
+            if early:
+                return await exchange.answer_early(request, opening, watch, early)
+            answer = await opening
+            del opening
             exchange.translation.body = b""
             work = exchange.answer(request, answer, watch)
             del request, exchange
