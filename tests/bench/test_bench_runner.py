@@ -258,7 +258,9 @@ def test_streams_are_as_many_as_open_files_allow() -> None:
 
 def test_processes_are_measured_as_trees() -> None:
     parent = (
-        "import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE);"
+        "import subprocess, sys; child = [sys.executable, '-c', 'print(flush=True); input()'];"
+        "c = subprocess.Popen(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE);"
+        "c.stdout.readline();"  # it grows until then
         "print(c.pid, flush=True); input(); c.communicate(b'\\n')"
     )
     with subprocess.Popen(
