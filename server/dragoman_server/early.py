@@ -2,8 +2,8 @@
 
 A model that thinks for minutes before its first event leaves its client's connection silent, and balancers and clients
 cut silent ones. After `timeouts.early_reply` seconds the reply's headers go out, and heartbeats behind them. That costs
-what comes with an answer: the upstream's status and headers. An error is told in the stream then, and SDKs do not try
-again by themselves after one of these; so it is off unless asked for.
+what comes with an answer: the upstream's status and headers. An error is told in the stream then, after which few
+clients try again by themselves; so it is off unless asked for.
 """
 
 from __future__ import annotations
