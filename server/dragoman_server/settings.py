@@ -198,11 +198,9 @@ class Server:
                 yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
         for timer in fields(Timeouts):
             seconds = getattr(self.timeouts, timer.name)
-            if timer.name in _OFF_AT_ZERO and seconds == 0:
-                continue
-            if not (seconds > 0 and isfinite(seconds)):
-                or_off = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
-                yield f"server.timeouts.{timer.name}", f"expected seconds above 0{or_off}; got {seconds:g}"
+            never = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
+            if not (isfinite(seconds) and (seconds > 0 or (never and seconds == 0))):
+                yield f"server.timeouts.{timer.name}", f"expected seconds above 0{never}; got {seconds:g}"
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"
