@@ -8,7 +8,7 @@ the tools come with each one, so no state is needed and the same body always mak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .errors import ClientRequestError, DragomanError, Path, Unsupported
@@ -49,8 +49,11 @@ def flat_name(name: str, namespace: str | None) -> str:
     return f"{namespace}__{name}" if namespace else name
 
 
-def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses) -> dict[str, Declared]:
-    """Rewrite the tools, calls, results and choice of `request` in place for what the upstream takes.
+def bridge_tools(
+    request: Request, whole: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses
+) -> dict[str, Declared]:
+    """Rewrite the tools, calls, results and choice of `request` in place for what the upstream takes; `whole` are its
+    turns that are not in short (`call_ids.Pairing`).
 
     Gives sent name → what the client declared, for the tools that were changed. Raises `Unsupported` for free-text
     tools where the `custom_tool_bridge` knob says so, `ClientRequestError` for names that collide once flattened.
@@ -64,9 +67,7 @@ def bridge_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losse
             bridge.refuse_custom(choice.at, f"the chosen tool {choice.names[0]!r}")
             choice.custom = False
         choice.names = [bridge.sent_name(name) for name in choice.names]
-    for turn in request.turns:
-        if type(turn) is not Turn:
-            continue  # a step in short: calls of plain functions and their results
+    for turn in whole:
         for part in turn.parts:
             if type(part) is ToolCall:
                 if part.custom or part.search or part.namespace is not None:

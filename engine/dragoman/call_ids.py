@@ -25,21 +25,27 @@ class Pairing(NamedTuple):
     """Has every call an id of its own."""
     settled: bool
     """Is every call answered, once and in order, before the assistant's next turn, and is nothing else answered."""
+    ids: list[str]
+    """Those of the calls, and of the results where they are others."""
+    whole: list[Turn]
+    """The turns that are not in short: calls of anything but plain functions can only be among their parts."""
 
 
 def pairing(turns: list[Turn]) -> Pairing:
     """How the calls of a conversation and their results go together."""
     called: list[tuple[Any, ...]] = []  # tuples that begin with an id, as short turns have them
     answered: list[tuple[Any, ...]] = []
+    whole: list[Turn] = []
     in_step = True
     for turn in turns:
-        if type(turn) is SpokenTurn and turn.calls is not None:
+        if type(turn) is SpokenTurn and (calls := turn.calls) is not None:
             if len(called) != len(answered):
                 in_step = False
-            called += turn.calls
-        elif type(turn) is ResultTurn and turn.results is not None:
-            answered += turn.results
+            called += calls
+        elif type(turn) is ResultTurn and (results := turn.results) is not None:
+            answered += results
         else:
+            whole.append(turn)
             if turn.role is _ASSISTANT and len(called) != len(answered):
                 in_step = False
             for part in turn.parts:
@@ -49,7 +55,10 @@ def pairing(turns: list[Turn]) -> Pairing:
                     answered.append((part.call_id,))
     ids = [call[0] for call in called]
     distinct = len(set(ids)) == len(ids)
-    return Pairing(distinct, distinct and in_step and ids == [result[0] for result in answered])
+    answers = [result[0] for result in answered]
+    if ids == answers:
+        return Pairing(distinct, distinct and in_step, ids, whole)
+    return Pairing(distinct, False, ids + answers, whole)
 
 
 def tell_calls_apart(request: Request, losses: Losses) -> None:

@@ -8,6 +8,7 @@ are a text that is JSON itself: there a half may stand as it is.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -25,14 +26,29 @@ def loads(data: bytes | str) -> Any:
     if _depth(text) > _DEEPEST:
         raise ValueError("nested too deeply")
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_float=_finite, parse_constant=_refuse)
     except RecursionError:  # the interpreter's limit counts the callers too
         raise ValueError("nested too deeply") from None
+
+
+def loads_exact(data: bytes) -> Any:
+    """Parse JSON with integers of any length as they are: orjson rounds those beyond 64 bits to floats.
+
+    It costs a search of all the bytes, so it is for whole replies, in which a call may hold an amount or an id.
+    """
+    value = loads(data)
+    if _LONG.search(data) is None:
+        return value
+    try:
+        return json.loads(data, parse_float=_finite, parse_constant=_refuse)
+    except RecursionError:
+        return value
 
 
 _DEEPEST = 1000
 """Levels of nesting; orjson refuses 1024 and more, and what is deeper could not be written again."""
 _HALF = re.compile("[\ud800-\udfff]")
+_LONG = re.compile(rb"\d{19}")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')
 _BRACKETS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
@@ -47,6 +63,13 @@ def _depth(text: str) -> int:
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if value in (math.inf, -math.inf):
+        raise ValueError(f"{number} is beyond the numbers that there are")
+    return value
 
 
 def dumps(value: Any) -> bytes:

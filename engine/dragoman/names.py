@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import sha256
+from string import ascii_letters, digits
 
 from .errors import ClientRequestError, Path
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+_FIT = f"{ascii_letters}{digits}_-".encode()
 
 
 def fit_name(name: str, longest: int) -> str:
@@ -38,6 +40,19 @@ def fit_call_id(call_id: str, longest: int) -> str:
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
+def all_fit(call_ids: list[str], longest: int) -> bool:
+    """Does `fit_call_id` leave all of these as they are. All at once they cost as much as a few of them one by one."""
+    if not call_ids:
+        return True
+    together = "".join(call_ids)
+    return (
+        max(map(len, call_ids)) <= longest
+        and all(call_ids)
+        and together.isascii()
+        and not together.encode().translate(None, _FIT)
+    )
+
+
 def with_prefix(name: str, rules: Iterable[str]) -> str:
     """`name` by the first of the operator's `OLD=NEW` rules that it falls under: it begins with OLD and not with NEW.
 
@@ -53,10 +68,12 @@ def with_prefix(name: str, rules: Iterable[str]) -> str:
 class NameTable:
     """The renames of one request: filled by the request writer, read in reverse by the reply reader."""
 
-    __slots__ = ("_rules", "_sent", "back", "known", "longest")
+    __slots__ = ("_rules", "_sent", "back", "ids_fit", "known", "longest")
 
     def __init__(self, longest: int, rules: tuple[str, ...] = ()) -> None:
         self.longest = longest
+        self.ids_fit = False
+        """Is it known that every call id of the conversation is sent as it is."""
         self._rules = rules
         self.known: dict[str, str] = {}
         """Client name → name to send, as far as `fit` was asked: a look-up here spares a long history the calls."""

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from .errors import Path
 from .model import Json, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn
 
-Thought: TypeAlias = tuple[str, Path, str, str | None, Json | None]
-"""Text, where it stood, the dialect of its origin, its proof, and the whole block if that is more: reasoning that is
-not redacted and came in no envelope. Other reasoning of a turn in short is a part, as in any turn."""
+Thought: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
+"""The fields of `Reasoning`, in their order."""
 
 Call: TypeAlias = tuple[str, str, str, Path]
 """Id, name, arguments as JSON text, and where it stood: a call of a function without namespace or cache mark."""
 
-Result: TypeAlias = tuple[str, str, Path, bool, Json | None]
-"""The call's id, the content, where it stood, is it an error, and its cache mark."""
+Result: TypeAlias = tuple[str, str, Path, bool]
+"""The call's id, the content, where it stood, and is it an error: a result without cache mark."""
 
 _ASSISTANT = Role.ASSISTANT
 _USER = Role.USER
@@ -65,14 +64,14 @@ class SpokenTurn(_Short):
     calls: list[Call] | None
     text: str | None
     text_at: Path | None
-    thoughts: list[Thought | Reasoning]
+    thoughts: list[Thought]
     apart: bool
 
     @property
     def parts(self) -> list[Part]:
         """The turn's parts."""
         if self.calls is not None:
-            parts: list[Part] = [reasoning(thought) for thought in self.thoughts]
+            parts: list[Part] = [Reasoning(*thought) for thought in self.thoughts]
             if self.text:
                 parts.append(Text(self.text, self.text_at or (), apart=self.apart))
             parts.extend(ToolCall(*call) for call in self.calls)
@@ -102,7 +101,7 @@ class ResultTurn(_Short):
     def parts(self) -> list[Part]:
         """The turn's parts."""
         if self.results is not None:
-            self.parts = [ToolResult(*result) for result in self.results]
+            self.parts = [gave(result) for result in self.results]
         whole: list[Part] = _parts.__get__(self)
         return whole
 
@@ -112,21 +111,13 @@ class ResultTurn(_Short):
         _parts.__set__(self, parts)
 
 
-def reasoning(thought: Thought | Reasoning) -> Reasoning:
-    """A thought as the part that it is."""
-    if isinstance(thought, Reasoning):
-        return thought
-    text, at, origin, proof, native = thought
-    return Reasoning(text, at, origin, proof, native=native)
-
-
 def _fields(turn: Turn) -> tuple[Any, ...]:
     return turn.role, turn.parts, turn.at, turn.spelling, turn.plain, turn.name
 
 
 def spoken(
     at: Path,
-    thoughts: list[Thought | Reasoning],
+    thoughts: list[Thought],
     text: str | None,
     text_at: Path | None,
     calls: list[Call],
@@ -153,20 +144,31 @@ def answered(at: Path, results: list[Result]) -> ResultTurn:
     return turn
 
 
-def bare(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
-    """Any turn that is a bare string or, not `plain`, a single text.
-
-    Filled field by field, as the two classes' own way costs twice as much.
-    """
+def shown(text: str, at: Path) -> Text:
+    """A text that is nothing but one. Filled field by field, as the class's own way costs twice as much."""
     part = _new(Text)
     part.text = text
-    part.at = text_at
+    part.at = at
     part.cache = part.logprobs = None
     part.citations = []
     part.apart = False
+    return part
+
+
+def gave(result: Result) -> ToolResult:
+    """A result as the part that it is, filled the same way."""
+    part = _new(ToolResult)
+    part.call_id, part.content, part.at, part.is_error = result
+    part.cache = None
+    part.custom = part.search = False
+    return part
+
+
+def bare(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
+    """Any turn that is a bare string or, not `plain`, a single text."""
     turn = _new(Turn)
     turn.role = role
-    turn.parts = [part]
+    turn.parts = [shown(text, text_at)]
     turn.at = at
     turn.spelling = spelling
     turn.plain = plain

@@ -18,14 +18,14 @@ from .directions import Direction
 from .envelope import TAG, Seal
 from .errors import ClientRequestError, Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from .events import Error, Usage
-from .jsontext import dumps, loads
+from .jsontext import dumps, loads, loads_exact
 from .knobs import DEFAULT as DEFAULT_KNOBS
 from .knobs import Knobs
 from .limits import DEFAULT as DEFAULT_LIMITS
 from .limits import Limits
 from .losses import Losses
 from .model import Json, Reply, Request
-from .names import NameTable
+from .names import NameTable, all_fit
 from .nulls import nullable, trim_reply
 from .passthrough import Passthrough
 from .policies import apply
@@ -142,7 +142,7 @@ class Translation:
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
         context, upstream = self.context, self.direction.upstream
         try:
-            payload = loads(body)
+            payload = loads_exact(body)
         except ValueError:
             raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
         if type(payload) is not dict:
@@ -217,12 +217,13 @@ def translate(
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
     try:
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
-        distinct, settled = pairing(request.turns)
+        distinct, settled, ids, whole = pairing(request.turns)
+        names.ids_fit = distinct and all_fit(ids, profile.call_id_max)
         if not distinct and dialect is not Dialect.CHAT:  # which pairs results by their place
             tell_calls_apart(request, losses)
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        context.tools = bridge_tools(request, profile, knobs, losses)
+        context.tools = bridge_tools(request, whole, profile, knobs, losses)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":
             fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)

@@ -14,6 +14,7 @@ from .gateway import Gateway, new_request_id
 from .inspection import Inspection
 from .remarks import remarks
 from .rescue import asked_in, error_response
+from .retirement import say_last
 from .settings import Config
 from .unserved import no_websocket, not_served
 
@@ -58,9 +59,14 @@ def setup(
     async def stop(_: web.Application) -> None:
         await gateway.stop(drain)
 
+    async def last_reply(_: web.Request, response: web.StreamResponse) -> None:
+        if gateway.stopping:
+            say_last(response)
+
     app.cleanup_ctx.append(life)
     # Before the server stops by itself: it would cut what is still open without a word.
     app.on_shutdown.append(stop)
+    app.on_response_prepare.append(last_reply)
     return gateway
 
 

@@ -122,10 +122,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_translation(translate)
     translate.set_defaults(run=_translate)
 
-    explain = commands.add_parser("explain", help="what a request body would become, its losses and renames")
-    explain.add_argument(
-        "--from", dest="source", choices=_DIALECTS, help="dialect of the request (default: told by it, if it can be)"
+    explain = commands.add_parser(
+        "explain",
+        help="what a request body would become, its losses and renames",
+        description="What an upstream would be sent for a client's request, and what would be lost. Nothing is sent.",
     )
+    told = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
+    explain.add_argument("--from", dest="source", choices=_DIALECTS, help=f"dialect of the request (default: {told})")
     explain.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect of the upstream")
     explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
     explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
@@ -138,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_translation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", help="model name to write")
+    parser.add_argument("--model", help="model name to write (default: the input's own)")
     parser.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
     parser.add_argument(
         "--knob", action="append", default=[], metavar="NAME=VALUE", help="set a knob, e.g. on_loss=reject"
@@ -255,7 +258,7 @@ def _translate(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     data = _input(args)
     payload = parse_body(data)
-    source = Dialect(args.source) if args.source else guess_client(payload)
+    source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
     target = Dialect(args.target)
     knobs, named = _knobs(args.knob), {setting.partition("=")[0] for setting in args.knob}
     translation = translate(
@@ -267,6 +270,8 @@ def _explain(args: argparse.Namespace) -> int:
         knobs=adapted(knobs, named).get(args.client, knobs),
     )
     told = explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
+    if not args.source:
+        print(f"read as a {source} request, which its fields say it is; --from says otherwise", file=sys.stderr)
     _print(dumps(told) if args.json else as_text(told).encode("utf-8", "backslashreplace"))
     return 0
 

@@ -61,12 +61,14 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     problems: list[Problem] = []
     root = Table(data, "", env, problems)
     knobs = root.table("knobs").values_of(Knobs)
+    models, listed = _models(root.table("models"), env)
     config = Config(
         server=_server(root.table("server")),
         knobs=Knobs(**knobs),
         providers=_providers(root.table("providers")),
         routes=tuple(_route(table) for table in root.tables("routes")),
-        models=_models(root.table("models"), env),
+        models=models,
+        models_listed=listed,
         knobs_named=frozenset(knobs),
     )
     root.finish()
@@ -150,15 +152,17 @@ def _route(table: Table) -> Route:
     return Route(model or "", provider or "", upstream_model, Dialect(client) if client else None, knobs)
 
 
-def _models(table: Table, env: Mapping[str, str]) -> Models:
+def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ...]]:
+    """The models, and the names that are listed besides."""
     big, small = table.text("big"), table.text("small")
     if "big" not in table:
         big = env.get("BIG_MODEL_NAME")
     if "small" not in table:
         small = env.get("SMALL_MODEL_NAME")
     models = Models(big or None, small or None, table.word("unknown", UNKNOWN_MODEL))
+    listed = tuple(table.texts("listed") or ())
     table.finish()
-    return models
+    return models, listed
 
 
 _RESPONSES_SURFACE = "openai-responses"

@@ -20,7 +20,7 @@ from aiohttp import web
 from dragoman.aio.relay import DEFECT
 from dragoman.aio.upstream import Call
 from dragoman.aio.watch import ClientGone
-from dragoman.directions import CODECS, DIRECTIONS
+from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
 from dragoman.jsontext import dumps, loads
 from dragoman.knobs import Knobs
@@ -100,6 +100,8 @@ class Counting:
         self._exact = installed()
         self._counter = Counter(by_vocabulary if self._exact else by_characters)
         self._answers: Lasting[bytes, _Counted] = Lasting(KEPT, REMEMBERED, clock)
+        self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
+        """Questions on their way, so that who asks the same meanwhile waits for the one answer."""
         self._lacking: Lasting[tuple[str, str], bool] = Lasting(KEPT, REMEMBERED, clock)
 
     async def warm(self) -> None:
@@ -194,13 +196,37 @@ class Counting:
 
     async def _forwarded(self, request: web.Request, asked: _Asked) -> _Counted:
         """The upstream's count. Raises UpstreamError, its failure in the client's terms."""
-        endpoint, call = COUNTING[asked.provider.dialect], self._call(request, asked)
-        key = _digest(call)
-        known = self._answers.get(key)
-        if known is not None:
-            return known
+        call = self._call(request, asked)
+        key = _digest(call, asked.translation.direction)
+        while True:
+            known = self._answers.get(key)
+            if known is not None:
+                return known
+            pending = self._pending.get(key)
+            if pending is None:
+                break
+            await asyncio.wait((pending,))
+            if not pending.cancelled():  # as it is where its client left: then another one asks
+                return replace(pending.result(), how=How.REMEMBERED)
+        pending = self._pending[key] = asyncio.get_running_loop().create_future()
+        try:
+            counted = await self._fetched(request, asked, call)
+            pending.set_result(counted)
+        except UpstreamError as error:
+            pending.set_exception(error)
+            pending.exception()  # nobody may be waiting for it
+            raise
+        finally:
+            del self._pending[key]
+            pending.cancel()
+        if len(counted.answer) <= _ANSWER:
+            self._answers.put(key, replace(counted, how=How.REMEMBERED))
+        return counted
+
+    async def _fetched(self, request: web.Request, asked: _Asked, call: Call) -> _Counted:
+        """The upstream's count, asked for now."""
         status, headers, body = await self._gateway.fetch(request, call)
-        direction = asked.translation.direction
+        endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
             failure = direction.upstream.read_failure(status, body, headers)
             failure.headers = {name: headers[name] for name in _RETRY if name in headers}
@@ -211,10 +237,7 @@ class Counting:
             tokens = None
         if tokens is None:
             raise _Refused(Failure(FailureKind.API, f"{asked.provider.name} gave no count of tokens", 502), 501)
-        answer = body if direction.passthrough else b""
-        if len(answer) <= _ANSWER:
-            self._answers.put(key, _Counted(tokens, How.REMEMBERED, answer=answer))
-        return _Counted(tokens, How.EXACT, answer=answer)
+        return _Counted(tokens, How.EXACT, answer=body if direction.passthrough else b"")
 
     def _call(self, request: web.Request, asked: _Asked) -> Call:
         gateway, provider, same = self._gateway, asked.provider, asked.untouched
@@ -261,7 +284,8 @@ def _whole(payload: Json, client: Dialect, provider: Provider) -> Json:
     return {**payload, "max_tokens": provider.profile.max_output_tokens or _CAP}
 
 
-def _digest(call: Call) -> bytes:
+def _digest(call: Call, direction: Direction) -> bytes:
+    """The question of one client dialect: to another one the same answer is told in other words."""
     digest = blake2b(call.body, digest_size=16)
-    digest.update(dumps([call.url, *sorted(call.headers.items())]))
+    digest.update(dumps([str(direction), call.url, *sorted(call.headers.items())]))
     return digest.digest()

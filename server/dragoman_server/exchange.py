@@ -24,6 +24,7 @@ from dragoman.translate import Translation
 
 from .early import Early
 from .logline import way, word
+from .outages import Outages
 from .receipts import Receipt
 from .rescue import OWN_ID, REQUEST_ID, error_response
 
@@ -43,6 +44,7 @@ class Exchange:
     provider: str
     receipt: Receipt
     now: Callable[[], float]
+    outages: Outages
     early: Early | None = None
 
     def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
@@ -200,9 +202,14 @@ class Exchange:
         context, failure = self.translation.context, self.translation.context.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({word(failure)})", "failed"
-        if log.isEnabledFor(logging.INFO):
+        level, more = logging.INFO, ""
+        if failure is not None:
+            level, more = self.outages.level(self.provider, failure)
+            if level > logging.INFO:
+                how = f"{how} (provider {self.provider})"
+        if log.isEnabledFor(level):
             losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-            log.info("%s %s %s%s", context.request_id, way(self.translation), how, losses)
+            log.log(level, "%s %s %s%s%s", context.request_id, way(self.translation), how, losses, more)
         self.receipt.end(ended, status)
 
 

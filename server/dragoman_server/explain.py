@@ -137,8 +137,8 @@ _CHAT_PARTS = frozenset(("file", "image_url", "input_audio", "refusal"))
 _MESSAGES_PARTS = frozenset(("document", "image", "redacted_thinking", "thinking", "tool_result", "tool_use"))
 
 
-def guess_client(payload: Json) -> Dialect:
-    """The dialect that a request body is written in.
+def guess_client(payload: Json, option: str = "from=") -> Dialect:
+    """The dialect that a request body is written in. `option` is how to say it instead.
 
     Raises ClientRequestError if nothing tells, or too much: a guess would explain another request than the client's.
     """
@@ -151,7 +151,8 @@ def guess_client(payload: Json) -> Dialect:
         chat, messages = _signs(payload)
         if chat != messages:
             return Dialect.CHAT if chat else Dialect.MESSAGES
-    raise ClientRequestError("", f"the body does not tell its dialect: give from={' or from='.join(Dialect)}")
+    ways = " or ".join(f"{option}{dialect}" for dialect in Dialect)
+    raise ClientRequestError("", f"the body does not tell its dialect: give {ways}")
 
 
 def _signs(payload: Json) -> tuple[bool, bool]:

@@ -37,6 +37,7 @@ from .exchange import Exchange, tell_losses
 from .inbound import read_body, read_model, wished
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
+from .outages import Outages
 from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
@@ -71,7 +72,8 @@ class Gateway:
 
     `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
     became of the last requests, `metrics` what was counted. Where several workers are one gateway, `siblings` are the
-    others, and `sender` is the same in all of them. `lines`: its server's connections are lines.
+    others, and `sender` is the same in all of them. `lines`: its server's connections are lines. `stopping` says that
+    it was told to stop.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Gateway:
         self.receipts = Receipts(config.server.receipts)
         self.prefixes = Prefixes(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
+        self.outages = Outages(config.providers)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
@@ -108,7 +111,7 @@ class Gateway:
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
-        self._stopping = False
+        self.stopping = False
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
@@ -121,7 +124,7 @@ class Gateway:
 
     async def stop(self, seconds: float) -> None:
         """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
-        self._stopping = True
+        self.stopping = True
         if await self._finished(seconds):
             return
         for watch in tuple(self._open):
@@ -208,7 +211,8 @@ class Gateway:
             failure = error.failure
             if receipt.translation is not None:
                 failure = sized(failure, receipt.translation.context)
-            log.info("%s %s", receipt.request_id, without_reply(receipt, error))
+            level, more = self.outages.level(receipt.provider, failure)
+            log.log(level, "%s %s%s", receipt.request_id, without_reply(receipt, error), more)
             # Whatever failed before there was anything to send is the gateway's own refusal.
             if receipt.translation is None:
                 return self._failed(receipt, failure, "rejected")
@@ -270,12 +274,12 @@ class Gateway:
         translation.context.clock = self._now
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(client, translation, provider.name, receipt, self._now)
+        exchange = Exchange(client, translation, provider.name, receipt, self._now, self.outages)
         return self._call(request, translation, provider), exchange
 
     def admit(self, headers: Mapping[str, str]) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
-        if self._stopping:
+        if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         if headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.

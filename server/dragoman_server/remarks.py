@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from .routing import Router
 from .settings import Config
 from .windows import unknown_windows
 
@@ -19,6 +20,7 @@ def remarks(config: Config) -> Iterator[str]:
         first = next(iter(config.providers))
         yield f"there is no route, so models are known as PROVIDER/MODEL only, such as {first}/…: write [[routes]]"
     yield from _hidden_routes(config)
+    yield from _not_listed(config)
     yield from unknown_windows(config)
 
 
@@ -42,6 +44,13 @@ def _hidden_routes(config: Config) -> Iterator[str]:
                 yield f"routes[{index}] ({route.model}) is never reached: routes[{rival}] ({taken}) is before it"
                 break
         before.setdefault(route.model, []).append(index)
+
+
+def _not_listed(config: Config) -> Iterator[str]:
+    known = {name for name, _ in Router(config).known_models()} if config.models_listed else ()
+    for name in config.models_listed:
+        if name not in known:
+            yield f"models.listed: {name} is not listed, as no route leads from it"
 
 
 def _is_local(host: str) -> bool:

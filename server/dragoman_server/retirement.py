@@ -73,5 +73,10 @@ class Retirement:
 
     async def _last_reply(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._begun_at is not None:
-            response.headers["connection"] = "close"
-            response.force_close()
+            say_last(response)
+
+
+def say_last(response: web.StreamResponse) -> None:
+    """Let a response that is being prepared be the last of its connection, and its client know (RFC 9112 §9.6)."""
+    response.headers["connection"] = "close"
+    response.force_close()

@@ -19,7 +19,9 @@ from dragoman.aio.upstream import Upstream
 from .app import make_app
 from .gateway import Gateway
 from .listeners import cannot_listen
+from .serverlog import ServerLog
 from .settings import Config
+from .totals import Totals
 
 DRAIN = 10.0
 """Seconds that open replies have when the gateway is told to stop."""
@@ -47,13 +49,15 @@ async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def listening(app: web.Application, host: str, port: int, *, drain: float = 1.0) -> AsyncIterator[str]:
+async def listening(
+    app: web.Application, host: str, port: int, *, drain: float = 1.0, totals: Totals | None = None
+) -> AsyncIterator[str]:
     """Serve `app` on `host:port` (0 = any free port) and give its URL.
 
-    At the end, requests that the app itself did not bring to an end get `drain` seconds. Raises OSError if the address
-    cannot be had.
+    At the end, requests that the app itself did not bring to an end get `drain` seconds. What is no request is counted
+    in `totals`. Raises OSError if the address cannot be had.
     """
-    runner = LineRunner(app, shutdown_timeout=drain)
+    runner = LineRunner(app, shutdown_timeout=drain, log=ServerLog(totals or Totals()))
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
@@ -79,8 +83,9 @@ async def running(
     """
     server = config.server
     async with with_upstream(config, pace=pace) as (filled, simulator_url):
-        app = make_app(filled, gateway=Gateway(filled, upstream=upstream, lines=True), drain=drain)
-        async with listening(app, server.host, server.port) as url:
+        gateway = Gateway(filled, upstream=upstream, lines=True)
+        app = make_app(filled, gateway=gateway, drain=drain)
+        async with listening(app, server.host, server.port, totals=gateway.metrics.totals) as url:
             yield Running(filled, url, simulator_url)
 
 

@@ -89,6 +89,11 @@ GATEWAY_ERRORS = Family(
     "Replies that the gateway itself ended: `defect` (please report it), `stopping` or `given_up`.",
     ("kind",),
 )
+MALFORMED = Family(
+    "dragoman_malformed_requests_total",
+    Kind.COUNTER,
+    "What `dragoman serve` could not read as HTTP: mostly answered with 400, and then in no other number.",
+)
 OUTPUT_VIOLATIONS = Family(
     "dragoman_output_violations_total",
     Kind.COUNTER,
@@ -126,6 +131,7 @@ FAMILIES = {
         LOSSES,
         UPSTREAM_ERRORS,
         GATEWAY_ERRORS,
+        MALFORMED,
         OUTPUT_VIOLATIONS,
         CPU,
         MEMORY,

@@ -30,6 +30,7 @@ from .gateway import Gateway
 from .listeners import BACKLOG
 from .retirement import LINGER, Retirement
 from .running import DRAIN, run_loop, with_upstream
+from .serverlog import ServerLog
 from .settings import Config
 from .tables import ConfigError
 from .totals import Totals
@@ -97,7 +98,7 @@ class Worker:
             gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
             app = make_app(config, gateway=gateway, drain=told.drain)
             retirement = Retirement(app, linger=told.linger)
-            runner = LineRunner(app, shutdown_timeout=1.0)
+            runner = LineRunner(app, shutdown_timeout=1.0, log=ServerLog(gateway.metrics.totals))
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:

@@ -12,16 +12,18 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman.aio.upstream import Timeouts
+from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
 from dragoman_server.counting import ASIDE, ESTIMATE, REMEMBERED, Counting
 from dragoman_server.gateway import Gateway
 from dragoman_server.lasting import Lasting
 from dragoman_server.providers import Auth
+from dragoman_server.routing import Router, Target
 from dragoman_server.settings import Config
 from dragoman_server.totals import COUNTS
-from support.gateways import CHAT, MESSAGES, config_for, served
+from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import dump, read_error
-from support.sockets import Abort, ScriptedServer, Stall, Step, answer
+from support.sockets import Abort, ScriptedServer, Stall, Step, Wait, answer
 
 RESPONSES = Dialect.RESPONSES
 COUNTING_UPSTREAMS = [MESSAGES, RESPONSES]
@@ -41,7 +43,7 @@ class Client:
     """Asks for counts as a client of Messages."""
 
     def __init__(self, url: str, session: ClientSession, gateway: Gateway, clock: Clock) -> None:
-        self._url = url
+        self.url = url
         self._session = session
         self.gateway = gateway
         self.clock = clock
@@ -55,7 +57,7 @@ class Client:
     async def ask(self, body: Any = BODY, **headers: str) -> tuple[int, Any, str | None]:
         async with (
             asyncio.timeout(10),
-            self._session.post(f"{self._url}/v1/messages/count_tokens", data=dump(body), headers=headers) as response,
+            self._session.post(f"{self.url}/v1/messages/count_tokens", data=dump(body), headers=headers) as response,
         ):
             return response.status, await response.json(), response.headers.get(ESTIMATE)
 
@@ -161,6 +163,71 @@ async def test_T60_the_same_question_is_asked_upstream_once(upstream: Dialect) -
         counts = client.gateway.metrics.totals
         assert counts.read(COUNTS, "messages", "up", "exact") == [3]
         assert counts.read(COUNTS, "messages", "up", "remembered") == [49]
+
+
+class Arrivals:
+    """Counts the requests that are understood, and so are about to wait for an upstream."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        resolve = Router.resolve
+
+        def counted(router: Router, model: str, client: Dialect) -> Target:
+            self.number += 1
+            return resolve(router, model, client)
+
+        monkeypatch.setattr(Router, "resolve", counted)
+
+
+@pytest.mark.parametrize("upstream", COUNTING_UPSTREAMS)
+@pytest.mark.parametrize("told", [COUNTED, MISSING, answer(500, b"{}"), answer(200, b"{}")])
+async def test_fifty_at_once_ask_the_same_question_once(
+    monkeypatch: pytest.MonkeyPatch, upstream: Dialect, told: list[Step]
+) -> None:
+    """A meter that asks for fifty counts in a second (T-60)."""
+    arrivals, go = Arrivals(monkeypatch), asyncio.Event()
+    async with (
+        ScriptedServer([Wait(go), *told]) as server,
+        counting(config_for(server.url, upstream)) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        asking = [group.create_task(client.count()) for _ in range(50)]
+        await until(lambda: arrivals.number == 50 and server.requests)
+        go.set()
+        counts = {await task for task in asking}
+        assert len(server.requests) == len(counts) == 1
+        assert (counts == {(4711, None)}) is (told is COUNTED)
+
+
+async def test_whoever_waits_asks_anew_where_the_first_to_ask_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrivals = Arrivals(monkeypatch)
+    async with (
+        ScriptedServer([Stall()], COUNTED) as server,
+        counting(config_for(server.url, MESSAGES)) as client,
+        ClientSession() as other,
+    ):
+        first = asyncio.create_task(Client(client.url, other, client.gateway, client.clock).count())
+        await until(lambda: server.requests)
+        asking = [asyncio.create_task(client.count()) for _ in range(5)]
+        await until(lambda: arrivals.number == 6)
+        first.cancel()
+        await asyncio.wait((first,))
+        await other.close()
+        assert set(await asyncio.gather(*asking)) == {(4711, None)}
+        assert len(server.requests) == 2
+
+
+async def test_an_answer_is_remembered_for_clients_of_its_dialect_only() -> None:
+    """The two may ask the same: the bytes of one are what the other's request becomes."""
+    async with ScriptedServer(COUNTED) as server, gate(config_for(server.url, MESSAGES)) as entrance:
+        for path, body in (
+            ("/v1/messages/count_tokens", {"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
+            ("/v1/responses/input_tokens", {"model": "m", "input": "hi"}),
+        ):
+            async with entrance.session.post(entrance.url + path, data=dumps(body)) as response:
+                told = await response.json()
+            assert told.get("object") == (None if "messages" in path else "response.input_tokens")
+        assert len({request.body for request in server.requests}) == 1
 
 
 async def test_the_count_of_one_clients_key_is_not_told_to_another() -> None:

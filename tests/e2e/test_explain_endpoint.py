@@ -171,7 +171,9 @@ def test_the_command_says_the_same(
     path.write_bytes(dump(request(MESSAGES, model="claude-x", system="Grüße", top_k=3)))
     args = ["explain", "--to", "chat", "--model", "qwen3", "--profile", "compatible", str(path)]
     assert main(args) == 0
-    text = capfdbinary.readouterr().out.decode()
+    said = capfdbinary.readouterr()
+    assert said.err == b"read as a messages request, which its fields say it is; --from says otherwise\n"
+    text = said.out.decode()
     assert text.startswith("messages → chat: translated\n")
     assert "loss top_k at top_k: dropped (top_k was not sent)" in text
     assert main([*args, "--json"]) == 0
@@ -181,6 +183,8 @@ def test_the_command_says_the_same(
     assert capfdbinary.readouterr().err.startswith(b"dragoman: top_k: ")
     path.write_bytes(dump(request(MESSAGES)))
     assert main(["explain", "--to", "chat", str(path)]) == 1
-    assert b"give from=chat" in capfdbinary.readouterr().err
+    assert b"give --from chat or --from messages" in capfdbinary.readouterr().err
     assert main(["explain", "--from", "messages", "--to", "responses", "--json", str(path)]) == 0
-    assert json.loads(capfdbinary.readouterr().out)["path"] == "responses"
+    said = capfdbinary.readouterr()
+    assert json.loads(said.out)["path"] == "responses"
+    assert not said.err

@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
+from dragoman_server.providers import Secret
 from support.gateways import CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, request, text_stream
 from support.sockets import ScriptedServer, Stall, answer, stream
@@ -90,3 +91,43 @@ async def test_a_name_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> N
     shown = r"gpt\n2026-11-21 INFO req_1 \x1b[31mforged\u2028\xe9"
     assert completed == f"messages→chat {shown} → {shown} completed"
     assert rejected == f"messages {shown} rejected: 400 tools: expected an array, got an integer"
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return [line.partition(" ")[2] for line in told]
+
+
+async def test_an_upstream_that_cannot_be_reached_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    """So that `--quiet` shows it, too."""
+    async with ScriptedServer([]) as server:
+        config = config_for(server.url, CHAT)
+    async with gate(config) as entrance:
+        for _ in range(3):
+            await entrance.refusal(MESSAGES)
+    assert _warnings(caplog) == [
+        "messages→chat m → m failed: 502 cannot connect to the upstream: Connection refused (provider up)"
+    ]
+    assert len(_lines(caplog)) == 3
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS)
+async def test_an_upstream_that_refuses_our_key_is_a_warning_once(
+    client: Dialect, upstream: Dialect, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = dump({"type": "error", "error": {"type": "authentication_error", "message": "wrong: SECRET"}})
+    async with (
+        ScriptedServer(answer(401, words), answer(401, words)) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+    ):
+        await entrance.refusal(client)
+        await entrance.refusal(client)
+    assert _warnings(caplog) == [f"{client}→{upstream} m → m refused with 401 (authentication) (provider up)"]
+    assert _lines(caplog)[1] == f"{client}→{upstream} m → m refused with 401 (authentication)"
+
+
+async def test_a_client_that_is_refused_for_its_key_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with gate(config_for("http://127.0.0.1:9", CHAT, keys=(Secret("k"),))) as entrance:
+        await entrance.refusal(MESSAGES)
+    assert not _warnings(caplog)
+    assert _lines(caplog) == ["messages rejected: 401 no API key: send it as x-api-key or as Authorization: Bearer"]

@@ -193,7 +193,10 @@ class _Checker:
 
     def on_content_block_stop(self, payload: Json) -> None:
         keys(payload, {"type", "index"}, set(), "content_block_stop")
-        self.block(payload).open = False
+        block = self.block(payload)
+        require(block.type != "text" or block.content, "an empty text block: the API refuses it when it comes back")
+        require(block.type != "thinking" or block.content or block.signed, "a thinking block without text or proof")
+        block.open = False
 
     def on_message_delta(self, payload: Json) -> None:
         keys(payload, {"type", "delta", "usage"}, {"context_management", "input_transformations"}, "message_delta")

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from dragoman import direction
 from grammar import Call
 from peers.repaired import mended
 from peers.wire import CHAT, DONE, MESSAGES, ROLE, USAGE, calls, chunk, more_call, start_call
-from support.directions import Json
+from support.directions import Json, translated
 
 RESPONSES = "responses"
 HI = chunk({"content": "Hi"})
@@ -89,9 +90,10 @@ def test_T22_a_reason_that_tells_of_a_failure_is_no_end(client: str, word: str) 
 
 
 @clients
-def test_T22_a_cut_inside_a_call_never_tells_it_as_whole(client: str) -> None:
-    """The reason says `length` in the middle of the arguments (ollama/ollama#18332)."""
-    held, done, out = mended(client, CHAT, ROLE, calls(start_call(0, "call_a", "read", '{"f":"')), chunk({}, "length"))
+@pytest.mark.parametrize("said", ['{"f":"', ""])
+def test_T22_a_cut_inside_a_call_never_tells_it_as_whole(client: str, said: str) -> None:
+    """The reason says `length` in the middle of the arguments (ollama/ollama#18332), or before them."""
+    held, done, out = mended(client, CHAT, ROLE, calls(start_call(0, "call_a", "read", said)), chunk({}, "length"))
     assert held.finish == END[client]["length"]
     assert b"arguments.done" not in out
     assert done == ["the stream ended without [DONE]"]
@@ -137,6 +139,25 @@ def test_T01_a_call_that_begins_inside_another_is_an_error(client: str, name: st
     held, _, out = mended(client, CHAT, ROLE, *frames, CALLS, USED, DONE)
     assert held.error is not None
     assert b"content_block_stop" not in out
+
+
+@clients
+def test_T02_a_call_that_is_never_named_ends_in_an_error(client: str) -> None:
+    """A delta to a block that never started (Wei-Shaw/sub2api#4294): nothing is made up for it, nor is it lost."""
+    held, _, _ = mended(client, CHAT, ROLE, calls(more_call(0, A.arguments)), CALLS, USED, DONE)
+    assert held.error is not None
+    assert not held.calls
+
+
+@clients
+def test_T05_fragments_without_an_index_go_by_their_place(client: str) -> None:
+    """The same field's absence where calls come side by side (zed-industries/zed#38412)."""
+    begun, more = [start_call(0, call.id, call.name) for call in (A, B)], [more_call(0, c.arguments) for c in (A, B)]
+    for fragment in begun + more:
+        del fragment["index"]
+    held, done, _ = mended(client, CHAT, ROLE, calls(*begun), calls(*more), CALLS, USED, DONE)
+    assert held.calls == [A, B]
+    assert done == ["a call came without its index"]
 
 
 @clients
@@ -271,6 +292,9 @@ def test_T26_counts_behind_done_are_not_waited_for(client: str) -> None:
     """Tools start 76 s late, as the client waits for the socket (earendil-works/pi#5592): `[DONE]` is the end."""
     held, done, _ = mended(client, CHAT, ROLE, HI, STOP, DONE, USED, profile="compatible")
     assert (held.finish, done) == (END[client]["stop"], [])
+    machine = translated(direction(client, CHAT)).stream_machine()
+    machine.feed(ROLE + HI + STOP + DONE)
+    assert machine.done
 
 
 # --- fields of other servers ------------------------------------------------------------------------------------------

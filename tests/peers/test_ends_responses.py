@@ -23,6 +23,7 @@ A = Call("call_a", "read", '{"f":"a"}')
 CALL = told.call(A.id, A.name, A.arguments)
 TEXT = told.message(told.text_part("Hi there"))
 NO_DONE, NO_ADDED = "an item ended without output_item.done", "an item came without output_item.added"
+NO_DELTAS = "the deltas of a text left some of it out"
 clients = pytest.mark.parametrize("client", [CHAT, MESSAGES])
 
 
@@ -49,13 +50,18 @@ def arguments(text: Any, index: int = 0) -> Json:
         ([*told.opens(0), *told.says(0, "Hi there"), told.ended(TEXT)], [NO_DONE]),
         (
             [*told.opens(0), *told.says(0, "Hi"), *told.closes(0, "Hi there"), told.ended()],
-            ["the deltas of a text left some of it out"],
+            [NO_DELTAS],
         ),
         ([told.done(0, **TEXT), told.ended()], [NO_ADDED]),
         ([told.ended(TEXT)], ["an item was told by the last event only", NO_DONE]),
         (
             [*told.opens(0), *told.says(0, "Hi there"), told.at(0, "output_text.done", text="Hi there"), told.ended()],
             [NO_DONE],
+        ),
+        ([*told.opens(0), told.at(0, "output_text.done", text="Hi there"), told.ended()], [NO_DELTAS, NO_DONE]),
+        (
+            [*told.opens(0), told.at(0, "content_part.done", part=told.text_part("Hi there")), told.ended()],
+            [NO_DELTAS, NO_DONE],
         ),
     ],
 )
@@ -171,6 +177,10 @@ def test_T22_half_a_call_in_a_cut_reply_is_never_told_as_whole(client: str) -> N
     assert held.finish == {CHAT: "length", MESSAGES: "max_tokens"}[client]
     held, _, _ = heard(client, told.added(0, **half | {"arguments": ""}), arguments('{"f":'), told.ended(half))
     assert held.error is not None
+    none = half | {"arguments": ""}
+    held, _, out = heard(client, told.added(0, **none), told.done(0, **none), told.cut("max_output_tokens", none))
+    assert held.finish == {CHAT: "length", MESSAGES: "max_tokens"}[client]
+    assert b'"{}"' not in out
 
 
 def test_T23_what_was_done_before_a_cut_stays_in_the_failed_response() -> None:

@@ -79,7 +79,7 @@ def test_T22_half_a_call_in_a_reply_that_was_not_cut_stays_an_error() -> None:
 def test_T22_a_responses_client_is_told_that_a_cut_call_without_arguments_is_incomplete() -> None:
     """No arguments at all, and the cap was reached (ollama/ollama#18332): that is no call of nothing."""
     got, _ = replied(RESPONSES, CHAT, chat_reply("length", tool_calls=[start_call(0, "call_a", "read", "")]))
-    assert [item["status"] for item in got["output"]] == ["incomplete"]
+    assert [(item["status"], item["arguments"]) for item in got["output"]] == [("incomplete", "")]
 
 
 # --- repairs ----------------------------------------------------------------------------------------------------------

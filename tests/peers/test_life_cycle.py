@@ -54,6 +54,9 @@ def test_T20_done_before_any_block_still_ends_the_message() -> None:
     assert held.error is None
     assert held.finish == "end_turn"
     assert out.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    machine = translated(direction(MESSAGES, CHAT)).stream_machine()
+    machine.feed(ROLE + chunk({}, "stop") + DONE)
+    assert machine.done  # whatever becomes of the connection
     held, _ = answer(MESSAGES, CHAT, DONE)
     assert held.error is not None
 
@@ -75,6 +78,16 @@ def test_T22_an_error_in_mid_stream_is_never_a_success() -> None:
     assert held.error["type"] == "overloaded_error"
     assert b"message_stop" not in out
     assert b"message_delta" not in out
+
+
+@pytest.mark.parametrize("finish", [None, "stop", "error"])
+def test_T22_an_error_beside_a_choice_is_one(finish: str | None) -> None:
+    """Routers put it into a chunk like any other (BerriAI/litellm#20347), with whichever reason."""
+    broken = chunk({"content": ""}, finish, error={"code": 502, "message": "overloaded"})
+    held, out = answer(MESSAGES, CHAT, ROLE, chunk({"content": "Hi"}), broken, chunk(None, usage=USAGE), DONE)
+    assert held.error is not None
+    assert "overloaded" in held.error["message"]
+    assert b"message_stop" not in out
 
 
 def test_T22_the_error_frame_has_the_shape_that_clients_parse() -> None:
@@ -121,10 +134,11 @@ def test_T24_unknown_events_are_passed_over_and_counted() -> None:
     """An unknown event ended the stream early (router-for-me/CLIProxyAPI#3798)."""
     novelty = event("codex.rate_limits", plan="x")
     translation = translated(direction(CHAT, MESSAGES))
-    out = stream_through(translation, [novelty, *TEXT, novelty, stop(0), novelty, end("end_turn")])
+    dream = [block(1, type="dream"), event("content_block_delta", index=1, delta={"type": "dream_delta"}), stop(1)]
+    out = stream_through(translation, [novelty, *TEXT, novelty, stop(0), *dream, novelty, end("end_turn")])
     assert b'"content":"Hi"' in out
     assert out.endswith(DONE)
-    assert translation.losses.counts[Code.UNKNOWN_EVENT] == 3
+    assert translation.losses.counts[Code.UNKNOWN_EVENT] == 4
     other = b'event: x\ndata: {"object":"rate_limits","plan":"x"}\n\n'
     held, _ = answer(MESSAGES, CHAT, other, *WHOLE_CHAT[:2], other, *WHOLE_CHAT[2:])
     assert (held.text, held.finish, held.error) == ("Hi", "end_turn", None)
@@ -157,15 +171,18 @@ def test_T27_nothing_follows_the_finish_reason_but_usage() -> None:
     assert held.error is None
     assert held.text == "Hi there"
     assert [payload["type"] for payload in events_of(out)][-2:] == ["message_delta", "message_stop"]
-    late_block = block(1, type="text", text="")
-    held, _ = answer(CHAT, MESSAGES, *TEXT, stop(0), end("end_turn").split(b"event: message_stop")[0], late_block)
+    reason, mark, last = end("end_turn").partition(b"event: message_stop")
+    late_block = [block(1, type="text", text=""), delta(1, "text", " there"), stop(1)]
+    held, out = answer(CHAT, MESSAGES, *TEXT, stop(0), reason, *late_block, mark + last)
     assert held.error is not None
+    assert b" there" not in out
 
 
 def test_T28_an_empty_finish_reason_is_none_and_none_is_written() -> None:
     """`finish_reason: ""` instead of null breaks typed parsers (sgl-project/sglang#3912)."""
-    held, _ = answer(MESSAGES, CHAT, chunk({"role": "assistant"}, ""), chunk({"content": "Hi"}, ""), *WHOLE_CHAT[2:])
-    assert (held.text, held.finish) == ("Hi", "end_turn")
+    said = [chunk({"role": "assistant"}, ""), chunk({"content": "Hi"}, ""), chunk({"content": " there"}, "")]
+    held, _ = answer(MESSAGES, CHAT, *said, *WHOLE_CHAT[2:])
+    assert (held.blocks, held.finish) == ([("text", "Hi there")], "end_turn")
     _, out = answer(CHAT, MESSAGES, *TEXT, stop(0), end("end_turn"))
     reasons = [choice["finish_reason"] for payload in events_of(out) for choice in payload["choices"]]
     assert reasons == [None, None, "stop"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -71,11 +72,11 @@ def test_T42_long_and_dotted_tool_names_fit_and_come_back() -> None:
     """Tool names over 64 characters (cline/cline#11885, anthropics/claude-code#21136, anthropics/claude-code#20830),
     and with dots in them (CherryHQ/cherry-studio#2895)."""
     long, dotted = "mcp__" + "n" * 90, "files.read"
-    tools = [{"name": name, "input_schema": SCHEMA} for name in (long, dotted)]
+    tools = [{"name": name, "input_schema": SCHEMA} for name in (long, dotted, long + "2")]
     body, translation = send(MESSAGES, CHAT, tools=tools)
     check(CHAT, body, HEADERS)
     sent = [tool["function"]["name"] for tool in body["tools"]]
-    assert len(set(sent)) == 2
+    assert len(set(sent)) == 3
     assert long not in sent
     reply = chat_reply("tool_calls", tool_calls=[start_call(0, "c", name, "{}") for name in sent[:1]])
     got = json.loads(translation.reply(json.dumps(reply).encode()))
@@ -150,12 +151,13 @@ def test_T44_beta_fields_pass_through_untouched_beside_their_header() -> None:
 def test_T45_a_cache_mark_on_a_thinking_block_is_harmless() -> None:
     """`cache_control` on a thinking block: 400 (Wei-Shaw/sub2api#225)."""
     thinking = {"type": "thinking", "thinking": "Hm", "signature": "c2ln", "cache_control": {"type": "ephemeral"}}
-    history = [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": [thinking, {"type": "text", "text": "b"}]},
-        {"role": "user", "content": "c"},
-    ]
-    for profile in (None, "compatible"):
+    beside: tuple[Json, ...] = ({}, {"citations": []})
+    for profile, more in itertools.product((None, "compatible"), beside):
+        history = [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": [thinking, {"type": "text", "text": "b", **more}]},
+            {"role": "user", "content": "c"},
+        ]
         body, _ = send(MESSAGES, CHAT, messages=history, profile=profile)
         assert "cache_control" not in json.dumps(body)
         assert body["messages"][1]["content"] == "b"

@@ -271,10 +271,11 @@ def test_T06_arguments_given_as_an_object_are_refused_and_never_guessed(upstream
     assert caught.value.failure.param == "input[0].arguments"
 
 
-def test_T06_arguments_that_are_no_object_never_reach_a_messages_upstream() -> None:
+@pytest.mark.parametrize("arguments", ['"f"', '{"f":"a'])
+def test_T06_arguments_that_are_no_object_never_reach_a_messages_upstream(arguments: str) -> None:
     """Its `input` must be an object: a bad history is a named 400 of our own (aradlein/hass-agent-llm#42)."""
     items = [
-        {"type": "function_call", "call_id": "call_a", "name": "read", "arguments": '"f"'},
+        {"type": "function_call", "call_id": "call_a", "name": "read", "arguments": arguments},
         {"type": "function_call_output", "call_id": "call_a", "output": "y"},
     ]
     with pytest.raises(DragomanError) as caught:

@@ -118,7 +118,7 @@ def test_T22_an_error_in_mid_stream_is_the_last_word(client: str, upstream: str)
 
 
 @from_responses
-@pytest.mark.parametrize("form", ["nested", "flat", "failed", "done"])
+@pytest.mark.parametrize("form", ["nested", "flat", "failed", "done", "cancelled"])
 def test_T22_every_form_of_an_error_is_one(client: str, form: str) -> None:
     """Errors that a gateway did not know for errors (BerriAI/litellm#20347)."""
     error = {"code": "server_is_overloaded", "message": "overloaded"}
@@ -127,29 +127,40 @@ def test_T22_every_form_of_an_error_is_one(client: str, form: str) -> None:
         "flat": {"type": "error", "param": None, **error},
         "failed": {"type": "response.failed", "response": told.response("failed", error=error)},
         "done": {"type": "response.done", "response": told.response("failed", error=error)},
+        "cancelled": {"type": "response.cancelled", "response": told.response("cancelled")},
     }
     last = forms[form]
+    words = "cancelled" if form == "cancelled" else "overloaded"
     held, _ = answer(client, RESPONSES, *broken_off(RESPONSES), *numbered(last))
     assert held.error is not None
-    assert "overloaded" in held.error["message"]
+    assert words in held.error["message"]
     if form != "nested":
-        with pytest.raises(DragomanError, match="overloaded"):
+        with pytest.raises(DragomanError, match=words):
             whole(client, RESPONSES, last.get("response", {"error": error}))
 
 
-@to_responses
-def test_T22_truncated_answers_do_not_reach_codex_as_clean_ones(upstream: str) -> None:
+@pytest.mark.parametrize(
+    ("upstream", "word", "reason"),
+    [
+        (CHAT, "length", "max_output_tokens"),
+        (CHAT, "content_filter", "content_filter"),
+        (MESSAGES, "max_tokens", "max_output_tokens"),
+        (MESSAGES, "model_context_window_exceeded", "max_output_tokens"),
+        (MESSAGES, "refusal", "content_filter"),
+    ],
+)
+def test_T22_truncated_answers_do_not_reach_codex_as_clean_ones(upstream: str, word: str, reason: str) -> None:
     """Truncated answers reach Codex as clean 200s (ollama/ollama#18332)."""
-    last = chunk({}, "length") + DONE if upstream == CHAT else stop(0) + end("max_tokens")
+    last = chunk({}, word) + DONE if upstream == CHAT else stop(0) + end(word)
     held, _ = answer(RESPONSES, upstream, *broken_off(upstream), last)
-    assert held.finish == "incomplete/max_output_tokens"
+    assert held.finish == f"incomplete/{reason}"
     if upstream == CHAT:
         reply = replied(CHAT, HI)
-        reply["choices"][0]["finish_reason"] = "length"
+        reply["choices"][0]["finish_reason"] = word
     else:
-        reply = {**replied(MESSAGES, HI), "stop_reason": "max_tokens"}
+        reply = {**replied(MESSAGES, HI), "stop_reason": word}
     got = whole(RESPONSES, upstream, reply)
-    assert (got["status"], got["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (got["status"], got["incomplete_details"]) == ("incomplete", {"reason": reason})
 
 
 @from_responses

@@ -50,6 +50,9 @@ def test_T23_a_cut_stream_is_an_error_to_retry_in_every_direction(client: str, u
     assert error.get("type", "server_error") in ("api_error", "server_error", "error")
     if client == RESPONSES:
         assert error["code"] == "server_error"  # Codex retries this one
+        if upstream != RESPONSES:  # what passes through is kept as far as it was done
+            (item,) = events_of(out)[-1]["response"]["output"]
+            assert (item["status"], item["content"][0]["text"]) == ("incomplete", "Hi")
     assert "ended" in error["message"]
 
 
@@ -94,7 +97,12 @@ def test_T24_items_and_parts_of_unknown_kinds_end_nothing(client: str) -> None:
         told.done(0, **strange),
     ]
     frames += [*told.opens(1), *told.says(1, "Hi"), *told.closes(1, "Hi")]
-    held, _ = answer(client, RESPONSES, *numbered(*frames, told.ended(strange, told.message(told.text_part("Hi")))))
+    vision = {"type": "vision", "seen": "z"}
+    odd = told.message(vision) | {"id": "msg_odd"}
+    frames += [told.added(2, **odd | {"content": [], "status": "in_progress"})]
+    frames += [told.at(2, f"content_part.{what}", part=vision) for what in ("added", "done")] + [told.done(2, **odd)]
+    last = told.ended(strange, told.message(told.text_part("Hi")), odd)
+    held, _ = answer(client, RESPONSES, *numbered(*frames, last))
     assert (held.text, held.finish) == ("Hi", FINISH[client])
 
 

@@ -37,7 +37,7 @@ from peers.wire import (
     whole,
 )
 from support import responses_frames as told
-from support.directions import Json, ask, judge, stream_through, translated
+from support.directions import CROSS, Json, ask, judge, stream_through, translated
 from support.responses_samples import numbered
 
 CLAUDE = shipped(MESSAGES).with_flags({"family": "claude"})
@@ -155,7 +155,7 @@ def test_T10_no_proof_is_ever_made_up_for_a_responses_client() -> None:
 @every_direction
 def test_T12_reasoning_text_and_calls_are_three_blocks_in_their_order(client: str, upstream: str) -> None:
     """ "Content block is not a thinking block", `thinking_delta` inside a text block (BerriAI/litellm#32357,
-    musistudio/claude-code-router#1397)."""
+    musistudio/claude-code-router#1397), or no reasoning at all (T-14, ggml-org/llama.cpp#18542)."""
     frames = spoken(upstream, THOUGHT, ANSWER, CALL)
     out = stream_through(translated(direction(client, upstream)), frames)
     if client == upstream:
@@ -230,8 +230,11 @@ def test_T14_a_summary_never_leaks_into_the_answer_and_is_told_once(client: str)
     message = told.message(told.text_part("Yes"))
     held, _ = answer(client, RESPONSES, *numbered(*frames, told.ended(item, message)))
     assert held.blocks == [("reasoning", "in short"), ("text", "Yes")]
-    got = json.dumps(whole(client, RESPONSES, told.response("completed", [item, message], usage=told.USAGE)))
-    assert (got.count("the thoughts"), got.count("in short"), got.count("Yes")) == (1, 0, 1)
+    got = whole(client, RESPONSES, told.response("completed", [item, message], usage=told.USAGE))
+    wire = json.dumps(got)
+    assert (wire.count("the thoughts"), wire.count("in short"), wire.count("Yes")) == (1, 0, 1)
+    said = got["choices"][0]["message"]["content"] if client == CHAT else got["content"][-1]["text"]
+    assert said == "Yes"
 
 
 @to_responses
@@ -252,20 +255,31 @@ def test_T14_reasoning_is_no_part_of_a_message_item(upstream: str, surface: str)
 
 
 @from_responses
-def test_T14_reasoning_of_a_responses_upstream_is_returned_in_whole_replies(client: str) -> None:
+@pytest.mark.parametrize("thought", [told.thought("Hm"), told.thought(summary=("Hm",))], ids=["text", "summary"])
+def test_T14_reasoning_of_a_responses_upstream_is_returned_in_whole_replies(client: str, thought: Json) -> None:
     """The endpoint stopped returning reasoning (ggml-org/llama.cpp#18542)."""
-    got = whole(client, RESPONSES, replied(RESPONSES, THOUGHT, ANSWER))
+    items = [thought, told.message(told.text_part("Yes"))]
+    got = whole(client, RESPONSES, told.response("completed", items, usage=told.USAGE))
     if client == MESSAGES:
         assert [part["type"] for part in got["content"]] == ["thinking", "text"]
+        assert got["content"][0]["thinking"] == "Hm"
     else:
         assert got["choices"][0]["message"]["reasoning_content"] == "Hm"
         assert got["choices"][0]["message"]["content"] == "Yes"
 
 
-@from_responses
-def test_T14_reasoning_in_a_history_is_never_sent_as_an_answer(client: str) -> None:
-    """What leaks into the history teaches the model to answer so (diegosouzapw/OmniRoute#5786)."""
+@pytest.mark.parametrize("texts", [1, 2])
+@pytest.mark.parametrize("row", CROSS, ids=str)
+def test_T14_reasoning_in_a_history_is_never_sent_as_an_answer(row: Direction, texts: int) -> None:
+    """What leaks into the history teaches the model to answer so (diegosouzapw/OmniRoute#5786), be the turn a plain one
+    or one of several texts."""
+    client = row.client.dialect
     body = ask(client, **conversation(client, "x", [THOUGHT, ANSWER], "y"))
-    translation = translate(direction(client, RESPONSES), json.dumps(body).encode())
+    if texts == 2:
+        said = body["input"][2] if client == RESPONSES else body["messages"][1]
+        text = {"type": "output_text" if client == RESPONSES else "text", "text": "Yes"}
+        said["content"] = [text] * texts if client != MESSAGES else [*said["content"], text]
+    translation = translate(row, json.dumps(body).encode())
     assert "Hm" not in translation.body.decode()
-    assert translation.losses.counts == {Code.REASONING_UNSIGNED: 1}
+    assert translation.body.count(b"Yes") == texts
+    assert translation.losses.counts in ({Code.REASONING_UNSIGNED: 1}, {Code.REASONING_FOREIGN: 1})

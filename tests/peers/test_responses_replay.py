@@ -110,7 +110,7 @@ def test_T11_a_session_that_moves_gives_each_provider_only_its_own(
 
 def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
     """The same on a Responses upstream that is passed through: what others sealed is left out, its own untouched
-    (ding113/claude-code-hub#518)."""
+    (ding113/claude-code-hub#518; T-16, BerriAI/litellm#40364)."""
     own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     azure = {"type": "reasoning", "id": "rs_2", "encrypted_content": turn_of(MESSAGES, "azure")[0]["signature"]}
     turns = [[own, CALL], turn_of(RESPONSES, "claude"), turn_of(RESPONSES, "deepseek"), [azure, CALL]]
@@ -188,10 +188,12 @@ def test_T16_a_blob_never_goes_to_another_deployment() -> None:
 
 
 @pytest.mark.parametrize("goal", ["claude", "deepseek"])
-def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str) -> None:
+@pytest.mark.parametrize("texts", [0, 2])
+def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str, texts: int) -> None:
     """Codex brings its old items along when the route changes to another vendor (BerriAI/litellm#40364)."""
     own: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": SECRET}
-    wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, CALL]))
+    said = [told.message(*[told.text_part("Hm")] * texts)] if texts else []
+    wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, *said, CALL]))
     assert SECRET not in json.dumps(wire)
     assert losses == {Code.REASONING_FOREIGN if goal == "claude" else Code.REASONING_ENCRYPTED: 1}
     check(UPSTREAMS[goal][0], wire, HEADERS)
@@ -208,9 +210,18 @@ def test_T16_stale_items_without_their_blob_are_left_out_every_time() -> None:
         assert losses == {Code.REASONING_UNSIGNED: 1}
 
 
-def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt() -> None:
-    """It then looks up the id of an item without a blob (Wei-Shaw/sub2api#3138)."""
-    body = json.dumps(history(MESSAGES, turn_of(MESSAGES, "vllm"))).encode()
+@pytest.mark.parametrize(
+    "thought",
+    [told.thought("plain", id="rs_vllm"), told.thought(summary=("plain",), id="rs_vllm"), told.thought(id="rs_vllm")],
+    ids=["content", "summary", "neither"],
+)
+def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt(thought: Json) -> None:
+    """It then looks up the id of an item without a blob (Wei-Shaw/sub2api#3138), be there content or not
+    (agentscope-ai/agentscope#2420)."""
+    reply = told.response("completed", [thought, CALL], usage=told.USAGE)
+    made = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode(), profile=VLLM)
+    turn = json.loads(made.reply(json.dumps(reply).encode()))["content"]
+    body = json.dumps(history(MESSAGES, turn)).encode()
     profile = VLLM.with_flags({"encrypted_reasoning": True})
     translation = translate(direction(MESSAGES, RESPONSES), body, profile=profile)
     assert b"rs_vllm" not in translation.body

@@ -9,6 +9,7 @@ import pytest
 from dragoman import Code, Knobs, direction, shipped, translate
 from dragoman_server.simulator.checks import check
 from peers.spoken import (
+    NEW,
     RESPONSES,
     SCHEMA,
     conversation,
@@ -78,12 +79,12 @@ def test_T40_empty_content_does_not_reach_a_responses_upstream(client: str) -> N
     assert '"text": ""' not in json.dumps(body)
 
 
-@new_directions
+@pytest.mark.parametrize(("client", "upstream"), [*NEW, (MESSAGES, CHAT), (CHAT, MESSAGES)])
 def test_T40_an_empty_result_still_answers_its_call(client: str, upstream: str) -> None:
     """A tool that says nothing must not lose its call (musistudio/claude-code-router#4)."""
     fields = conversation(client, "a", [CALL], ("result", "call_a", ""))
     body = accepted(client, upstream, **fields, tools=offered(client, "read"))
-    assert "call_a" in json.dumps(turns_of(upstream, body)[-1])
+    assert json.dumps(turns_of(upstream, body)).count("call_a") == 2
 
 
 # --- calls without results --------------------------------------------------------------------------------------------
@@ -109,6 +110,19 @@ def test_T41_a_free_text_call_without_a_result_is_given_one_too(upstream: str) -
         {"role": "user", "content": "stop that"},
     ]
     accepted(RESPONSES, upstream, input=items, tools=[custom])
+
+
+def test_T41_a_cancelled_patch_of_a_chat_client_is_given_a_result_of_its_kind() -> None:
+    """The output of a free-text call is another item than a function's (zed-industries/zed#29401)."""
+    call = {"id": "call_a", "type": "custom", "custom": {"name": "apply_patch", "input": "*** Begin Patch"}}
+    history = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "user", "content": "stop that"},
+    ]
+    tools = [{"type": "custom", "custom": {"name": "apply_patch"}}]
+    body = accepted(CHAT, RESPONSES, messages=history, tools=tools)
+    assert roles(RESPONSES, body) == ["user", "custom_tool_call", "custom_tool_call_output", "user"]
 
 
 @to_responses

@@ -98,10 +98,10 @@ def test_T43_combiners_at_the_root_are_mended_and_told_by_the_clients_own_path(w
 @from_responses
 def test_T43_no_tool_vanishes_on_its_way_to_a_responses_upstream(client: str) -> None:
     """Tools vanish for the sake of their schema (opentokenz/mcpx#28)."""
-    schemas: list[Json] = [{}, {"properties": {}}, {"type": "object"}, SCHEMA]
+    schemas: list[Json] = [{}, {"properties": {}}, {"type": "object"}, SCHEMA, {"anyOf": [SCHEMA]}]
     tools = [tool for n, schema in enumerate(schemas) for tool in offered(client, f"t{n}", schema=schema)]
     body = sent(client, RESPONSES, tools=tools)
-    assert [offer["name"] for offer in body["tools"]] == ["t0", "t1", "t2", "t3"]
+    assert [offer["name"] for offer in body["tools"]] == ["t0", "t1", "t2", "t3", "t4"]
     assert all(offer["parameters"]["type"] == "object" for offer in body["tools"])
     assert all(offer["strict"] is False for offer in body["tools"])  # absent would make every property required
 

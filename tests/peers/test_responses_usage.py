@@ -64,12 +64,14 @@ def test_T31_a_total_is_the_sum_of_its_parts(upstream: str) -> None:
     assert usage["total_tokens"] == 1020
 
 
-@to_responses
-def test_T31_a_negative_count_counts_as_unknown(upstream: str) -> None:
+@new_directions
+def test_T31_a_negative_count_counts_as_unknown(client: str, upstream: str) -> None:
     """A broken counter must not make an impossible answer (diegosouzapw/OmniRoute#12862)."""
-    key = "completion_tokens" if upstream == CHAT else "output_tokens"
-    usage = whole(RESPONSES, upstream, replied(upstream, HI, usage={**SPENT[upstream], key: -1}))["usage"]
-    assert (check_usage(usage)["input_tokens"], usage["output_tokens"]) == (1000, 0)
+    key = {CHAT: "completion_tokens", MESSAGES: "output_tokens", RESPONSES: "output_tokens"}
+    usage = whole(client, upstream, replied(upstream, HI, usage={**SPENT[upstream], key[upstream]: -1}))["usage"]
+    assert usage[key[client]] == 0
+    if client == RESPONSES:
+        assert check_usage(usage)["input_tokens"] == 1000
 
 
 def test_T30_the_meter_of_a_messages_client_shows_an_estimate_until_a_response_ends() -> None:

@@ -60,16 +60,18 @@ def test_T10_no_signature_is_ever_made_up() -> None:
 
 def test_T11_foreign_thinking_is_left_out_when_a_session_changes_its_provider() -> None:
     """The session moves between a real and a compatible provider and gets a 400 (ding113/claude-code-hub#518)."""
-    history = [
-        {"role": "user", "content": "x"},
-        {"role": "assistant", "content": "y", "reasoning_content": "another server's thoughts"},
-        {"role": "user", "content": "z"},
-    ]
-    body, translation = send(CHAT, MESSAGES, messages=history)
-    assert "thoughts" not in json.dumps(body)
-    assert translation.losses.counts[Code.REASONING_UNSIGNED] == 1
+    for content in ("y", [{"type": "text", "text": "y"}]):
+        history = [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": content, "reasoning_content": "another server's thoughts"},
+            {"role": "user", "content": "z"},
+        ]
+        body, translation = send(CHAT, MESSAGES, messages=history)
+        assert "thoughts" not in json.dumps(body)
+        assert translation.losses.counts[Code.REASONING_UNSIGNED] == 1
     body, translation = send(MESSAGES, CHAT, messages=LOOP)
     assert "EqQB" not in json.dumps(body)
+    assert "than" not in json.dumps(body)
     assert translation.losses.counts
 
 
@@ -96,6 +98,14 @@ def test_T12_thinking_deltas_use_the_field_that_clients_read() -> None:
     deltas = [payload["delta"] for payload in events_of(out) if payload["type"] == "content_block_delta"]
     assert starts == [{"type": "thinking", "thinking": "", "signature": ""}]
     assert deltas == [{"type": "thinking_delta", "thinking": "Hm"}]
+
+
+def test_T12_reasoning_of_chat_clients_comes_in_the_field_that_they_read() -> None:
+    """The same of Chat clients (nielspeter/claude-code-proxy#17)."""
+    frames = [begin(), block(0, type="thinking", thinking="", signature=""), delta(0, "thinking", "Hm"), stop(0)]
+    _, out = answer(CHAT, MESSAGES, *frames, end("end_turn"))
+    deltas = [choice["delta"] for payload in events_of(out) for choice in payload["choices"]]
+    assert deltas[1:-1] == [{"reasoning_content": "Hm"}]
 
 
 def test_T13_there_is_one_message_start_however_often_the_role_comes() -> None:

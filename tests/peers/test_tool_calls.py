@@ -113,6 +113,12 @@ def test_T04_input_that_comes_whole_in_the_block_start_is_sent() -> None:
     assert held.parsed_calls() == [("call_a", "read", {"f": "a"})]
 
 
+def test_T04_a_call_without_arguments_is_an_empty_object_for_chat_clients() -> None:
+    """Clients parse the string, and an empty one is no JSON (BerriAI/litellm#25561)."""
+    held, _ = answer(CHAT, MESSAGES, begin(), tool(0, "call_a", "read"), stop(0), end("tool_use"))
+    assert [call.arguments for call in held.calls] == ["{}"]
+
+
 def test_T05_a_fragment_without_an_index_is_understood() -> None:
     """A strict client refuses a chunk because the server left `tool_calls[].index` out (zed-industries/zed#38412)."""
     first, more = start_call(0, "call_a", "read"), more_call(0, '{"f":"a"}')

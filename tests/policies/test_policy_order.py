@@ -61,7 +61,7 @@ def test_texts_are_not_joined_and_those_of_two_messages_are_paragraphs() -> None
 
 
 def test_results_stay_messages_of_their_own_and_are_not_unpacked() -> None:
-    steps = [spoken((), [], "t", (), [("c1", "f", "{}", ())]), answered((), [("c1", "ok", (), False, None)])]
+    steps = [spoken((), [], "t", (), [("c1", "f", "{}", ())]), answered((), [("c1", "ok", (), False)])]
     made = request(user("go"), *steps, user("and now?"), user("well?"))
     alternate(made, Losses())
     assert roles(made) == "uauu"

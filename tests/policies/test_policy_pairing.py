@@ -29,7 +29,7 @@ def calls(ids: str, short: bool) -> Turn:
 def results(ids: str, short: bool) -> Turn:
     """A user's turn with a result for each letter."""
     if short:
-        return answered(AT, [(call_id, "done", AT, False, None) for call_id in ids])
+        return answered(AT, [(call_id, "done", AT, False) for call_id in ids])
     parts: list[Part] = [ToolResult(call_id, "done", AT) for call_id in ids]
     return Turn(Role.USER, [*parts, Text("and?")], AT)
 
@@ -72,7 +72,7 @@ def test_distinct_calls_keep_their_ids(turns: list[Turn]) -> None:
 def test_an_agents_history_is_settled(short: bool) -> None:
     said = words(Role.USER)
     turns = [said, calls("a", short), results("a", short), calls("bc", short), results("b", short), results("c", short)]
-    assert pairing([*turns, calls("", short), said]) == (True, True)
+    assert pairing([*turns, calls("", short), said])[:3] == (True, True, ["a", "b", "c"])
     assert pairing(turns).settled
     assert not pairing(turns[:-1]).settled
     assert not pairing(turns[1:2] + turns[3:]).settled
@@ -83,4 +83,5 @@ def test_as_many_results_as_calls_are_not_enough(short: bool) -> None:
     late = [calls("a", short), words(Role.USER), calls("b", short), results("ab", short)]
     crossed = [calls("a", short), results("b", short), calls("b", short), results("a", short)]
     twice = [calls("aa", short), results("aa", short)]
-    assert [pairing(turns) for turns in (late, crossed, twice)] == [(True, False), (True, False), (False, False)]
+    assert [pairing(turns)[:2] for turns in (late, crossed, twice)] == [(True, False), (True, False), (False, False)]
+    assert pairing(crossed).ids == ["a", "b", "b", "a"]

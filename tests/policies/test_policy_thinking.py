@@ -69,6 +69,43 @@ def test_seed_S2_24_strip_takes_out_both_kinds_of_orphans_and_makes_thinking_of_
     assert losses.counts == {Code.ORPHAN_DROPPED: 2, Code.THINKING_INVALIDATED: 1}
 
 
+@pytest.mark.parametrize(
+    ("upstream", "profile", "left"),
+    [
+        ("messages", "anthropic", [("text", "because"), ("tool_use", None)]),
+        ("messages", "deepseek", [("thinking", "because"), ("tool_use", None)]),
+        ("messages", "compatible", [("tool_use", None)]),
+        ("chat", "deepseek", "because"),
+        ("chat", "openai", None),
+    ],
+)
+def test_strip_makes_text_of_thinking_only_where_its_signature_is_checked(
+    upstream: str, profile: str, left: Any
+) -> None:
+    """DeepSeek refuses a history without its own blocks, and others are not shown what was thought as an answer."""
+    lost = {**CALL, "id": "toolu_lost"}
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [SIGNED, lost, CALL]},
+        {"role": "user", "content": [RESULT]},
+    ]
+    body, made = translated(
+        "messages",
+        upstream,
+        {"model": "m", "max_tokens": 9000, "messages": messages},
+        profile=profile,
+        flags={"rewrite": True},
+        orphans="strip",
+    )
+    said = next(message for message in body["messages"] if message["role"] == "assistant")
+    if upstream == "messages":
+        blocks = [(block["type"], block.get(block["type"])) for block in said["content"]]
+        assert blocks == left
+    else:
+        assert (said.get("reasoning_content"), said["content"]) == (left, None)
+    assert (Code.THINKING_INVALIDATED in made.losses.counts) is (profile == "anthropic")
+
+
 def test_strip_leaves_no_message_where_nothing_is_left() -> None:
     redacted = Reasoning("", origin="messages", proof="sig", redacted=True)
     made = request(user("go"), assistant(redacted, call("lost")), user("on"))

@@ -76,7 +76,7 @@ def test_a_chat_stream_survives_writing_and_reading(events: list[Event]) -> None
 
 @given(events=event_streams(MESSAGES))
 def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> None:
-    before = canonical.check(events)
+    before = canonical.check(canonical.spoken(events))
     back, losses = there_and_back(Dialect.MESSAGES, events)
     after = canonical.check(back)
     unknown = losses.counts.get(Code.UNKNOWN_EVENT, 0)
@@ -103,7 +103,7 @@ def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> 
 
 @given(events=event_streams(MESSAGES_SEQUENTIAL))
 def test_a_messages_stream_in_sequence_keeps_the_order_of_all_blocks(events: list[Event]) -> None:
-    before = canonical.check(events)
+    before = canonical.check(canonical.spoken(events))
     back, losses = there_and_back(Dialect.MESSAGES, events)
     kept = [block for block in before.blocks if block[0] != "opaque"]
     after = canonical.check(back)

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Code, Dialect, Direction, Losses
+from dragoman import Code, Dialect, Direction, Losses, ReplyContext, Translation
+from dragoman.envelope import Seal
 from dragoman.events import Kind
-from support.directions import CROSS, judge, stream_through, translated
+from grammar import Accumulated
+from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
 from support.responses_upstreams import responses_streams
 from support.strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES
@@ -27,16 +29,17 @@ _RESPONSES = replace(RESPONSES, cut=False, interleave="none")
 
 
 @st.composite
-def both_forms(draw: st.DrawFn, row: Direction) -> tuple[Upstream, bytes]:
-    """One reply as the upstream streams it and as it answers whole."""
+def both_forms(draw: st.DrawFn, row: Direction, silent: bool = False) -> tuple[Upstream, bytes]:
+    """One reply as the upstream streams it and as it answers whole; `silent` is of its `Shape`."""
     if row.upstream.dialect is Dialect.CHAT:
-        upstream = draw(chat_streams(draw(st.sampled_from((_CHAT, _CHAT, _REFUSING))), quirks=False))
+        shape = replace(draw(st.sampled_from((_CHAT, _CHAT, _REFUSING))), silent=silent)
+        upstream = draw(chat_streams(shape, quirks=False))
         return upstream, json.dumps(whole_chat(reply_of(upstream.events, "chat"))).encode()
     if row.upstream.dialect is Dialect.RESPONSES:
         # The last event of a stream holds the whole body.
-        upstream = draw(responses_streams(_RESPONSES, quirks=draw(st.booleans())))
+        upstream = draw(responses_streams(replace(_RESPONSES, silent=silent), quirks=draw(st.booleans())))
         return upstream, json.dumps(upstream.notes["response"]).encode()
-    upstream = draw(messages_streams(_MESSAGES, quirks=False))
+    upstream = draw(messages_streams(replace(_MESSAGES, silent=silent), quirks=False))
     return upstream, json.dumps(whole_messages(reply_of(upstream.events, "messages"))).encode()
 
 
@@ -78,3 +81,55 @@ def test_the_replayed_reply_is_the_stream(row: Direction, data: st.DataObject) -
     held = judge(row.client.dialect, replayed)
     assert undeclared(row, compared(held), whole.losses) == undeclared(row, compared(streamed), streaming.losses)
     assert held.signatures == streamed.signatures
+
+
+def undone(row: Direction) -> Translation:
+    """A translation of the direction whose reply is read and written, in the same dialect too."""
+    if not row.passthrough:
+        return translated(row)
+    seal = Seal("family", "m") if row.client.unseal_history is not None else None
+    context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, seal=seal)
+    return Translation(row, b"", True, context, "m", rewritten=True)
+
+
+def blocks_of(row: Direction, held: Accumulated) -> Any:
+    """The blocks that a client holds; a call's arguments may be spelled anew. Chat has one text of each kind, in no
+    order, and none that is empty."""
+    blocks = [(kind, "" if kind == "tool" else said) for kind, said in held.blocks]
+    if row.upstream.dialect is not Dialect.CHAT:
+        return blocks
+    assert all(said or kind == "tool" for kind, said in blocks)
+    return {name: "".join(said for kind, said in blocks if kind == name) for name, _ in blocks}
+
+
+@pytest.mark.parametrize("row", [row for row in CROSS + PASSTHROUGH if row.client.dialect is not Dialect.CHAT], ids=str)
+@given(data=st.data())
+def test_the_stream_holds_the_blocks_of_the_whole_reply(row: Direction, data: st.DataObject) -> None:
+    upstream, body = data.draw(both_forms(row, silent=True))
+    streamed, answered = stream_through(undone(row), [upstream.data]), undone(row).reply(body)
+    note(streamed.decode())
+    note(answered.decode())
+    held = judge(row.client.dialect, streamed)
+    whole = held_by_client(row.client.dialect, json.loads(answered))
+    assert blocks_of(row, held) == blocks_of(row, whole)
+    assert held.annotations == whole.annotations
+    replayed = judge(row.client.dialect, undone(row).replay(body))
+    assert blocks_of(row, replayed) == blocks_of(row, whole)
+
+
+@pytest.mark.parametrize("row", [row for row in CROSS + PASSTHROUGH if row.client.dialect is Dialect.CHAT], ids=str)
+@given(data=st.data())
+def test_the_stream_says_what_the_whole_reply_says(row: Direction, data: st.DataObject) -> None:
+    """Chat has no blocks: what is not said is null in a whole reply, and no key of any chunk."""
+    upstream, body = data.draw(both_forms(row, silent=True))
+    streaming = undone(row)
+    streamed, answered = stream_through(streaming, [upstream.data]), undone(row).reply(body)
+    note(streamed.decode())
+    note(answered.decode())
+    held = judge(row.client.dialect, streamed)
+    message = json.loads(answered)["choices"][0]["message"]
+    if not streaming.losses.counts.get(Code.REFUSAL_EXPLANATION):
+        assert (message["refusal"] or "") == held.refusal
+    assert (message["content"] or "") == held.text
+    assert message.get("reasoning_content", "") == held.reasoning
+    assert all(message.get(key) != "" for key in ("content", "refusal", "reasoning_content"))

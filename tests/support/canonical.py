@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from dragoman.events import (
     Annotation,
@@ -25,6 +25,30 @@ from grammar import Accumulated, Call, require
 
 _ANNOTATED = {Kind.TEXT}
 _OPAQUE = {Kind.REASONING, Kind.OPAQUE}
+
+
+def spoken(events: Iterable[Event]) -> list[Event]:
+    """The same stream as Messages has it: text and reasoning begin with the first that they say, or not at all."""
+    out: list[Event] = []
+    silent: dict[int, BlockStart] = {}
+    indexes: dict[int, int] = {}
+    for event in events:
+        match event:
+            case BlockStart(kind=Kind.TEXT | Kind.REFUSAL | Kind.REASONING):
+                silent[event.index] = event
+                continue
+            case BlockStart():
+                indexes[event.index] = len(indexes)
+            case Delta() | Opaque() if event.index in silent and (isinstance(event, Opaque) or event.text):
+                indexes[event.index] = len(indexes)
+                out.append(replace(silent.pop(event.index), index=indexes[event.index]))
+            case _:
+                pass
+        if not isinstance(event, BlockStart | Delta | Opaque | Annotation | Logprobs | BlockEnd):
+            out.append(event)
+        elif event.index in indexes:
+            out.append(replace(event, index=indexes[event.index]))
+    return out
 
 
 def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:

@@ -211,13 +211,20 @@ def held_by_client(dialect: str, body: Json) -> Accumulated:
     for block in body["content"]:
         match block["type"]:
             case "text":
+                result.blocks.append(("text", block["text"]))
                 result.text += block["text"]
                 result.annotations += block.get("citations", [])
             case "thinking":
+                result.blocks.append(("reasoning", block["thinking"]))
                 result.reasoning += block["thinking"]
                 result.signatures.append(block["signature"])
             case "tool_use":
                 result.calls.append(Call(block["id"], block["name"], json.dumps(block["input"])))
+                result.blocks.append(("tool", result.calls[-1].arguments))
+            case "redacted_thinking":
+                result.blocks.append(("redacted", block["data"]))
+            case _:
+                result.blocks.append(("opaque", ""))
     return result
 
 

@@ -148,7 +148,8 @@ def failures(draw: st.DrawFn) -> Failure:
 class Shape:
     """What streams to make. `interleave` is none, tools (only calls overlap) or all.
 
-    `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character.
+    `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character;
+    with `silent` every second one of text, reasoning and refusal is such.
     `cut` allows a last call whose arguments are not whole, with a reason that says so.
     """
 
@@ -158,6 +159,7 @@ class Shape:
     interleave: str = "all"
     same_neighbours: bool = True
     empty_blocks: bool = True
+    silent: bool = False
     signatures: bool = True
     annotations: bool = True
     custom_tools: bool = False
@@ -265,7 +267,9 @@ def _block(draw: st.DrawFn, shape: Shape, kind: Kind, index: int, call_id: str, 
     else:
         out = [BlockStart(index, kind)]
         text = draw(texts)
-        if kind is Kind.REFUSAL or not shape.empty_blocks:
+        if shape.silent and draw(st.booleans()):
+            text = ""
+        elif kind is Kind.REFUSAL or not shape.empty_blocks:
             text = text or "x"
     out += [Delta(index, piece) for piece in draw(fragments(text))]
     if kind is Kind.TEXT and text and shape.annotations:

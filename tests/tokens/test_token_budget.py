@@ -75,7 +75,7 @@ def short_step(number: int, content: str, thought: str) -> list[Turn]:
     at = ("messages", number)
     thoughts: list[Any] = [(thought, at, "chat", None, None)] if thought else []
     said = spoken(at, thoughts, None, None, [(f"call_{number}", "read", "{}", at)])
-    return [said, answered(at, [(f"call_{number}", content, (*at, "content"), False, None)])]
+    return [said, answered(at, [(f"call_{number}", content, (*at, "content"), False)])]
 
 
 def conversation(*turns: Turn) -> Request:
@@ -236,6 +236,14 @@ def test_reasoning_signed_over_what_went_is_left_out_where_that_is_checked(repla
     thoughts = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role is Role.ASSISTANT]
     assert thoughts == left
     assert losses.counts.get(Code.THINKING_INVALIDATED, 0) == left.count(False)
+
+
+def test_reasoning_that_has_to_come_back_never_goes() -> None:
+    """DeepSeek and Kimi refuse a history of Messages without the thinking that they made (messages §12)."""
+    request = everything()
+    losses = fit(request, 1000, dialect="messages", thinking_replay="own_required")
+    assert set(losses.counts) == {Code.IMAGE_EVICTED, Code.RESULT_CUT, Code.TOKEN_BUDGET}
+    assert sum(isinstance(part, Reasoning) for turn in request.turns for part in turn.parts) == 2
 
 
 # --- a conversation that grows ----------------------------------------------------------------------------------------

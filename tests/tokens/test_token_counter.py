@@ -94,8 +94,8 @@ def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
 
 
 def test_a_step_in_short_counts_as_the_turn_that_it_is_and_stays_in_short() -> None:
-    said = spoken((), [("thought", (), "messages", None, None)], "text", (), [("c", "read", "{}", ())])
-    result = answered((), [("c", "the file", (), False, None)])
+    said = spoken((), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())])
+    result = answered((), [("c", "the file", (), False)])
     whole = Turn(Role.ASSISTANT, [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
     results = Turn(Role.USER, [ToolResult("c", "the file")])
     counter = Counter(Measure())

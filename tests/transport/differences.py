@@ -12,7 +12,6 @@ AIOHTTP: dict[str, str] = {
     "test_an_until_close_body_without_close_notify_is_truncated": "does not look for it" + _TERMINAL,
     "test_compressed_data_that_is_not_whole_is_an_error[gzip]": "takes the framing's word for the end" + _TERMINAL,
     "test_cancelled_while_the_request_is_sent": "sends what it had already taken, or waits until the server leaves",
-    "test_bytes_that_nobody_asked_for_end_an_idle_connection": "takes them for the next reply (upstreams are trusted)",
     "test_a_malformed_head_is_no_answer[a folded line]": "unfolds it, in its lenient mode",
     "test_a_malformed_head_is_no_answer[a space before the colon]": "lets it pass, in its lenient mode",
     "test_a_malformed_head_is_no_answer[another coding]": "takes the rest of the connection for the body",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from dragoman.aio.aiohttp_client import _TRIES
 from dragoman.aio.upstream import Connections, Timeouts
 from dragoman.errors import DragomanError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
@@ -122,6 +123,32 @@ async def test_bytes_that_nobody_asked_for_end_an_idle_connection(client: Client
         await server.peers[0].send(head(408, [("content-length", "0"), ("connection", "close")]))
         assert await client.body(server.url) == b"ok"
         assert len(server.peers) == 2
+
+
+async def test_aiohttp_s_client_looks_for_a_fit_connection_so_often_and_no_longer() -> None:
+    """A server that greets whoever connects must not be connected to for ever."""
+    go = asyncio.Event()
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await go.wait()
+            await peer.send(OK)
+
+    client = Client("aiohttp", make("aiohttp"))
+    async with WireServer(handler) as server:
+        calls = [asyncio.create_task(client.body(server.url)) for _ in range(_TRIES + 1)]
+        await until(lambda: len(server.requests) == len(calls))
+        go.set()
+        await asyncio.gather(*calls)
+        for peer in server.peers:
+            await peer.send(OK)
+        with pytest.raises(UpstreamUnreachable, match="failed: bytes that nobody asked for"):
+            await client.body(server.url)
+        assert await client.body(server.url) == b"ok"
+        assert len(server.requests) == len(calls) + 1
+        assert len(server.peers) == len(calls) + 1
+    await client.upstream.close()
 
 
 async def test_bytes_behind_a_reply_do_not_reach_the_next(client: Client) -> None:

@@ -61,7 +61,9 @@ def bridge(
 ) -> tuple[Request, dict[str, Declared]]:
     turns = [Turn(Role.ASSISTANT, parts)] if parts is not None else []
     request = Request(origin, "m", turns, tools=list(tools), tool_choice=choice)
-    return request, bridge_tools(request, profile, Knobs(**knobs), Losses() if losses is None else losses)
+    return request, bridge_tools(
+        request, request.turns, profile, Knobs(**knobs), Losses() if losses is None else losses
+    )
 
 
 # --- namespaces -------------------------------------------------------------------------------------------------------
@@ -322,7 +324,7 @@ def test_bridging_a_longer_history_extends_the_shorter_one(
         tools = [function("add", NOTES), custom("patch"), search()]
         made = [Turn(Role.ASSISTANT, copy.deepcopy(parts)) for parts in history]
         request = Request("responses", "m", made, tools=tools)
-        bridge_tools(request, profile, Knobs(), Losses())
+        bridge_tools(request, request.turns, profile, Knobs(), Losses())
         return [turn.parts for turn in request.turns]
 
     whole = bridged(turns)

@@ -285,6 +285,13 @@ def test_annotations_belong_to_the_open_text() -> None:
     assert ledger.losses.counts == {Code.CITATIONS: 1}
 
 
+@pytest.mark.parametrize("annotations", [{"type": "url_citation"}, "see", ["see"]])
+def test_annotations_that_are_none_are_told(annotations: Any) -> None:
+    ledger = context()
+    read(HEL, piece({"annotations": annotations}), eof=False, into=ledger)
+    assert ledger.losses.counts == {Code.CITATIONS: 1}
+
+
 def test_T22_an_error_frame_in_any_shape_ends_the_stream() -> None:
     frames: list[Json] = [
         {"error": {"message": "no", "type": "server_error", "code": "server_is_overloaded"}},

@@ -162,6 +162,12 @@ def test_refusal_in_the_models_words() -> None:
     assert reply.stop == Stop(StopReason.REFUSAL, "stop")
 
 
+@pytest.mark.parametrize("refusal", [["no"], {"text": "no"}, 1])
+def test_a_refusal_that_is_no_text_is_an_error_as_in_a_stream(refusal: Any) -> None:
+    with pytest.raises(UpstreamProtocolError, match="refusal"):
+        read(upstream({"content": None, "refusal": refusal}))
+
+
 def test_citations_are_read() -> None:
     note = {"type": "url_citation", "url_citation": {"url": "https://a.test", "title": "A", "start_index": 1}}
     reply, losses = read(upstream({"content": "x", "annotations": [note, {"type": "file_citation"}]}))
@@ -174,8 +180,20 @@ def test_citations_are_read() -> None:
     assert losses == []
 
 
+@pytest.mark.parametrize(
+    ("annotations", "kept"), [({"type": "url_citation"}, 0), ("see", 0), (["see", {"type": "url_citation"}], 1)]
+)
+def test_annotations_that_are_none_are_told(annotations: Any, kept: int) -> None:
+    reply, losses = read(upstream({"content": "x", "annotations": annotations}))
+    text = reply.parts[0]
+    assert isinstance(text, Text)
+    assert len(text.citations) == kept
+    assert losses == [Code.CITATIONS]
+
+
 def test_content_in_parts_and_audio_beside_text() -> None:
     content = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "thinking"}]
+    content.append({"type": "refusal", "refusal": ""})
     reply, losses = read(upstream({"content": content, "audio": {"id": "x"}}))
     assert [type(part) for part in reply.parts] == [Text, Refusal]
     assert losses == [Code.REPLY_REPAIRED, Code.UNKNOWN_EVENT, Code.UNKNOWN_EVENT]

@@ -288,3 +288,30 @@ async def test_no_reply_is_taken_of_whoever_once_sent_a_request_early() -> None:
             assert house.line.take(house, True) is None
         house.going.set_result(None)
         await reader.readuntil(b"\r\n\r\nall")
+
+
+async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
+    """Not at all where it has not started."""
+    said: list[str] = []
+    app = web.Application()
+
+    async def hello(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    async def stop(_: web.Application) -> None:
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        said.append((await reader.readuntil(b"hello")).decode()[:15])
+
+    app.router.add_get("/", hello)
+    app.on_shutdown.append(stop)
+    runner = LineRunner(app, shutdown_timeout=0.1)
+    await runner.cleanup()
+    assert not said
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
+    async with asyncio.timeout(5):
+        await runner.cleanup()
+    assert said == ["HTTP/1.1 200 OK"]
+    assert await reader.read() == b""
+    writer.close()

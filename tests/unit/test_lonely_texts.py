@@ -44,7 +44,10 @@ def call(number: int) -> Turn:
 
 
 def result(number: int, cache: Json | None = None) -> Turn:
-    return answered(("messages", number), [(f"c{number - 1}", "out", ("messages", number), False, cache)])
+    at, call_id = ("messages", number), f"c{number - 1}"
+    if cache is not None:  # never in short
+        return Turn(Role.USER, [ToolResult(call_id, "out", at, False, cache)], at)
+    return answered(at, [(call_id, "out", at, False)])
 
 
 def whole(turn: Turn) -> Turn:
@@ -110,9 +113,9 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
     def turns() -> list[Turn]:
         at = ("messages", 1)
         thoughts: list[Any] = [
-            ("hm", at, "chat", None, None),
-            ("", at, "chat", "proof", None),
-            ("", at, "chat", None, None),
+            ("hm", at, "chat", None, False, None, None),
+            ("", at, "chat", "proof", False, None, None),
+            ("", at, "chat", None, False, None, None),
         ]
         return [user("go", 0), spoken(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)])]
 
@@ -129,7 +132,7 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
             (call_id, name, text, at)
             for (call_id, name, _, at), text in zip(said.calls, edit, strict=True)  # type: ignore[attr-defined]
         ]
-        results = answered(("messages", 2), [(f"c{n}", "out", ("messages", 2), False, None) for n in (1, 2)])
+        results = answered(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
         return [first, said, results]
 
     assert write(dialect, made(), profile, knobs) == write(dialect, [whole(turn) for turn in made()], profile, knobs)

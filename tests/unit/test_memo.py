@@ -11,7 +11,7 @@ from dragoman.memo import Memo
 
 
 def size(memo: Memo[str]) -> int:
-    return sum(len(text) for text in (*memo._young, *memo._old))
+    return sum(len(text) for text in (*memo.young, *memo._old))
 
 
 @given(st.integers(0, 60), st.lists(st.integers(0, 40)))

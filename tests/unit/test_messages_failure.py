@@ -143,6 +143,17 @@ def test_overflow_by_code_alone() -> None:
     assert write_failure(chat.read_failure(400, body, {}))[1]["error"]["message"] == "prompt is too long (too big)"
 
 
+@pytest.mark.parametrize("status", [400, 200])
+def test_llama_cpp_gives_the_sizes_beside_its_sentence(status: int) -> None:
+    sentence = "the request exceeds the available context size, try increasing it"
+    told = {"code": 400, "message": sentence, "type": "exceed_context_size_error", "n_prompt_tokens": 9000}
+    for n_ctx, head in ((8192, "prompt is too long: 9000 tokens > 8192 maximum"), ("8192", "prompt is too long (")):
+        body = orjson.dumps({"error": {**told, "n_ctx": n_ctx}})
+        message = write_failure(chat.read_failure(status, body, {}))[1]["error"]["message"]
+        assert message.startswith(head)
+        assert sentence in message
+
+
 def test_overflow_already_said_is_kept_and_only_moves_behind_the_name() -> None:
     native = "prompt is too long: 210000 tokens > 200000 maximum"
     failure = read_failure(400, _envelope("invalid_request_error", native), {})

@@ -145,6 +145,20 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert (body["stop_reason"], body["stop_details"]["explanation"]) == ("refusal", "I can't.")
 
 
+def test_what_says_nothing_is_no_block() -> None:
+    silent: list[Part] = [Text(""), Reasoning("", (), "responses"), Refusal("")]
+    body, context = both(reply(*silent, Text("Yes"), *silent, reason=StopReason.REFUSAL))
+    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert not context.losses.counts
+
+
+def test_the_sources_of_an_empty_text_are_left_out_with_a_row() -> None:
+    for origin in ("messages", "responses"):
+        body, context = both(reply(Text("", citations=[Citation(origin, URL, "https://x")])))
+        assert body["content"] == []
+        assert context.losses.counts == {Code.CITATIONS: 1}
+
+
 def test_the_client_brings_all_of_it_back() -> None:
     body, context = both(reply(hidden(), ToolCall("c", "f", "{}"), reason=StopReason.TOOL_CALLS))
     asked = {"role": "user", "content": "x"}

@@ -56,6 +56,20 @@ def test_a_reply_is_read() -> None:
     assert reply.usage == Usage(7, 4, None, 5)
 
 
+@pytest.mark.parametrize("given", [{}, None])
+def test_a_call_cut_before_its_first_argument_goes_back_as_it_came(given: Any) -> None:
+    losses = Losses()
+    reply = read([TEXT, {**CALL, "input": given}], "max_tokens", losses)
+    assert (reply.parts[1], reply.cut) == (ToolCall("toolu_1", "f", "", ("content", 1)), frozenset({1}))
+    written = write(*reply.parts, reason=StopReason.LENGTH, cut=reply.cut, losses=losses)
+    assert written["content"] == [TEXT, {**CALL, "input": {}}]
+    assert losses.counts == {}
+    unknown = {"type": "novelty"}
+    assert read([{**CALL, "input": given}, unknown], "max_tokens").cut == frozenset()
+    assert read([{**CALL, "input": given}], "tool_use").cut == frozenset()
+    assert read([CALL], "max_tokens").cut == frozenset()
+
+
 def test_renamed_tools_get_their_own_names_back() -> None:
     (call,) = read([{**CALL, "name": "fitted"}]).parts
     assert isinstance(call, ToolCall)

@@ -653,6 +653,14 @@ def test_hosted_tools() -> None:
     assert mapped.codes == {Code.TOOL_OPTION: 1}
 
 
+@pytest.mark.parametrize("location", ["Rome", ["Rome"], 7])
+def test_a_place_to_search_from_that_is_no_object_is_left_out(location: Any) -> None:
+    """Messages clients' options are read as they are."""
+    mapped = write(tools=[search(user_location=location)], knobs={"hosted_tools": "map"})
+    assert mapped.body["tools"] == [{"type": "web_search_20250305", "name": "web_search"}]
+    assert mapped.codes == {Code.TOOL_OPTION: 1}
+
+
 def test_a_mapped_search_never_takes_a_functions_name() -> None:
     written = write(tools=[function("web_search"), search()], knobs={"hosted_tools": "map"})
     assert [tool["name"] for tool in written.body["tools"]] == ["web_search"]

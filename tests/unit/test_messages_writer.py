@@ -241,10 +241,36 @@ def test_late_counts_are_booked() -> None:
     assert into.usage == Usage(12, 4, None, 9, None)
 
 
+def test_T40_a_block_opens_with_the_first_that_it_says_and_takes_its_place_then() -> None:
+    begun = (START, BlockStart(0, Kind.TEXT), BlockStart(1, Kind.REASONING), BlockStart(2, Kind.TOOL, "call_a", "f"))
+    assert [payload["type"] for payload in payloads(*begun)] == ["message_start", "content_block_start"]
+    said = (Delta(2, "{}"), Delta(0, ""), Delta(1, "hm"), BlockEnd(2), Delta(0, "a"), BlockEnd(1), BlockEnd(0))
+    result = told(*begun, *said, Finish(Stop(StopReason.TOOL_CALLS)), End())
+    assert result.blocks == [("tool", "{}"), ("reasoning", "hm"), ("text", "a")]
+
+
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.REFUSAL, Kind.REASONING])
+def test_T40_a_block_that_says_nothing_is_none(kind: Kind) -> None:
+    silent = (BlockStart(0, kind), Delta(0, ""), BlockEnd(0))
+    assert frames(START, *silent, END, End()) == frames(START, END, End())
+
+
+def test_sources_that_come_before_their_text_wait_for_it() -> None:
+    native = {"type": "char_location", "cited_text": "a", "document_index": 0}
+    source = Annotation(0, Citation("messages", native))
+    assert [frame.event for frame in frames(START, BlockStart(0, Kind.TEXT), source)] == ["message_start"]
+    deltas = payloads(START, BlockStart(0, Kind.TEXT), source, Delta(0, "a"), BlockEnd(0))[2:4]
+    assert [payload["delta"] for payload in deltas] == [
+        {"type": "citations_delta", "citation": native},
+        {"type": "text_delta", "text": "a"},
+    ]
+
+
 @given(event_streams(ANY))
 def test_every_stream_obeys_the_grammar_and_keeps_the_words(events: list[Event]) -> None:
     result = told(*events)
     expected = canonical.check(events)
     if expected.error is None:
-        prose = [(("text" if kind == "refusal" else kind), said) for kind, said in expected.blocks if kind != "opaque"]
+        blocks = canonical.check(canonical.spoken(events)).blocks
+        prose = [(("text" if kind == "refusal" else kind), said) for kind, said in blocks if kind != "opaque"]
         assert [block for block in result.blocks if block[0] != "opaque"] == prose

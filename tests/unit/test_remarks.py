@@ -31,6 +31,12 @@ def test_nothing_to_do() -> None:
     assert list(remarks(Config({"up": UP}))) == [NO_ROUTE]
 
 
+def test_a_listed_name_that_no_route_leads_from_is_told() -> None:
+    other = Provider("other", Dialect.CHAT, "http://127.0.0.1:9")
+    config = Config({"up": UP, "other": other}, [Route("g*", "up")], models_listed=["gpt", "other/x", "claude"])
+    assert list(remarks(config)) == ["models.listed: claude is not listed, as no route leads from it"]
+
+
 @pytest.mark.parametrize("models", [Models(big="b"), Models(small="s"), Models(unknown="pass")])
 def test_models_do_without_a_route(models: Models) -> None:
     assert list(remarks(Config({"up": UP}, models=models))) == []

@@ -84,6 +84,34 @@ def test_every_kind_of_part_in_order() -> None:
     )
 
 
+CANDIDATE = {"token": "H", "logprob": -1.0}
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        "x",
+        {"content": []},
+        [None],
+        [{"token": "H"}],
+        *([CANDIDATE | {"top_logprobs": top}] for top in ("x", 1, [None])),
+    ],
+)
+def test_log_probabilities_that_are_none_are_the_upstreams_fault(logprobs: Any) -> None:
+    """As from a Chat upstream; the writers take them for what they say they are."""
+    item = message(text_part("H", logprobs=logprobs))
+    with pytest.raises(UpstreamProtocolError, match="logprobs"):
+        reply(item, context=ReplyContext("m", logprobs=True))
+    assert reply(item).parts, "nobody asked for them"
+
+
+@pytest.mark.parametrize("annotations", ["see", {"type": "url_citation"}, ["see"]])
+def test_annotations_that_are_none_are_told(annotations: Any) -> None:
+    context = ReplyContext("m")
+    reply(message(text_part("Hi") | {"annotations": annotations}), context=context)
+    assert [row[:2] for row in context.losses.rows] == [(Code.CITATIONS, "output[0].content[0].annotations")]
+
+
 def test_T31_counts_that_are_not_told_are_none_and_not_zero() -> None:
     assert reply(usage={"input_tokens": 3, "output_tokens": 0, "input_tokens_details": None}).usage == Usage(
         3, None, None, 0

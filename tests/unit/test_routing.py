@@ -9,7 +9,7 @@ import pytest
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman.protocols import Dialect
-from dragoman_server.config import Config, ConfigError, Models, Provider, Route, config_from_environment
+from dragoman_server.config import Config, ConfigError, Models, Provider, Route, config_from_environment, parse_config
 from dragoman_server.routing import MEMO, NAME_MAX, Router, UnknownModel
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -227,6 +227,17 @@ def test_known_models_are_names_that_resolve() -> None:
         ("other/mini", "other"),
         ("g-listed", "local"),
     ]
+
+
+def test_a_file_may_list_names_that_only_a_pattern_knows() -> None:
+    data = {
+        "providers": {"local": {"dialect": "chat", "base_url": "http://127.0.0.1:9000/v1"}},
+        "routes": [{"model": "gpt-*", "provider": "local"}],
+        "models": {"listed": ["gpt-5", "gpt-5-mini"]},
+    }
+    assert Router(parse_config(data, {})).known_models() == [("gpt-5", "local"), ("gpt-5-mini", "local")]
+    with pytest.raises(ConfigError, match=r"models\.listed\[0\]: expected a string, got an integer"):
+        parse_config({**data, "models": {"listed": [5]}}, {})
 
 
 def test_a_wrong_configuration_makes_no_router() -> None:

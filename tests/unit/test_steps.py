@@ -10,11 +10,13 @@ from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
 AT = ("messages", 3)
 BLOCK = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
 CALL = ("toolu_1", "f", '{"a":1}', (*AT, "content", 2))
-RESULT = ("toolu_1", "ok", ("messages", 4, "content", 0), True, {"ttl": None})
+RESULT = ("toolu_1", "ok", ("messages", 4, "content", 0), True)
 
 
 def said() -> SpokenTurn:
-    return spoken(AT, [("Hm", (*AT, "content", 0), "messages", "c2ln", BLOCK)], "Hi", (*AT, "content", 1), [CALL])
+    return spoken(
+        AT, [("Hm", (*AT, "content", 0), "messages", "c2ln", False, BLOCK, None)], "Hi", (*AT, "content", 1), [CALL]
+    )
 
 
 WHOLE = Turn(
@@ -26,9 +28,7 @@ WHOLE = Turn(
     ],
     AT,
 )
-RESULTS = Turn(
-    Role.USER, [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True, {"ttl": None})], ("messages", 4)
-)
+RESULTS = Turn(Role.USER, [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True)], ("messages", 4))
 
 
 def test_a_spoken_turn_holds_the_parts_of_a_whole_one() -> None:

@@ -68,7 +68,8 @@ def given(*content: Json) -> Json:
 SHORT: list[tuple[str, list[Json], list[str]]] = [
     ("messages", [said(THOUGHT, TEXT, CALL, {**CALL, "id": "t2"})], ["spoken"]),
     ("messages", [said(TEXT), given(RESULT)], ["spoken", "results"]),
-    ("messages", [given({**RESULT, "is_error": True, "cache_control": MARK}, RESULT)], ["results"]),
+    ("messages", [given({**RESULT, "is_error": True}, RESULT)], ["results"]),
+    ("messages", [given({**RESULT, "is_error": True, "cache_control": MARK}, RESULT)], ["whole"]),
     (
         "messages",
         [said(CALL), given(RESULT, TEXT), said(CALL), given(RESULT)],

@@ -29,6 +29,9 @@ UNSEEN = re.compile(
             r"^not JSON \(",
             r"^not a JSON object",
             r"the two reasoning fields disagree",
+            # Nor is it seen that there are none.
+            r"an empty text block",
+            r"a thinking block without text or proof",
             # Members that no client minds, and words that none reads.
             r"unknown keys",
             r"a key twice in one object",

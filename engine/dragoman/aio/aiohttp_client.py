@@ -15,6 +15,8 @@ from .watch import Watch
 
 _WHOLE = 2**20
 """aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""
+_TRIES = 8
+"""Connections that a call finds unfit before it gives up: each is closed, and nothing was sent on it."""
 
 
 class AiohttpAnswer:
@@ -77,6 +79,23 @@ class _quiet:
         return kind is not None and issubclass(kind, Exception)
 
 
+class _Unasked(aiohttp.ClientError):
+    """A kept connection has bytes to read that nobody asked for; nothing was sent on it, and it is closed."""
+
+    def __str__(self) -> str:
+        return "bytes that nobody asked for"
+
+
+class _Request(aiohttp.ClientRequest):
+    """Looks before it sends: aiohttp would take what the connection has already for the reply."""
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """As ever. Raises _Unasked."""
+        if conn.protocol is None or conn.protocol.should_close:
+            raise _Unasked
+        return await super().send(conn)
+
+
 class AiohttpUpstream:
     """The transport on aiohttp's client. Must be made inside a running event loop.
 
@@ -106,6 +125,7 @@ class AiohttpUpstream:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"user-agent": "dragoman"},
             read_bufsize=2**17,
+            request_class=_Request,
         )
 
     async def open(self, call: Call, watch: Watch) -> AiohttpAnswer:
@@ -123,13 +143,7 @@ class AiohttpUpstream:
                     waiting.reschedule(0)
 
                 watch.attach(fail)
-                response = await self._session.post(
-                    call.url,
-                    data=call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
-                    headers=headers,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
-                )
+                response = await self._post(call, headers)
         except TimeoutError as error:
             if early:
                 raise early[0] from None
@@ -153,6 +167,22 @@ class AiohttpUpstream:
 
         watch.attach(content.set_exception, broken)
         return AiohttpAnswer(response, watch)
+
+    async def _post(self, call: Call, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._session.post(
+                    call.url,
+                    data=call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=call.timeouts.connect),
+                )
+            except _Unasked:
+                if tries == _TRIES:
+                    raise
 
     async def close(self) -> None:
         """Close the session and all its connections."""

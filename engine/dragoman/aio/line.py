@@ -9,16 +9,19 @@ when it is over, aiohttp gets the connection back as if it were new.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
+from aiohttp.log import server_logger
 
 from .pump import driven
 
 T = TypeVar("T")
+Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 HELD_MAX = 1 << 16
 """Bytes of further requests that are held while a taken reply goes on; then the client is not read."""
@@ -100,14 +103,19 @@ class Lines:
 
 
 class LineRunner(web.AppRunner):
-    """An application's runner whose connections are lines."""
+    """An application's runner whose connections are lines. `log` is aiohttp's for what happens to them.
 
-    __slots__ = ("lines",)
+    Stopping, it lets the application end its replies before its connections go deaf: a client that uses a kept one
+    meanwhile is answered, if only with a refusal. aiohttp's own would not read from it, and close it in the end.
+    """
 
-    def __init__(self, app: web.Application, *, shutdown_timeout: float) -> None:
+    __slots__ = ("_shut", "lines")
+
+    def __init__(self, app: web.Application, *, shutdown_timeout: float, log: Log = server_logger) -> None:
         # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
-        super().__init__(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_timeout)
+        super().__init__(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_timeout, logger=log)
         self.lines: Lines | None = None
+        self._shut = False
 
     @property
     def server(self) -> web.Server | None:
@@ -121,10 +129,19 @@ class LineRunner(web.AppRunner):
         assert server is not None
         self.lines = Lines(server)
 
+    async def shutdown(self) -> None:
+        """Have the application stop, once: `cleanup` does before aiohttp would."""
+        if not self._shut:
+            self._shut = True
+            await super().shutdown()
+
     async def cleanup(self) -> None:
         """Stop. Replies that the application did not end by then are cut."""
         lines, self.lines = self.lines, None
         if lines is not None:
+            for site in self.sites:
+                await site.stop()
+            await self.shutdown()
             lines.closing = True
         await super().cleanup()
         if lines is not None:

@@ -41,7 +41,9 @@ def apply(
     if knobs.request_noise == "strip" and not profile.billing_line:
         drop_billing_line(request, losses)
     if not settled:
-        repair_history(request, knobs, losses, flagged=dialect == "messages")
+        flagged = dialect == "messages"
+        verified = flagged and profile.thinking_replay == "verify"
+        repair_history(request, knobs, losses, flagged=flagged, verified=verified)
     if type(knobs.evict_images) is int:
         evict_images(request, knobs.evict_images, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
     if profile.results_first:

@@ -19,7 +19,7 @@ from ..losses import Code, Losses
 from ..model import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
 from ..profile import Profile
 from ..protocols import Dialect
-from ..steps import ResultTurn, SpokenTurn, reasoning
+from ..steps import ResultTurn, SpokenTurn
 from ..tokens import Counter, by_characters
 from ..tokens.counter import PROOF, Prompt
 from ..tokens.media import image_tokens
@@ -66,6 +66,7 @@ def fit_budget(
         return
     verified = profile.family or dialect if dialect == "messages" and profile.thinking_replay == "verify" else None
     gate = _Gate(request, Dialect(dialect), counter, losses, verified)
+    gate.owed = dialect == "messages" and profile.thinking_replay == "own_required"
     total = gate.run(_sizes(prompt, ends, counts), budget)
     if total > budget and not losses.strict:
         done = f"sent as it is: about {total} tokens, and the budget is {budget}"
@@ -110,6 +111,8 @@ class _Gate:
         self._counter = counter
         self._losses = losses
         self._verified = verified
+        self.owed = False
+        """Does the upstream refuse a conversation without its own reasoning, so that none may go."""
         self._images: deque[_Piece] = deque()
         self._pictures: deque[_Piece] = deque()
         self._results: deque[_Piece] = deque()
@@ -158,7 +161,7 @@ class _Gate:
         """Remember what may go of a turn. One in short stays so."""
         if type(turn) is SpokenTurn and turn.calls is not None:
             for place, thought in enumerate(turn.thoughts):
-                self._look_at_part(index, place, reasoning(thought))
+                self._look_at_thought(index, place, thought[0], thought[3])
         elif type(turn) is ResultTurn and turn.results is not None:
             for place, result in enumerate(turn.results):
                 self._look_at_text(index, place, result[1])
@@ -183,6 +186,8 @@ class _Gate:
                     self._look_at_text(index, place, inside.text)
 
     def _look_at_thought(self, index: int, place: int, text: str, proof: str | None) -> None:
+        if self.owed:
+            return
         tokens = self._counter.texts([text])[0] if text else len(proof or "") // PROOF
         self._thoughts.append(_Piece(index, place, tokens))
 
@@ -214,9 +219,9 @@ class _Gate:
     def _cut(self, piece: _Piece) -> int:
         turn = self._turns[piece.turn]
         if type(turn) is ResultTurn and turn.results is not None:
-            call_id, content, at, is_error, cache = turn.results[piece.place]
+            call_id, content, at, is_error = turn.results[piece.place]
             cut = self._shortened(content, at)
-            turn.results[piece.place] = (call_id, cut, at, is_error, cache)
+            turn.results[piece.place] = (call_id, cut, at, is_error)
             return self._saved(content, cut)
         part = turn.parts[piece.place]
         assert type(part) is ToolResult
@@ -267,7 +272,7 @@ class _Gate:
     def _thought(self, piece: _Piece) -> Reasoning:
         turn = self._turns[piece.turn]
         if type(turn) is SpokenTurn and turn.calls is not None:
-            return reasoning(turn.thoughts[piece.place])
+            return Reasoning(*turn.thoughts[piece.place])
         part = turn.parts[piece.place]
         assert type(part) is Reasoning
         return part

@@ -24,12 +24,15 @@ _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
 
 
-def repair_history(request: Request, knobs: Knobs, losses: Losses, *, flagged: bool = True) -> None:
+def repair_history(
+    request: Request, knobs: Knobs, losses: Losses, *, flagged: bool = True, verified: bool = True
+) -> None:
     """Give every call one result in the user turns after it and leave every other result out, in place.
 
     Calls of consecutive assistant turns are answered by the user turns that follow them; instructions in between count
     for nothing. Calls of the last assistant turns are no orphans: the client is still to run them. `flagged` says that
-    the upstream has an error flag for an added result. Raises `Unsupported` where the `orphans` knob says `reject`.
+    the upstream has an error flag for an added result, `verified` that it checks what signed thinking stands beside.
+    Raises `Unsupported` where the `orphans` knob says `reject`.
     """
     turns = request.turns
     pending: dict[str, bool] = {}
@@ -84,7 +87,7 @@ def repair_history(request: Request, knobs: Knobs, losses: Losses, *, flagged: b
         raise Unsupported(open_runs[0].orphans[0].at, "the conversation holds no result of this call")
     if knobs.orphans == "strip":
         for run in open_runs:
-            _strip(turns[run.first : run.last + 1], run.orphans, losses)
+            _strip(turns[run.first : run.last + 1], run.orphans, losses, verified)
     else:
         # From the end, so that the indexes of earlier runs stay right.
         for run in reversed(open_runs):
@@ -133,7 +136,7 @@ def _repair(turns: list[Turn], run: _Run, flagged: bool) -> None:
     run.results.parts = [*parts[:after], *results, *parts[after:]]
 
 
-def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses) -> None:
+def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses, verified: bool) -> None:
     """Take the calls out. That edits their turns, so signed thinking in them would no longer pass: it becomes text."""
     gone = {id(call) for call in orphans}
     for turn in turns:
@@ -143,7 +146,7 @@ def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses) -> None:
         for part in turn.parts:
             if id(part) in gone:
                 losses.add(Code.ORPHAN_DROPPED, part.at, "the call has no result")
-            elif type(part) is Reasoning and part.proof is not None:
+            elif verified and type(part) is Reasoning and part.proof is not None:
                 losses.add(Code.THINKING_INVALIDATED, part.at, "became plain text" if part.text else "dropped")
                 if part.text:
                     kept.append(Text(part.text, part.at))

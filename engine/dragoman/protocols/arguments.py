@@ -47,6 +47,10 @@ class Arguments:
     def __bool__(self) -> bool:
         return any(self._pieces)
 
+    def is_blank(self) -> bool:
+        """Has nothing of them come but white space."""
+        return all(not piece or piece.isspace() for piece in self._pieces)
+
     def add(self, text: str) -> None:
         """Take a fragment. Raises LimitExceeded."""
         self._room.take(len(text))

@@ -19,7 +19,7 @@ from . import Dialect
 from .failure_words import IMPLIED
 from .headers import failure_headers, request_id
 from .masking import TEXT_MAX, tidy
-from .overflow import is_overflow
+from .overflow import is_overflow, sizes
 
 _WORD_MAX = 100
 _DEPTH = 5
@@ -177,6 +177,10 @@ def _dig(value: Any, depth: int) -> _Found | None:
 
 def _from_object(error: Json, depth: int) -> _Found:
     message = next((text for key in _MESSAGE_KEYS if (text := _text(error.get(key), 0))), "")
+    asked, most = error.get("n_prompt_tokens"), error.get("n_ctx")
+    if message and type(asked) is int and type(most) is int and sizes(message) is None:
+        # llama.cpp's sentence has no numbers, its error has (ggml-org/llama.cpp#15780).
+        message = f"{message} ({asked} tokens > {most})"
     found = _Found(message, _word(error.get("type")) or _word(error.get("error_type")) or _word(error.get("__type")))
     if found.type == "error":
         found.type = None

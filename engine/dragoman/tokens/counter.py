@@ -121,7 +121,7 @@ class Prompt:
         if kind is SpokenTurn and turn.calls is not None:  # type: ignore[attr-defined]
             self._spoken(turn)  # type: ignore[arg-type]
         elif kind is ResultTurn and turn.results is not None:  # type: ignore[attr-defined]
-            for _, content, _, _, _ in turn.results:  # type: ignore[attr-defined]
+            for _, content, _, _ in turn.results:  # type: ignore[attr-defined]
                 self.size += _RESULT
                 texts.append(content)
         else:
@@ -131,10 +131,7 @@ class Prompt:
     def _spoken(self, turn: SpokenTurn) -> None:
         texts = self.texts
         for thought in turn.thoughts:
-            if isinstance(thought, tuple):
-                self._thought(thought[0], thought[3])
-            else:
-                self.part(thought)
+            self._thought(thought[0], thought[3])
         if turn.text:
             texts.append(turn.text)
         for _, name, arguments, _ in turn.calls or ():

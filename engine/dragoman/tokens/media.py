@@ -50,9 +50,11 @@ def image_tokens(image: Image, dialect: Dialect, head: int = HEAD) -> int:
     return UNKNOWN_IMAGE if size is None else _openai(*size, 2_500 if image.detail == "high" else 10_000)
 
 
-# Both as the vendors' models of late 2026 charge; older ones make larger images smaller than these do.
+# Both as the vendors' models of late 2026 charge; older ones make larger images smaller than these do. Screenshots are
+# of few sizes.
 
 
+@lru_cache(256)
 def _anthropic(width: int, height: int) -> int:
     """A token for each 28 by 28 pixels, of at most 2,048 a side."""
     longer = max(width, height)
@@ -61,6 +63,7 @@ def _anthropic(width: int, height: int) -> int:
     return max(1, width * 2_048 // longer // 28) * max(1, height * 2_048 // longer // 28)
 
 
+@lru_cache(256)
 def _openai(width: int, height: int, most: int) -> int:
     """1.2 tokens for each 32 by 32 pixels; an image of more than `most` such patches is made smaller first."""
     patches = (width + 31) // 32 * ((height + 31) // 32)

@@ -133,7 +133,7 @@ class AssistantWriter:
         losses, names = self.losses, self.names
         kept: tuple[list[str], list[str], list[Json]] | None = None
         for thought in turn.thoughts:
-            if self._forgets and isinstance(thought, tuple) and thought[0]:  # as `_recall` would, without the calls
+            if self._forgets and thought[0] and thought[6] is None:  # as `_recall` would, without the calls
                 losses.add(_UNSIGNED if thought[2] == DIALECT else _FOREIGN, thought[1])
                 continue
             if kept is None:
@@ -144,10 +144,10 @@ class AssistantWriter:
         if calls:
             if self.fills and len(message) == 2:  # no thought of it goes back
                 self._fill(message, turn.at)
-            longest, known = self._longest_id, names.known
+            fit, known = names.ids_fit, names.known
             message["tool_calls"] = written = []
             for call_id, name, arguments, at in calls:
-                opened[call_id] = sent_id = fit_call_id(call_id, longest)
+                opened[call_id] = sent_id = call_id if fit else fit_call_id(call_id, self._longest_id)
                 try:
                     sent = known[name]
                 except KeyError:
@@ -161,13 +161,9 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
-    def _think(self, thought: Thought | Reasoning, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+    def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
         """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
-        if isinstance(thought, tuple):
-            text, at, origin, proof, _ = thought
-            demoted = self._recall(text, at, origin, proof is not None, reasoning)
-        else:
-            demoted = self._reason(thought, reasoning, details)
+        demoted = self._reason(Reasoning(*thought), reasoning, details)
         if demoted is not None:
             said.append(demoted)
 

@@ -97,10 +97,9 @@ class _Conversation:
         write_short, longest = self.writer.write_short, self.profile.call_id_max
         for turn in turns:
             if type(turn) is ResultTurn and turn.results is not None:
-                for result in turn.results:
-                    call_id, content, at, failed, cache = result
-                    if failed or held or cache is not None:
-                        self._answer(call_id, content, at, failed, cache)
+                for call_id, content, at, failed in turn.results:
+                    if failed or held:
+                        self._answer(call_id, content, at, failed)
                     else:
                         sent_id = opened.pop(call_id, None) or fit_call_id(call_id, longest)
                         say({"role": "tool", "tool_call_id": sent_id, "content": content})
@@ -278,8 +277,8 @@ class _Conversation:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None) -> None:
-        """A result in short as a tool message."""
+    def _answer(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None = None) -> None:
+        """A result that is a string as a tool message."""
         sent_id = self._close(call_id, at, failed)
         if not content and failed:
             content = _FAILED

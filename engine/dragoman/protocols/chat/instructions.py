@@ -38,7 +38,7 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
             parts += turn.parts
             first = first or turn
     if first is None:
-        return turns
+        return rest
     if len(parts) != len(first.parts):
         first = Turn(_INSTRUCTION, parts, first.at, first.spelling, False, first.name)
     return [first, *rest]

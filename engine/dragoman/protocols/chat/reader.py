@@ -288,7 +288,7 @@ class ChatReader(StreamedCalls):
             self._prose = None
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
-        for note in annotations if type(annotations) is list else ():
+        for note in annotations if type(annotations) is list else (None,):
             if type(note) is dict and self._prose is _TEXT:
                 out.append(Annotation(self._prose_block, read_citation(note)))
             else:

@@ -86,8 +86,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if context.logprobs and (logprobs := choice.get("logprobs")):
         _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
     _read_annotations(parts, message.get("annotations"), losses)
-    refusal = message.get("refusal")
-    if refusal and type(refusal) is str:
+    if refusal := message.get("refusal"):
+        if type(refusal) is not str:
+            raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
     finish = choice.get("finish_reason")
     cut = type(finish) is str and read_finish(finish) in CUTS
@@ -131,9 +132,11 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
     elif type(content) is list:
         losses.add(Code.REPLY_REPAIRED, at, "content came as an array of parts")
         for kind, text in read_parts(content, _MESSAGE, losses):
+            if not text:
+                continue
             if kind is Kind.REFUSAL:
                 parts.append(Refusal(text, at))
-            elif text:
+            else:
                 parts.append(Text(text, at) if kind is Kind.TEXT else Reasoning(text, at, DIALECT))
     elif content is not None:
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
@@ -149,12 +152,13 @@ def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> Non
 
 
 def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
-    if not annotations or type(annotations) is not list:
+    if not annotations:
         return
     texts = [part for part in parts if type(part) is Text]
+    notes = [note for note in annotations if type(note) is dict] if type(annotations) is list else []
     if texts:
-        texts[-1].citations = [read_citation(a) for a in annotations if type(a) is dict]
-    else:
+        texts[-1].citations = [read_citation(note) for note in notes]
+    if not texts or type(annotations) is not list or len(notes) < len(annotations):
         losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
 
 
@@ -247,7 +251,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     text, reasoning, refusal = JoinedText(), JoinedText(), JoinedText()
     calls: list[Json] = []
     annotations: list[Json] = []
-    for part in reply.parts:
+    for position, part in enumerate(reply.parts):
         if type(part) is Text:
             if part.apart:
                 text.gap()
@@ -260,11 +264,12 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
             continue
         text.gap()
         if type(part) is ToolCall:
-            calls.append(_write_call(part, reply.id, len(calls)))
+            calls.append(_write_call(part, reply.id, len(calls), cut=position in reply.cut))
         elif type(part) is Reasoning:
             _write_reasoning(part, reasoning, losses)
         elif type(part) is Refusal:
-            refusal.add(part.text)
+            if part.text:
+                refusal.add(part.text)
         elif type(part) is Native:
             losses.add(Code(part.code), part.at)
         else:
@@ -320,10 +325,11 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
         reasoning.add(part.text)
 
 
-def _write_call(part: ToolCall, identity: str, position: int) -> Json:
+def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> Json:
     if part.namespace is not None or part.search:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
     call_id = fit_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
-    return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": part.arguments or "{}"}}
+    arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream
+    return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}

@@ -13,6 +13,7 @@ from ...losses import Code, Losses
 from ...model import Json, OutputFormat, Request
 from ...names import NameTable, fit_name
 from ...profile import Profile
+from ..neighbours import join_users
 from .conversation import write_messages
 from .effort import write_effort
 from .tools import Tooling, write_tooling
@@ -45,7 +46,11 @@ def write_request(
     tooling = _NONE
     if request.tools or request.tool_choice is not None:
         tooling = write_tooling(request, profile, knobs, losses, names)
-    body: Json = {"model": model, "messages": write_messages(request, profile, knobs, losses, names)}
+    messages = write_messages(request, profile, knobs, losses, names)
+    if profile.strict_alternation:
+        at = "input" if request.origin == "responses" else "messages"
+        messages = join_users(messages, "text", (at,), losses)
+    body: Json = {"model": model, "messages": messages}
     if tooling.tools:
         body["tools"] = tooling.tools
         if tooling.choice is not None:

@@ -36,7 +36,7 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[s
                     return number
                 answered = ResultTurn()
                 answered.at = at
-                answered.results = [(call_id, content, at, False, None)]
+                answered.results = [(call_id, content, at, False)]
                 turns.append(answered)
             elif role == "assistant":
                 calls: list[Call] = []
@@ -55,7 +55,7 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[s
                         thought = message["reasoning_content"]
                         if type(thought) is not str or not thought:
                             return number
-                        spoken.thoughts.append((thought, at, DIALECT, None, None))
+                        spoken.thoughts.append((thought, at, DIALECT, None, False, None, None))
                         size -= 1
                     if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
                         return number

@@ -290,13 +290,21 @@ def read_logprobs(given: Any, losses: Losses) -> list[Json]:
     Raises `UpstreamProtocolError` for what are no tokens with their probabilities.
     """
     at = ("choices", 0, "logprobs")
-    tokens = given.get("content") if type(given) is dict else given
-    if tokens is None:
-        tokens = []
-    if type(tokens) is not list or not all(map(_is_token, tokens)):
-        raise UpstreamProtocolError("upstream sent logprobs that are not tokens with their probabilities")
+    tokens = check_tokens(given.get("content") if type(given) is dict else given)
     if type(given) is dict and given.get("refusal"):
         losses.add(Code.UNKNOWN_FIELD, (*at, "refusal"))
+    return tokens
+
+
+def check_tokens(tokens: Any) -> list[Json]:
+    """Tokens with their probabilities, the same in both dialects of OpenAI's; none for null.
+
+    Raises `UpstreamProtocolError` for anything else.
+    """
+    if tokens is None:
+        return []
+    if type(tokens) is not list or not all(map(_is_token, tokens)):
+        raise UpstreamProtocolError("upstream sent logprobs that are not tokens with their probabilities")
     return tokens
 
 

@@ -14,7 +14,6 @@ from ...model import Json
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
 from ...steps import Call
-from .marks import CacheMarks
 
 # Where a call holds its arguments in each client's dialect; the client is told its own field.
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
@@ -23,28 +22,27 @@ _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "mes
 class CallsWriter:
     """Writes the calls and results of one request."""
 
-    __slots__ = ("_arguments_at", "_call_ids", "_known", "_longest_id", "_marks", "_names")
+    __slots__ = ("_arguments_at", "_known", "_longest_id", "_names")
 
-    def __init__(self, origin: str, profile: Profile, names: NameTable, marks: CacheMarks) -> None:
+    def __init__(self, origin: str, profile: Profile, names: NameTable) -> None:
         self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
-        self._names, self._known, self._marks = names, names.known, marks
+        self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
-        self._call_ids: dict[str, str] = {}
-        """The ids of the calls so far and what was sent for them: their results ask again."""
 
     def write(self, calls: Sequence[Call], blocks: list[Json]) -> None:
         """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
         nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
-        call_ids, known, longest = self._call_ids, self._known, self._longest_id
+        known, fit = self._known, self._names.ids_fit
         for call_id, name, arguments, at in calls:
-            call_ids[call_id] = sent_id = fit_call_id(call_id, longest)
+            if not fit:
+                call_id = fit_call_id(call_id, self._longest_id)
             sent = known.get(name) or self._names.fit(name, at)
             try:
                 sound = type(parse(arguments)) is dict
             except ValueError:
                 sound = False
             given = Fragment(arguments) if sound else self._unusual(arguments, at)
-            blocks.append({"type": "tool_use", "id": sent_id, "name": sent, "input": given})
+            blocks.append({"type": "tool_use", "id": call_id, "name": sent, "input": given})
 
     def _unusual(self, text: str, at: Path) -> Any:
         """Arguments that are empty or that only the careful parser takes.
@@ -63,15 +61,15 @@ class CallsWriter:
             raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
         return embed(text)
 
-    def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool, Json | None]]) -> list[Json]:
+    def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
         """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
         blocks: list[Json] = []
-        for call_id, content, at, failed, cache in results:
-            sent_id = self._call_ids.get(call_id) or fit_call_id(call_id, self._longest_id)
-            block: Json = {"type": "tool_result", "tool_use_id": sent_id, "content": content}
+        fit = self._names.ids_fit
+        for call_id, content, _, failed in results:
+            if not fit:
+                call_id = fit_call_id(call_id, self._longest_id)
+            block: Json = {"type": "tool_result", "tool_use_id": call_id, "content": content}
             if failed:
                 block["is_error"] = True
-            if cache is not None:
-                self._marks.put(block, cache, at)
             blocks.append(block)
         return blocks

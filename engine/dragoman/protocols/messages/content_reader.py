@@ -28,6 +28,7 @@ from ...model import (
     ToolResult,
     Url,
 )
+from ...steps import Thought
 from ..fields import drop_unknown, kind_of, optional, required, typed
 from .wire import DIALECT, NATIVE_BLOCKS, read_citation
 
@@ -180,19 +181,20 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
 
 def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     signature = optional(block, "signature", str, at)
-    return recalled(required(block, "thinking", str, at), signature or None, block, at)
+    return Reasoning(*recalled(required(block, "thinking", str, at), signature or None, block, at))
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    return recalled("", required(block, "data", str, at), block, at, redacted=True)
+    return Reasoning(*recalled("", required(block, "data", str, at), block, at, redacted=True))
 
 
-def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Reasoning:
+def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
     """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
     # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
     if proof and "." in proof and (envelope := unseal(proof)) is not None:
-        return Reasoning(text, at, envelope.dialect, proof, redacted, envelope.block, envelope.family)
-    return Reasoning(text, at, DIALECT, proof, redacted, block, None)
+        dialect, family, _, original = envelope
+        return text, at, dialect, proof, redacted, original, family
+    return text, at, DIALECT, proof, redacted, block, None
 
 
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:

@@ -50,7 +50,7 @@ class ContentWriter:
     ) -> None:
         self._profile, self._losses = profile, losses
         self._names, self._marks = names, marks
-        self.calls = CallsWriter(origin, profile, names, marks)
+        self.calls = CallsWriter(origin, profile, names)
         self.thoughts = ThoughtsWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ class ContentWriter:
             return text or ""
         blocks: list[Json] = []
         for thought in turn.thoughts:
-            if isinstance(thought, tuple):
+            if thought[6] is None:
                 block = self.thoughts.foreign(thought[0], thought[1], thought[3])
             else:
-                block = self.thoughts.write(thought)
+                block = self.thoughts.write(Reasoning(*thought))
             if block is not None:
                 blocks.append(block)
         if text:
@@ -255,7 +255,10 @@ class ContentWriter:
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
-        return self.calls.answers([(part.call_id, written, part.at, part.is_error, part.cache)])[0]
+        block = self.calls.answers([(part.call_id, written, part.at, part.is_error)])[0]
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
 
     def _result_content(self, parts: list[Part], rest: list[Json]) -> str | list[Json]:
         blocks: list[Json] = []

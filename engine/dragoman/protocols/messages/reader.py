@@ -70,6 +70,7 @@ class MessagesReader(StreamReader):
         "_thoughts",
         "_told",
         "_usage",
+        "_waiting",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -97,6 +98,8 @@ class MessagesReader(StreamReader):
         """By upstream index, of the call that was last open there."""
         self._given: dict[int, str] = {}
         """Arguments that came whole in the start of a call: they count unless the usual fragments follow."""
+        self._waiting: int | None = None
+        """The block of a call that ended without arguments. It is whole, unless the reply turns out to be cut there."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing, unless the server is
@@ -202,6 +205,7 @@ class MessagesReader(StreamReader):
         if reason not in CUTS:
             for arguments in self._calls:
                 arguments.check()
+        self._let_go(out, complete=reason not in CUTS)
         if still_open:
             self._mend("a block ended without content_block_stop")
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
@@ -245,6 +249,7 @@ class MessagesReader(StreamReader):
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(_bad("content_block_start"))
         self._last = key
+        self._let_go(out)
         kind = block.get("type")
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
@@ -358,7 +363,18 @@ class MessagesReader(StreamReader):
             self._ignored.discard(key)
             return
         self._complete(key, out)
-        out.append(BlockEnd(self._blocks.end(key)))
+        entry = self._blocks.open.get(key)
+        index = self._blocks.end(key)
+        if entry is not None and entry[1] is _TOOL and key == self._last and self._arguments[key].is_blank():
+            self._waiting = index  # a guessed argument would run a real tool (mapping §6.3)
+        else:
+            out.append(BlockEnd(index))
+
+    def _let_go(self, out: list[Event], *, complete: bool = True) -> None:
+        """End the block that waits, now that something follows it, or nothing."""
+        if self._waiting is not None:
+            out.append(BlockEnd(self._waiting, complete))
+            self._waiting = None
 
     def _complete(self, key: Any, out: list[Event]) -> None:
         """What a block is given with its end."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
-from ...events import Stop, StopReason
+from ...events import CUTS, Stop, StopReason
 from ...jsontext import dumps, embed, loads
 from ...losses import Code, Losses
 from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
@@ -58,13 +58,15 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             _tell_apart(part, identity, index, ids, losses)
         if part is not None:
             parts.append(part)
+    stop = _read_stop(body, parts, losses)
     return Reply(
         identity,
         _string(body.get("model")),
         parts,
-        _read_stop(body, parts, losses),
+        stop,
         read_usage(body.get("usage")),
         refusal=read_stop_details(body.get("stop_details")),
+        cut=_read_cut(parts, len(content), stop),
     )
 
 
@@ -149,12 +151,26 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 
+def _read_cut(parts: list[Part], blocks: int, stop: Stop) -> frozenset[int]:
+    """The position of the call that a cut reply ends with, if it holds nothing: that is no call without arguments.
+
+    Its text is that of a stream, which ends before the first of them. Any other call is whole, as far as one can see.
+    """
+    last = parts[-1] if parts else None
+    if stop.reason not in CUTS or type(last) is not ToolCall or last.at != ("content", blocks - 1):
+        return frozenset()
+    if last.arguments != "{}":
+        return frozenset()
+    last.arguments = ""
+    return frozenset({len(parts) - 1})
+
+
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """The reply for a Messages client.
 
     Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, searches for tools,
     calls into a namespace, and arguments that are not a JSON object (mapping §6.3). A call inside which the reply was
-    cut is left out.
+    cut is left out, unless it came from Messages: what that makes of one goes back as it came.
     """
     losses = context.losses
     content: list[Any] = []
@@ -163,8 +179,10 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         if type(part) is Text:
             if part.text:
                 content.append(_write_text(part, losses))
+            elif part.citations:
+                losses.add(Code.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and _parsed(part.arguments, empty="") is None:
+            if may_be_cut(reply, index) and not _is_own(part) and _parsed(part.arguments, empty="") is None:
                 # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
                 losses.add(Code.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue
@@ -205,6 +223,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     else:
         out["usage"] = write_usage(reply.usage)
     return out
+
+
+def _is_own(call: ToolCall) -> bool:
+    """Was it read from a Messages reply."""
+    return call.at[:1] == ("content",)
 
 
 def _write_text(part: Text, losses: Losses) -> Json:

@@ -5,20 +5,19 @@ Nothing is refused or lost here: a message that is anything else is read block b
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 from orjson import dumps
 
 from ...errors import Path
-from ...model import Image, Inline, Json, Part, Reasoning, Role, Text, ToolResult, Turn
-from ...steps import Call, Result, ResultTurn, SpokenTurn, Thought, bare, spoken
+from ...model import Image, Inline, Json, Part, Role, Text, Turn
+from ...steps import Call, Result, ResultTurn, SpokenTurn, Thought, bare, gave, shown, spoken
 from .content_reader import recalled
-from .wire import DIALECT
 
 # Member access on an enum class costs more than a global.
 _PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
 _USER: Final = Role.USER
-_EPHEMERAL: Final = {"type": "ephemeral"}
 
 
 def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
@@ -28,10 +27,10 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
     results, texts and pictures; or a bare string of anyone's. Keys are looked up as if they were there, which costs
     half of asking for them, and what lacks one is no step.
     """
-    number = start
+    number = start - 1
     try:
-        for number in range(start, len(messages)):
-            message = messages[number]
+        for message in islice(messages, start, None):
+            number += 1
             role, content = message["role"], message["content"]
             if not content or len(message) != 2:
                 return number
@@ -59,13 +58,10 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
 
 
 def _spoken(content: list[Any], number: int) -> SpokenTurn | None:
-    turn: SpokenTurn = SpokenTurn()
-    turn.at = ("messages", number)
-    turn.plain = turn.apart = False
-    turn.text = turn.text_at = text = None
-    thoughts: list[Thought | Reasoning] = []
+    thoughts: list[Thought] = []
     calls: list[Call] = []
-    turn.thoughts, turn.calls = thoughts, calls
+    text: str | None = None
+    text_at: Path | None = None
     index = -1
     for block in content:
         index += 1
@@ -78,22 +74,25 @@ def _spoken(content: list[Any], number: int) -> SpokenTurn | None:
         elif calls or text:
             return None
         elif kind == "text":
-            text = block["text"]
+            text, text_at = block["text"], at
             if len(block) != 2 or type(text) is not str or not text:
                 return None
-            turn.text, turn.text_at = text, at
         elif kind == "thinking":
             thought, signature = block["thinking"], block["signature"]
             if type(thought) is not str or type(signature) is not str:
                 return None
-            if "." in signature:
-                thoughts.append(recalled(thought, signature, block, at))
-            else:
-                thoughts.append((thought, at, DIALECT, signature or None, block))
+            thoughts.append(recalled(thought, signature or None, block, at))
         elif kind == "redacted_thinking" and type(block["data"]) is str:
             thoughts.append(recalled("", block["data"], block, at, redacted=True))
         else:
             return None
+    turn: SpokenTurn = SpokenTurn()
+    turn.at = ("messages", number)
+    turn.plain = turn.apart = False
+    turn.text = text
+    turn.text_at = text_at
+    turn.thoughts = thoughts
+    turn.calls = calls
     return turn
 
 
@@ -109,32 +108,27 @@ def _given(content: list[Any], number: int) -> Turn | None:
             if part is None:
                 return None
             if parts is None:
-                parts = [ToolResult(*result) for result in results]
+                parts = [gave(result) for result in results]
             parts.append(part)
             continue
         call_id, told, size = block["tool_use_id"], block["content"], len(block)
+        failed = False
+        if size > 3:
+            failed = block["is_error"]
+            if size > 4 or (failed is not False and failed is not True):
+                return None
         if type(call_id) is not str:
             return None
-        failed = False
-        cache: Json | None = None
-        if size > 3 and "is_error" in block:
-            failed, size = block["is_error"], size - 1
-            if type(failed) is not bool:
-                return None
-        if size > 3:
-            if size > 4 or block["cache_control"] != _EPHEMERAL:
-                return None
-            cache = {"ttl": None}
         if type(told) is not str:
             told = _told(told, (*at, "content"))
             if told is None:
                 return None
             if parts is None:
-                parts = [ToolResult(*result) for result in results]
+                parts = [gave(result) for result in results]
         if parts is None:
-            results.append((call_id, told, at, failed, cache))
+            results.append((call_id, told, at, failed))
         else:
-            parts.append(ToolResult(call_id, told, at, failed, cache))
+            parts.append(gave((call_id, told, at, failed)))
     if parts is not None:
         return Turn(_USER, parts, ("messages", number))
     turn: ResultTurn = ResultTurn()
@@ -162,7 +156,7 @@ def _shown(block: Json, at: Path) -> Text | Image | None:
         return None
     if block["type"] == "text":
         text = block["text"]
-        return Text(text, at) if type(text) is str else None
+        return shown(text, at) if type(text) is str else None
     if block["type"] == "image":
         source = block["source"]
         media_type, data = source["media_type"], source["data"]

@@ -230,9 +230,9 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, tools: list[Tool]) -> 
     for key, value in tool.options.items():
         if not value:
             continue
-        if key == "user_location":
+        if key == "user_location" and type(value) is dict:
             written[key] = {"type": "approximate", **{k: v for k, v in value.items() if v is not None and k != "type"}}
-        elif key in _SEARCH_OPTIONS:
+        elif key in _SEARCH_OPTIONS and key != "user_location":
             written[key] = value
         else:
             losses.add(Code.TOOL_OPTION, (*tool.at, key))

@@ -1,7 +1,8 @@
-"""Canonical events to a Messages stream: named events, own block indexes in start order, each start empty.
+"""Canonical events to a Messages stream: named events, own block indexes in the order they speak, each start empty.
 
-The bytes around the one changing string of a delta are built once per block. A refusal is a text block here, told as
-`stop_reason: refusal` at the end (mapping §9.7).
+A block of text or reasoning opens with the first that it says: an empty one is none of the dialect, whose API refuses
+it when it comes back, and a whole reply has none either. The bytes around the one changing string of a delta are built
+once per block. A refusal is a text block here, told as `stop_reason: refusal` at the end (mapping §9.7).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...events import (
     Annotation,
     BlockEnd,
     BlockStart,
+    Citation,
     Delta,
     Deltas,
     End,
@@ -59,7 +61,7 @@ _DELTA = {
 class MessagesWriter(StreamWriter):
     """See the module's docstring."""
 
-    __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_size")
+    __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_silent", "_size")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -69,6 +71,8 @@ class MessagesWriter(StreamWriter):
         self._indexes: dict[int, int] = {}
         self._held: dict[int, BlockStart] = {}
         """Opaque blocks whose payload, and so their dialect, is not known yet."""
+        self._silent: dict[int, tuple[Kind, list[Citation]]] = {}
+        """Blocks that have said nothing yet, with the sources that came before their text."""
         self._count = 0
         self._input: Usage | None = None
         self._refusal: dict[int, list[str]] = {}
@@ -80,7 +84,7 @@ class MessagesWriter(StreamWriter):
         if before is None:
             raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
         text = event.text
-        if before and text:
+        if text and (before or (before := self._speak(event.index, out))):
             self._size += len(text)
             out.append(Frame("content_block_delta", before + dump_str(text) + b"}}"))
             if self._refusal and event.index in self._refusal and self._size <= _REFUSAL_KEPT:
@@ -132,18 +136,31 @@ class MessagesWriter(StreamWriter):
                     f"upstream called {event.name!r} in a way that no Messages client can be given"
                 )
             call_id = fit_call_id(event.call_id, 256)
-            block: Json = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
-        else:
-            block = _EMPTY[kind]
-            if kind is _REFUSAL:
-                self._refusal[event.index] = []
-        self._open(event.index, block, out)
+            block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
+            self._open_plain(event.index, kind, block, out)
+            return
+        if kind is _REFUSAL:
+            self._refusal[event.index] = []
+        self._before[event.index] = b""
+        self._silent[event.index] = kind, []
+
+    def _speak(self, index: int, out: Frames) -> bytes:
+        """Open a block that has been silent; gives what stands before its text, b"" if it is none of the silent."""
+        silent = self._silent.pop(index, None)
+        if silent is None:
+            return b""
+        kind, citations = silent
+        before = self._open_plain(index, kind, _EMPTY[kind], out)
+        for citation in citations:
+            self._cite(index, citation, out)
+        return before
+
+    def _open_plain(self, index: int, kind: Kind, block: Json, out: Frames) -> bytes:
+        self._open(index, block, out)
         form, field = _DELTA[kind]
-        self._before[event.index] = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (
-            self._count - 1,
-            form,
-            field,
-        )
+        before = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (self._count - 1, form, field)
+        self._before[index] = before
+        return before
 
     def _open(self, index: int, block: Any, out: Frames) -> None:
         own = self._count
@@ -158,6 +175,9 @@ class MessagesWriter(StreamWriter):
         own = self._indexes.pop(event.index, None)
         if own is not None:
             out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
+        elif (silent := self._silent.pop(event.index, None)) is not None:
+            if silent[1]:
+                self.context.losses.add(Code.CITATIONS, "citations")
         elif self._held:
             self._lose(event.index)
 
@@ -168,7 +188,9 @@ class MessagesWriter(StreamWriter):
             del self._held[event.index]
             self._open(event.index, event.payload, out)
         elif event.form == "signature":
-            self._write_delta(event.index, {"type": "signature_delta", "signature": event.payload}, out)
+            self._speak(event.index, out)
+            signature = event.payload or ""  # None: the whole reply of a server that signs nothing
+            self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.form == "delta":
             self._write_delta(event.index, event.payload, out)
 
@@ -176,9 +198,10 @@ class MessagesWriter(StreamWriter):
         """Reasoning of another dialect goes into an envelope; any other block of one has no place here."""
         if event.index in self._held:
             self._lose(event.index)
-        elif event.index not in self._indexes:
+        elif event.index not in self._indexes and event.index not in self._silent:
             return  # more of a block that was left out
         elif event.native is not None and self.context.seal is not None:
+            self._speak(event.index, out)
             signature = self.context.seal.close(event.origin, event.native)
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.payload is not None:
@@ -190,10 +213,15 @@ class MessagesWriter(StreamWriter):
             self.context.losses.add(Code(block.code), block.name)
 
     def _annotate(self, event: Annotation, out: Frames) -> None:
-        if event.citation.origin == DIALECT:
-            self._write_delta(event.index, {"type": "citations_delta", "citation": event.citation.native}, out)
-        else:
+        if event.citation.origin != DIALECT:
             self.context.losses.add(Code.CITATIONS, "annotations")
+        elif (silent := self._silent.get(event.index)) is not None:
+            silent[1].append(event.citation)
+        else:
+            self._cite(event.index, event.citation, out)
+
+    def _cite(self, index: int, citation: Citation, out: Frames) -> None:
+        self._write_delta(index, {"type": "citations_delta", "citation": citation.native}, out)
 
     def _write_delta(self, index: int, delta: Json, out: Frames) -> None:
         own = self._indexes.get(index)

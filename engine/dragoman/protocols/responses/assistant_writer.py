@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...envelope import own_block
 from ...errors import Unsupported
 from ...jsontext import loads
 from ...knobs import Knobs
@@ -17,7 +16,7 @@ from ...losses import Code, Losses
 from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from ...names import NameTable, fit_call_id
 from ...profile import Profile
-from ...steps import Call, SpokenTurn
+from ...steps import Call, SpokenTurn, Thought
 from .wire import DIALECT, write_citation
 
 _OPENAI: Final = frozenset({"chat", "responses"})
@@ -31,9 +30,10 @@ class AssistantWriter:
     """Writes one turn at a time to the end of a list of items."""
 
     __slots__ = (
-        "_call_ids",
+        "_encrypts",
         "_family",
         "_general",
+        "_ids_fit",
         "_knobs",
         "_known",
         "_longest_id",
@@ -44,21 +44,12 @@ class AssistantWriter:
         "_sent",
     )
 
-    def __init__(
-        self,
-        origin: str,
-        profile: Profile,
-        knobs: Knobs,
-        losses: Losses,
-        names: NameTable,
-        call_ids: dict[str, str],
-    ) -> None:
+    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
-        self._known, self._longest_id = names.known, profile.call_id_max
+        self._known, self._ids_fit, self._longest_id = names.known, names.ids_fit, profile.call_id_max
         self._family = profile.family or DIALECT
-        self._call_ids = call_ids
-        """Call id → the id that was sent for it: its result asks again."""
+        self._encrypts = profile.encrypted_reasoning
         self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
         """Do messages get another shape, or do more of them come of a turn, than `write_short` knows."""
         self._sent: dict[str, Json] = {}
@@ -102,22 +93,21 @@ class AssistantWriter:
             self.write(turn, items)
             return
         for thought in turn.thoughts:
-            if isinstance(thought, tuple):
-                said, at, _, proof, _ = thought
-                if said or proof is not None:
-                    self._losses.add(_FOREIGN if proof else _UNSIGNED, at)
-            elif (item := self._reasoning(thought)) is not None:
+            item = self._thought(thought)
+            if item is not None:
                 items.append(item)
         text = turn.text
         if text:
             items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+        fit, known = self._ids_fit, self._known
         for call_id, name, arguments, at in calls:
-            self._call_ids[call_id] = sent_id = fit_call_id(call_id, self._longest_id)
+            if not fit:
+                call_id = fit_call_id(call_id, self._longest_id)
             items.append(
                 {
                     "type": "function_call",
-                    "call_id": sent_id,
-                    "name": self._known.get(name) or self._names.fit(name, at),
+                    "call_id": call_id,
+                    "name": known.get(name) or self._names.fit(name, at),
                     # Compatible servers parse what they are given.
                     "arguments": "{}" if not arguments or arguments.isspace() else arguments,
                 }
@@ -167,7 +157,7 @@ class AssistantWriter:
         """A call; its arguments stay the very text they were."""
         if part.cache is not None:
             self._losses.add(Code.CACHE_HINT, part.at)
-        self._call_ids[part.id] = call_id = fit_call_id(part.id, self._longest_id)
+        call_id = fit_call_id(part.id, self._longest_id)
         if part.search:
             return {
                 "type": "tool_search_call",
@@ -194,18 +184,34 @@ class AssistantWriter:
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
+        return self._thought((part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family))
+
+    def _thought(self, thought: Thought) -> Json | None:
         """The original item, where this upstream made it and can still read it (mapping §5.2)."""
-        block = own_block(part, DIALECT, self._family)
-        if block is None or block.get("type") != "reasoning":
-            return self._leave_out(part, _UNSIGNED if not part.proof and part.family is None else _FOREIGN)
-        if not block.get("encrypted_content") and self._profile.encrypted_reasoning:
+        _, at, origin, proof, _, item, family = thought
+        # As `own_block` decides of a part.
+        if item is None or origin != DIALECT or (family is not None and family != self._family):
+            return self._leave_out(thought, _FOREIGN if proof or family is not None else _UNSIGNED)
+        if self._encrypts and not item.get("encrypted_content"):
             # Such an upstream would look its id up in a store that it is told not to keep.
-            return self._leave_out(part, _UNSIGNED)
-        return self._once(part, self._replayable(block))
+            return self._leave_out(thought, _UNSIGNED)
+        item_id = item.get("id")
+        if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
+            item = self._replayable(item)
+            item_id = item.get("id")
+        # Clients repeat blocks, and the API refuses a request that repeats an id.
+        if item_id is None:
+            return item
+        if item_id not in self._sent:
+            self._sent[item_id] = item
+            return item
+        if self._sent[item_id] != item:
+            self._losses.add(Code.REASONING_ENCRYPTED, at, "another item of its id was sent before it")
+        return None
 
     def _replayable(self, block: Json) -> Json:
         """The item as the API takes it back: with a summary, without an empty id, its text encrypted or plain."""
-        plain = bool(block.get("content")) and self._profile.encrypted_reasoning
+        plain = bool(block.get("content")) and self._encrypts
         nameless = "id" in block and not (type(block["id"]) is str and block["id"])
         if not plain and not nameless and type(block.get("summary")) is list:
             return block
@@ -218,25 +224,12 @@ class AssistantWriter:
             item["summary"] = []
         return item
 
-    def _once(self, part: Reasoning, item: Json) -> Json | None:
-        """The item, unless its id was sent before: clients repeat blocks, and the API refuses a request that does."""
-        item_id = item.get("id")
-        if item_id is None:
-            return item
-        if item_id not in self._sent:
-            self._sent[item_id] = item
-            return item
-        if self._sent[item_id] != item:
-            self._losses.add(Code.REASONING_ENCRYPTED, part.at, "another item of its id was sent before it")
-        return None
-
-    def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
-        told = bool(part.proof) or part.family is not None or part.origin == DIALECT
-        text, at = part.text, part.at
+    def _leave_out(self, thought: Thought, code: Code) -> Json | None:
+        text, at, origin, proof, _, _, family = thought
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")
             return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        if text or told:
+        if text or proof or family is not None or origin == DIALECT:
             self._losses.add(code, at)
         return None
 

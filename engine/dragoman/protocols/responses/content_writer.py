@@ -48,13 +48,10 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
 
-    __slots__ = ("_call_ids", "_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
+    __slots__ = ("_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
 
-    def __init__(
-        self, origin: str, profile: Profile, losses: Losses, names: NameTable, call_ids: dict[str, str]
-    ) -> None:
+    def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
-        self._call_ids = call_ids
         self._profile, self._losses, self._names = profile, losses, names
         self._marks = Marks(profile, losses)
         self._settled = False
@@ -171,19 +168,20 @@ class ContentWriter:
 
     def sent_id(self, call_id: str) -> str:
         """The id that is sent for a call's."""
-        return self._call_ids.get(call_id) or fit_call_id(call_id, self._profile.call_id_max)
+        return call_id if self._names.ids_fit else fit_call_id(call_id, self._profile.call_id_max)
 
     def answers(self, results: list[Result], items: list[Json]) -> None:
         """Append the output items of a turn of results in short."""
-        call_ids = self._call_ids
-        for result in results:
-            call_id, text, _, failed, cache = result
-            if not text or failed or cache is not None:
-                items.append(self.result(ToolResult(*result)))
+        fit = self._names.ids_fit
+        for call_id, text, at, failed in results:
+            if not text:
+                items.append(self.result(ToolResult(call_id, text, at, failed)))
                 continue
+            if failed:
+                self._losses.add(_IS_ERROR, (*at, "is_error"))
             item: Json = {
                 "type": "function_call_output",
-                "call_id": call_ids.get(call_id) or self.sent_id(call_id),
+                "call_id": call_id if fit else self.sent_id(call_id),
                 "output": [{"type": "input_text", "text": text}] if self._settled and self._keeps else text,
             }
             items.append(item)
@@ -210,6 +208,8 @@ class ContentWriter:
             for part in content:
                 if type(part) is Text and part.text and part.cache is None:
                     parts.append({"type": "input_text", "text": part.text})
+                elif type(part) is Image and part.cache is None:
+                    parts += self._image(part)
                 else:
                     self.add(part, parts)
         if not parts and result.is_error:

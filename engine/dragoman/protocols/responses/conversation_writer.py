@@ -50,10 +50,10 @@ def write_conversation(
     foreign = request.origin != DIALECT
     write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
     for turn in turns[taken:] if taken else turns:
-        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
-            write_short(turn, turn.calls, items)
-        elif type(turn) is ResultTurn and turn.results is not None:
-            answers(turn.results, items)
+        if type(turn) is SpokenTurn and foreign and (calls := turn.calls) is not None:
+            write_short(turn, calls, items)
+        elif type(turn) is ResultTurn and (results := turn.results) is not None:
+            answers(results, items)
         else:
             writer.add(turn)
     if taken and not items:
@@ -79,9 +79,8 @@ class _Conversation:
     ) -> None:
         self._request, self._tools = request, tools
         self._profile, self._knobs, self._losses = profile, knobs, losses
-        call_ids: dict[str, str] = {}
-        self.content = ContentWriter(request.origin, profile, losses, names, call_ids)
-        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names, call_ids)
+        self.content = ContentWriter(request.origin, profile, losses, names)
+        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
         self.items: list[Json] = []
 
     def add(self, turn: Turn) -> None:
@@ -173,7 +172,7 @@ class _Conversation:
         parts: list[Json] = []
         for part in given:
             if type(part) is ToolResult:
-                item = self._result(part)
+                item = self._search_result(part) if part.search else self.content.result(part)
             elif type(part) is not Native:
                 self.content.add(part, parts)
                 continue
@@ -189,9 +188,7 @@ class _Conversation:
         if parts:
             self.items.append(self.content.message("user", turn, parts))
 
-    def _result(self, result: ToolResult) -> Json:
-        if not result.search:
-            return self.content.result(result)
+    def _search_result(self, result: ToolResult) -> Json:
         content = result.content if isinstance(result.content, list) else []
         found = [part for part in content if type(part) is ToolReference]
         if not found and result.content:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from ...errors import ClientRequestError, Path, Unsupported
 from ...jsontext import dumps
 from ...losses import Code, Losses
-from ...model import Json, Native, OutputFormat, Role, Text, Thinking, ToolCall, ToolResult, Turn
-from ...steps import reasoning
+from ...model import Json, Native, OutputFormat, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
 from ..chat.content import note_unknown
 from ..fields import kind_of, one_of, optional, required
 from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
@@ -125,8 +124,8 @@ class ItemsReader:
             )
 
     def _reasoning(self, item: Json, at: Path) -> None:
-        part = reasoning(read_thought(item, at, self._losses))
-        self._open.assistant(at).append(part)
+        thought = read_thought(item, at, self._losses)
+        self._open.assistant(at).append(Reasoning(*thought))
 
     # --- calls and their outputs --------------------------------------------------------------------------------------
 

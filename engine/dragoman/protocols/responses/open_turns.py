@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ...errors import Path
 from ...losses import Losses
-from ...model import Part, Role, ToolCall, ToolResult, Turn
-from ...steps import ResultTurn, SpokenTurn, answered, bare, reasoning, spoken
+from ...model import Part, Reasoning, Role, ToolCall, ToolResult, Turn
+from ...steps import ResultTurn, SpokenTurn, answered, bare, spoken
 from .thoughts_reader import read_thought
 
 # Member access on an enum class costs more than a global.
@@ -102,11 +102,11 @@ class OpenTurns:
                     if size > 3 and ("id" in item) + ("status" in item) != size - 3:
                         return number
                     if given is not None:
-                        given.append((call_id, output, at, False, None))
+                        given.append((call_id, output, at, False))
                     elif self._results is not None:
                         self._results.append(ToolResult(call_id, output, at))
                     else:
-                        given, said, calls, self._assistant = [(call_id, output, at, False, None)], None, None, None
+                        given, said, calls, self._assistant = [(call_id, output, at, False)], None, None, None
                         turns.append(answered(at, given))
                     continue
                 if kind == "message":
@@ -147,7 +147,7 @@ class OpenTurns:
                     said = spoken(at, [], None, None, calls)
                 elif kind == "reasoning":
                     if self._assistant is not None:
-                        self._assistant.append(reasoning(read_thought(item, at, losses)))
+                        self._assistant.append(Reasoning(*read_thought(item, at, losses)))
                         continue
                     if said is None:
                         calls = []

@@ -16,6 +16,7 @@ from ...jsontext import dumps
 from ...losses import Code, Losses
 from ...model import Json
 from ...names import fit_call_id, reply_id
+from ..chat.wire import check_tokens
 from .wire import TOOL_SEARCH, read_citation
 
 _LONGEST_MINTED_ID: Final = 40
@@ -119,6 +120,8 @@ def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[C
     """The citations of a text part, without the first `after`, which are known already."""
     notes = part.get("annotations")
     if type(notes) is not list:
+        if notes:
+            losses.add(Code.CITATIONS, at)
         return []
     found = []
     for note in notes[after:]:
@@ -130,11 +133,11 @@ def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[C
 
 
 def logprobs_of(holder: Json, context: ReplyContext) -> list[Json]:
-    """The log probabilities beside a text, if the client asked for them."""
-    tokens = holder.get("logprobs")
-    if not context.logprobs or type(tokens) is not list:
-        return []
-    return [token for token in tokens if type(token) is dict]
+    """The log probabilities beside a text, if the client asked for them.
+
+    Raises UpstreamProtocolError for what are no tokens with their probabilities.
+    """
+    return check_tokens(holder.get("logprobs")) if context.logprobs else []
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------

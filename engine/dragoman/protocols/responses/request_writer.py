@@ -16,6 +16,7 @@ from ...names import NameTable, fit_name
 from ...profile import Profile
 from ..chat.effort import round_effort
 from ..chat.wire import CACHE_KEYS
+from ..neighbours import join_users
 from .conversation_writer import write_conversation
 from .tools_writer import ToolsWriter
 from .wire import DIALECT
@@ -46,6 +47,9 @@ def write_request(
     tools = tooling.declared()
     choice = tooling.choice(tools)
     instructions, items = write_conversation(request, tooling, profile, knobs, losses, names)
+    if profile.strict_alternation:
+        at = "input" if request.origin == "responses" else "messages"
+        items = join_users(items, "input_text", (at,), losses)
     body: Json = {"model": model}
     if instructions is not None:
         body["instructions"] = instructions

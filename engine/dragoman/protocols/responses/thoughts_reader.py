@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...envelope import unseal
 from ...errors import Path
 from ...losses import Losses
-from ...model import Json, Reasoning
+from ...model import Json
 from ...steps import Thought
 from ..chat.content import note_unknown
 from ..fields import one_of, optional, required, typed
@@ -16,8 +16,8 @@ from .wire import DIALECT
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 
 
-def read_thought(item: Json, at: Path, losses: Losses) -> Thought | Reasoning:
-    """A reasoning item: in short as its own provider made it, as a part where it came in an envelope."""
+def read_thought(item: Json, at: Path, losses: Losses) -> Thought:
+    """A reasoning item, or the one that came back in its envelope, in short."""
     if not _KEYS.issuperset(item):
         note_unknown(item, _KEYS, at, losses)
     content, summary, proof = item.get("content"), item.get("summary"), item.get("encrypted_content")
@@ -29,8 +29,9 @@ def read_thought(item: Json, at: Path, losses: Losses) -> Thought | Reasoning:
     # No provider's proof holds a dot, and every envelope does.
     envelope = unseal(proof) if proof and "." in proof else None
     if envelope is None:
-        return text, at, DIALECT, proof or None, item
-    return Reasoning(text, at, envelope.dialect, proof, False, envelope.block, envelope.family)
+        return text, at, DIALECT, proof or None, False, item, None
+    dialect, family, _, original = envelope
+    return text, at, dialect, proof, False, original, family
 
 
 def _texts(parts: Any, kind: str, at: Path, key: str) -> str:
