@@ -114,3 +114,12 @@ def test_arguments_in_the_history_are_sent_as_they_came(row: Direction) -> None:
     conversation: dict[str, Any] = {row.client.prompt[1]: said}
     sent = translated(row, **conversation).body.decode()
     assert SPELLED in (sent if row.upstream.dialect is Dialect.MESSAGES else sent.replace("\\", ""))
+
+
+@pytest.mark.parametrize("client", [Dialect.CHAT, Dialect.RESPONSES])
+def test_a_whole_reply_keeps_an_integer_beyond_64_bits(client: Dialect) -> None:
+    asked = translated(direction(client, Dialect.MESSAGES))
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": {"wei": WEI}}
+    body = {**samples.reply(Dialect.MESSAGES), "content": [block], "stop_reason": "tool_use"}
+    told = json.loads(asked.reply(samples.dump(body)))
+    assert str(WEI) in json.dumps(told)
