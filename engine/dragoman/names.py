@@ -41,7 +41,7 @@ def fit_call_id(call_id: str, longest: int) -> str:
 
 
 def all_fit(call_ids: list[str], longest: int) -> bool:
-    """Does `fit_call_id` leave all of these as they are. All at once they cost as much as a few of them one by one."""
+    """Does `fit_call_id` leave all of these as they are. All at once cost a third of each by itself."""
     if not call_ids:
         return True
     together = "".join(call_ids)

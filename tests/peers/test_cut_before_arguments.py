@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 from dragoman import Knobs, direction
 from dragoman.protocols import Dialect
 from peers.repaired import mended, replied
-from peers.wire import begin, block, delta, end, events_of, stop, tool
+from peers.wire import begin, block, delta, end, events_of, messages_reply, stop, tool
 from support.directions import Json, ask, judge, stream_through, translated
 from support.gateways import config_for, gate
 from support.sockets import ScriptedServer, answer, stream
@@ -27,19 +27,6 @@ FIRST, LAST = (tool(0, "call_a", "list"), stop(0)), (tool(1, "call_b", "wipe"), 
 EMPTY = (tool(1, "call_b", "wipe"), delta(1, "input_json", ""), delta(1, "input_json", " "), stop(1))
 TEXT = (block(2, type="text", text=""), delta(2, "text", "Hm."), stop(2))
 WHOLE, CUT = ("list", True, "{}"), ("wipe", False, "")
-
-
-def message(reason: str, *content: Json) -> Json:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "up",
-        "content": list(content),
-        "stop_reason": reason,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 9, "output_tokens": 3},
-    }
 
 
 def use(call_id: str, name: str, **given: Any) -> Json:
@@ -84,7 +71,7 @@ def test_T22_a_call_cut_before_its_first_argument_is_no_whole_one(
 @cuts
 def test_T22_a_whole_reply_tells_no_call_cut_before_its_first_argument_as_whole(client: Dialect, reason: str) -> None:
     """The same without a stream, where an empty object is what is left of the arguments (ollama/ollama#18332)."""
-    got, translation = replied(client, MESSAGES, message(reason, *CONTENT))
+    got, translation = replied(client, MESSAGES, messages_reply(reason, *CONTENT))
     assert told(client, got) == [WHOLE, CUT]
     assert translation.losses.rows == []
 
@@ -98,7 +85,7 @@ def test_T04_a_call_without_arguments_is_whole_where_nothing_cut_it(client: Dial
     _, _, out = mended(client, MESSAGES, begin(), *frames, end(reason))
     assert told_in_stream(client, out) == [WHOLE, ("wipe", True, "{}")]
     content = [*CONTENT, {"type": "text", "text": "Hm."}] if reason == "max_tokens" else CONTENT
-    got, _ = replied(client, MESSAGES, message(reason, *content))
+    got, _ = replied(client, MESSAGES, messages_reply(reason, *content))
     assert told(client, got) == [WHOLE, ("wipe", True, "{}")]
 
 
@@ -130,14 +117,14 @@ def test_T22_a_patch_cut_before_its_first_word_is_not_run() -> None:
     assert told_in_stream(RESPONSES, out) == []
     assert b"custom_tool_call_input.done" not in out
     assert b"output_item.done" not in out
-    whole = json.loads(translation.reply(json.dumps(message("max_tokens", use("call_b", "wipe"))).encode()))
+    whole = json.loads(translation.reply(json.dumps(messages_reply("max_tokens", use("call_b", "wipe"))).encode()))
     assert [(item["type"], item["status"]) for item in whole["output"]] == [("custom_tool_call", "incomplete")]
 
 
 async def test_T22_the_sdk_holds_the_same_cut_calls_of_a_stream_and_of_a_whole_reply() -> None:
     """OpenAI's SDK gave the cut call to agents as a completed one (ollama/ollama#18332)."""
     frames = [begin(), *FIRST, *LAST, end("max_tokens")]
-    scripts = stream(frames), answer(200, json.dumps(message("max_tokens", *CONTENT)).encode())
+    scripts = stream(frames), answer(200, json.dumps(messages_reply("max_tokens", *CONTENT)).encode())
     async with (
         ScriptedServer(*scripts) as server,
         gate(config_for(server.url, MESSAGES)) as entrance,

@@ -9,7 +9,7 @@ import pytest
 from dragoman import Code, DragomanError
 from dragoman.events import Usage
 from peers.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
-from peers.wire import CHAT, MESSAGES, chat_reply, start_call
+from peers.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
 from support import responses_frames as told
 from support.directions import Json
 
@@ -17,19 +17,6 @@ RESPONSES = "responses"
 clients = pytest.mark.parametrize("client", [MESSAGES, RESPONSES])
 HALF = start_call(0, "call_b", "write", '{"f":"a", "te')
 WHOLE = start_call(0, "call_a", "read", '{"f":"a"}')
-
-
-def message(reason: str, *content: Json) -> Json:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "up",
-        "content": list(content),
-        "stop_reason": reason,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 9, "output_tokens": 3},
-    }
 
 
 def use(call_id: Any = "call_a", given: Any = None) -> Json:
@@ -135,7 +122,7 @@ def test_T22_a_reason_that_tells_of_a_failure_is_an_error(word: str) -> None:
 )
 def test_T17_calls_of_messages_servers(client: str, blocks: list[Json], reason: str, done: list[Any]) -> None:
     """The same of servers that speak Messages (microsoft/agent-framework-go#784)."""
-    got, translation = replied(client, MESSAGES, message(reason, *blocks))
+    got, translation = replied(client, MESSAGES, messages_reply(reason, *blocks))
     ids = [call_id for call_id, _ in called(client, got)]
     assert len(ids) == len(set(ids)) == len(blocks)
     assert all(ids)
@@ -163,7 +150,7 @@ def test_T17_calls_of_responses_servers(client: str) -> None:
     ("dialect", "body"),
     [
         (CHAT, chat_reply(content="Hi")),
-        (MESSAGES, message("end_turn", {"type": "text", "text": "Hi"})),
+        (MESSAGES, messages_reply("end_turn", {"type": "text", "text": "Hi"})),
         (RESPONSES, told.response("completed", [], usage={"input_tokens": 9, "output_tokens": 3})),
     ],
 )

@@ -105,6 +105,20 @@ def whole(client: str, upstream: str, body: Json, **fields: Any) -> Json:
     return got
 
 
+def messages_reply(reason: str, *content: Json) -> Json:
+    """A whole Messages reply."""
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "up",
+        "content": list(content),
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 3},
+    }
+
+
 def chat_reply(finish: str = "stop", *, usage: Json | None = None, **message: Any) -> Json:
     """A whole Chat reply."""
     choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": finish}

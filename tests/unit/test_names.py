@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman.names import NameTable, fit_call_id, fit_name, reply_id
+from dragoman.names import NameTable, all_fit, fit_call_id, fit_name, reply_id
 from support.strategies import call_ids, names, texts
 
 FITS = re.compile(r"[a-zA-Z0-9_-]+")
@@ -64,6 +64,12 @@ def test_law_call_ids_fit_and_are_stable(call_id: str, longest: int) -> None:
 @given(call_ids)
 def test_a_call_id_that_fits_is_never_touched(call_id: str) -> None:
     assert fit_call_id(call_id, 40) == call_id
+
+
+@pytest.mark.parametrize("longest", [5, 40])
+@pytest.mark.parametrize("call_id", ["", "a-b_9", "call-1", "a.b", "a b", "ä", "\n", "x" * 40, "x" * 41])
+def test_all_ids_fit_if_each_does(call_id: str, longest: int) -> None:
+    assert all_fit(["a", call_id, "b"], longest) is (fit_call_id(call_id, longest) == call_id)
 
 
 def test_names_that_differ_only_in_what_is_sanitised_stay_apart() -> None:

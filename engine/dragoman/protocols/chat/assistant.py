@@ -163,7 +163,11 @@ class AssistantWriter:
 
     def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
         """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
-        demoted = self._reason(Reasoning(*thought), reasoning, details)
+        text, at, origin, proof, redacted, _, family = thought
+        if family is None and not redacted:
+            demoted = self._recall(text, at, origin, proof is not None, reasoning)
+        else:
+            demoted = self._reason(Reasoning(*thought), reasoning, details)
         if demoted is not None:
             said.append(demoted)
 
