@@ -11,7 +11,7 @@ from .machine import Machine
 from .results import fresh_folder
 from .tables import Table, number, times
 
-SCHEMA = 1
+SCHEMA = 2
 """Of results.json."""
 
 
@@ -25,8 +25,9 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A body in a direction, in microseconds of CPU. `parse_us` is one `orjson.loads` of it, `dump_us` one
-    `orjson.dumps` of what is sent, `translate_us` all from bytes to bytes."""
+    """A body in a direction, in microseconds of CPU. `parse_us` is one `orjson.loads` of it, `translate_us` all from
+    bytes to bytes, `given_us` from a body parsed before the clock ran to bytes, and `dump_us` one `orjson.dumps` of
+    what is sent, of texts that were never encoded before."""
 
     client: str
     upstream: str
@@ -36,6 +37,7 @@ class Row:
     parse_us: float
     dump_us: float
     translate_us: float
+    given_us: float
     peers: Mapping[str, Peer] = field(default_factory=dict)
 
     @property
@@ -46,7 +48,7 @@ class Row:
     @property
     def conversion_us(self) -> float | None:
         """From a parsed body to a body to send, which is what peers publish; None where bytes are passed on."""
-        return None if self.client == self.upstream else self.translate_us - self.parse_us - self.dump_us
+        return None if self.client == self.upstream else self.given_us - self.dump_us
 
     def ratio(self, peer: str) -> float | None:
         """Our conversion as a multiple of the peer's."""
@@ -103,8 +105,8 @@ def page(run: Conversions) -> str:
         f"- software: {packages}" + (f"; commit {machine.commit}" if machine.commit else ""),
         "",
         "CPU time. *Whole* is from the client's bytes to the upstream's, *× loads* the same as a multiple of one",
-        "`orjson.loads` of the body; *conversion* is from a parsed body to a body, as it is for the peers beside it;",
-        "*× peer* is ours as a multiple of theirs: below 1 is less.",
+        "`orjson.loads` of the body; *conversion* is from a parsed body to a body, as it is for the peers beside it, each",
+        "of a body parsed anew before the clock runs; *× peer* is ours as a multiple of theirs: below 1 is less.",
         "",
         Table(head(peers), [cells(row, peers) for row in run.rows]).markdown(),
     ]
