@@ -1,7 +1,8 @@
 """Time the translation of requests by size: CPU microseconds, and multiples of one `orjson.loads` of the body.
 
 python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds agent session played plain]
-                               [--only 'messages → chat'] [--peers] [--cold] [--out bench/results/requests]
+                               [--only 'messages → chat'] [--repeat 1] [--peers] [--cold]
+                               [--out bench/results/requests]
 
 `conversion` is from a parsed body to a body to send, which is what peers publish: each of a body parsed anew before the
 clock runs, without one `orjson.dumps` of what is sent, whose texts are as new. (A text keeps its UTF-8, so to encode
@@ -18,6 +19,9 @@ compared with what went in.
 
 Rounds repeat a body, as an agent repeats its history: the sealed thoughts of `played` bodies were opened by the round
 before and are remembered. `--cold` has them opened anew in each round, as in the first request of a process.
+
+A long body is converted once in a round, after a collection of garbage went through all memory: a gateway does other
+things between two requests, too, and finds little of this in the processor's caches. `--repeat 8` times eight in a row.
 """
 
 from __future__ import annotations
@@ -229,14 +233,16 @@ def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None
     translate(going, body, payload=payload)
 
 
-def time_request(going: Direction, kind: str, size: int, rounds: int, cold: bool, peers: Sequence[Converter]) -> Row:
+def time_request(
+    going: Direction, kind: str, size: int, rounds: int, repeat: int, cold: bool, peers: Sequence[Converter]
+) -> Row:
     """A row, after a look at what becomes of the request."""
     client, upstream = going.client.dialect, going.upstream.dialect
     make, told = KINDS[kind]
     body = make(client, upstream, size)
     asked, sent = orjson.loads(body), translate(going, body).body
     check(going, told, asked, orjson.loads(sent))
-    more = max(1, 50_000 // len(body))  # short ones are over before the clock can tell
+    more = max(repeat, 50_000 // len(body))  # short ones are over before the clock can tell
     runs: list[Callable[[], float]] = [
         timed(more, orjson.loads, body),
         timed_anew(more, sent, orjson.dumps),
@@ -252,10 +258,10 @@ def time_request(going: Direction, kind: str, size: int, rounds: int, cold: bool
         except StartError as error:
             failed[peer.name] = Peer(None, str(error))
     times = [best / more * 1e6 for best in fastest(rounds, *runs)]
-    own, theirs = times[:4], times[4:]
+    parse, dump, whole, given, *theirs = times
     others = {name: Peer(us, note) for (name, note), us in zip(notes.items(), theirs, strict=True)}
     messages = len(history(client, asked))
-    return Row(client, upstream, kind, messages, len(body), *own, {**others, **failed})
+    return Row(client, upstream, kind, messages, len(body), parse, dump, whole, given, {**others, **failed})
 
 
 def started(wanted: bool) -> list[Converter]:
@@ -289,7 +295,7 @@ def run(args: argparse.Namespace, peers: Sequence[Converter]) -> Iterator[Row]:
                 if args.only.replace(" ", "") not in str(going):
                     continue
                 for size in args.sizes:
-                    row = time_request(going, kind, size, args.rounds, args.cold, peers)
+                    row = time_request(going, kind, size, args.rounds, args.repeat, args.cold, peers)
                     print(line(cells(row, names)), *row.notes(), sep="\n  * ", flush=True)
                     yield row
 
@@ -302,6 +308,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--only", default="", help="a direction, as it is printed")
     parser.add_argument("--peers", action="store_true", help="time the conversions of LiteLLM and llm-rosetta too")
+    parser.add_argument("--repeat", type=int, default=1, help="conversions in a row in each round, of any body")
     parser.add_argument("--cold", action="store_true", help="open every sealed thought anew in each round")
     parser.add_argument("--out", type=Path, metavar="DIR", help="save results.json and README.md in a new folder there")
     args = parser.parse_args()

@@ -27,7 +27,16 @@ CROSS = [(client, upstream) for client in DIALECTS for upstream in DIALECTS if c
 
 MACHINE = Machine("A Processor", 2, 8 << 30, "Linux 6", "CPython 3.11", {"orjson": "3.13.0"}, "abc1234567+")
 ROW = Row(
-    "messages", "chat", "played", 219, 104_000, 600.0, 400.0, 2000.0, {"one": Peer(2000.0), "two": Peer(None, "no")}
+    "messages",
+    "chat",
+    "played",
+    messages=219,
+    bytes=104_000,
+    parse_us=600.0,
+    dump_us=400.0,
+    translate_us=2000.0,
+    given_us=1400.0,
+    peers={"one": Peer(2000.0), "two": Peer(None, "no")},
 )
 
 PEER = """
@@ -58,7 +67,7 @@ def test_a_conversion_is_without_parsing_and_writing_and_has_its_ratio() -> None
 
 
 def test_bytes_that_are_passed_on_are_not_converted() -> None:
-    row = Row("chat", "chat", "plain", 20, 1000, 5.0, 4.0, 6.0)
+    row = Row("chat", "chat", "plain", 20, 1000, 5.0, 4.0, 6.0, 1.0)
     assert row.conversion_us is None
     assert cells(row, ("one",))[-3:] == ["–", "–", "–"]
 
