@@ -134,10 +134,14 @@ def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
 
 
 def test_a_body_nested_too_deeply_is_the_clients_error() -> None:
-    raw = b'{"model":"m","messages":[%b],"x":' % dumps(said(carried(OWN)))
-    raw += b"[" * 1000 + b"]" * 1000 + b"}"
-    with pytest.raises(ClientRequestError, match="nested too deeply"):
-        translate(ROW, raw, profile=CLAUDE)
+    nested = b"[" * 1000 + b"]" * 1000
+    raw = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(carried(OWN))), nested)
+    try:
+        sent = translate(ROW, raw, profile=CLAUDE).body
+    except ClientRequestError as error:
+        assert "nested too deeply" in str(error)
+    else:  # later Pythons can write what they can read
+        assert json.loads(sent) == json.loads(b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(OWN)), nested))
 
 
 @given(st.lists(st.sampled_from((OWN, TEXT, CALL, carried(OWN), carried(OWN, "other"))), max_size=4), st.integers(1, 5))
