@@ -136,12 +136,14 @@ def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
 def test_a_body_nested_too_deeply_is_the_clients_error() -> None:
     nested = b"[" * 1000 + b"]" * 1000
     raw = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(carried(OWN))), nested)
+    sent, told = b"{}", ""
     try:
         sent = translate(ROW, raw, profile=CLAUDE).body
     except ClientRequestError as error:
-        assert "nested too deeply" in str(error)
-    else:  # later Pythons can write what they can read
-        assert json.loads(sent) == json.loads(b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(OWN)), nested))
+        told = str(error)
+    # Later Pythons can write what they can read.
+    whole = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(OWN)), nested)
+    assert "nested too deeply" in told or json.loads(sent) == json.loads(whole)
 
 
 @given(st.lists(st.sampled_from((OWN, TEXT, CALL, carried(OWN), carried(OWN, "other"))), max_size=4), st.integers(1, 5))
