@@ -34,7 +34,7 @@ from dragoman.translate import Translation, parse_body, translate
 
 from .exchange import tell_losses
 from .gateway import CLIENT_GONE, Gateway
-from .inbound import read_body, read_model, wished
+from .inbound import read_model, wished
 from .lasting import Lasting
 from .providers import Provider
 from .rescue import OWN_ID, REQUEST_ID, error_response
@@ -151,7 +151,7 @@ class Counting:
         gateway = self._gateway
         gateway.admit(request.headers)
         limits = gateway.config.server.limits
-        body = await read_body(request, limits.request_body)
+        body = await gateway.bodies.read(request)
         payload = parse_body(body, limits)
         target = gateway.router.resolve(read_model(payload), client)
         known = gateway.clients.recognise(request.headers)

@@ -34,7 +34,7 @@ from .catalogue import anthropic_models, openai_models
 from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
-from .inbound import read_body, read_model, wished
+from .inbound import Bodies, read_model, wished
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
 from .outages import Outages
@@ -94,6 +94,7 @@ class Gateway:
         self.prefixes = Prefixes(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
         self.outages = Outages(config.providers)
+        self.bodies = Bodies(config.server)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
@@ -125,6 +126,7 @@ class Gateway:
     async def stop(self, seconds: float) -> None:
         """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
         self.stopping = True
+        self.bodies.stop()
         if await self._finished(seconds):
             return
         for watch in tuple(self._open):
@@ -251,7 +253,7 @@ class Gateway:
             receipt.client_profile = known.name
         self.receipts.file(receipt)
         limits = self.config.server.limits
-        body = await read_body(request, limits.request_body)
+        body = await self.bodies.read(request)
         payload = parse_body(body, limits)
         receipt.model = model = read_model(payload)
         target = self.router.resolve(model, client)

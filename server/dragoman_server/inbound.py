@@ -2,47 +2,103 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from dragoman.aio.line import Line
-from dragoman.errors import ClientRequestError, LimitExceeded
+from dragoman.aio.relay import STOPPING
+from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.model import Json
 
+from .settings import Server
+
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""
+PIECE = 1 << 16
+"""Bytes of a body that have `timeouts.body` to come. So a slow line may send a long one, and a drip does not last."""
 
 
-async def read_body(request: web.Request, limit: int) -> bytes:
-    """The request's body. Raises LimitExceeded as soon as it is known to be too long."""
-    length = request.content_length
-    if length is not None and length > limit:
-        raise LimitExceeded("request_body", limit, upstream=False)
-    pieces: list[bytes] = []
-    size = 0
-    content = request.content
-    try:
-        while not content.at_eof() and (piece := await content.readany()):
-            size += len(piece)
-            if size > limit:
-                raise LimitExceeded("request_body", limit, upstream=False)
-            pieces.append(piece)
-    except web.RequestPayloadError as error:
-        # aiohttp would read on behind the reply, meet the same error and log it as a defect.
-        request.content.feed_eof()
-        # And its parser does not find the next request: it would never be answered.
-        request.protocol.close()
-        reason = getattr(error.__cause__, "message", error)
-        refusal = ClientRequestError("", f"the body cannot be read: {reason}")
-        refusal.failure.headers = {"connection": "close"}
-        raise refusal from None
-    body = b"".join(pieces)
-    if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
-        line.heard(size)
-    return body
+class Bodies:
+    """Reads the requests' bodies. Most are there before they are asked for; what is waited for is waited for here."""
+
+    def __init__(self, server: Server) -> None:
+        self._limit = server.limits.request_body
+        self._seconds = server.timeouts.body
+        self._awaited: set[asyncio.Timeout] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Who is still sending is refused, like who begins now: nothing was done yet that could be finished."""
+        self._stopped = True
+        for timer in self._awaited:
+            if not timer.expired():
+                timer.reschedule(0)
+
+    async def read(self, request: web.Request) -> bytes:
+        """The body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
+        length, content = request.content_length, request.content
+        if length is not None and length > self._limit:
+            raise self._too_long()
+        try:
+            body = content.read_nowait() if content.is_eof() else await self._arriving(content)
+        except web.RequestPayloadError as error:
+            reason = getattr(error.__cause__, "message", error)
+            raise _last(request, _invalid(400, f"the body cannot be read: {reason}")) from None
+        except TimeoutError:
+            raise _last(request, self._late()) from None
+        size = len(body)
+        if size > self._limit:
+            raise self._too_long()
+        if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
+            line.heard(size)
+        return body
+
+    async def _arriving(self, content: StreamReader) -> bytes:
+        """The body as it comes. Raises TimeoutError if it does not, or the gateway stops."""
+        pieces: list[bytes] = []
+        size, due = 0, PIECE
+        clock = asyncio.get_running_loop().time
+        async with asyncio.timeout(self._seconds) as timer:
+            self._awaited.add(timer)
+            try:
+                while piece := await content.readany():
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > self._limit:
+                        raise self._too_long()
+                    if size >= due:
+                        due = size + PIECE
+                        timer.reschedule(clock() + self._seconds)
+            finally:
+                self._awaited.discard(timer)
+        return b"".join(pieces)
+
+    def _too_long(self) -> LimitExceeded:
+        return LimitExceeded("request_body", self._limit, upstream=False)
+
+    def _late(self) -> Failure:
+        if self._stopped:
+            return replace(STOPPING, headers={"retry-after": "1"})
+        missed = f"neither its end nor the next {PIECE >> 10} KiB within {self._seconds:g} s (timeouts.body)"
+        return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
+
+
+def _invalid(status: int, message: str) -> Failure:
+    return Failure(FailureKind.INVALID_REQUEST, message, status)
+
+
+def _last(request: web.Request, failure: Failure) -> DragomanError:
+    """What to raise where the rest of a body is given up, and with it the connection."""
+    # aiohttp would read on behind the reply: wait for the rest, or meet the same error and log it as a defect.
+    request.content.feed_eof()
+    # And its parser does not find the next request: it would never be answered.
+    request.protocol.close()
+    failure.headers["connection"] = "close"
+    return DragomanError(failure)
 
 
 def read_model(payload: Json) -> str:

@@ -23,7 +23,7 @@ from .credentials import check_inbound
 from .explain import explanation, guess_client
 from .exposition import CONTENT_TYPE, exposition
 from .gateway import Gateway
-from .inbound import read_body, read_model, wished
+from .inbound import read_model, wished
 from .providers import Provider
 from .rescue import OWN_ID, asked_in, error_response
 from .routing import Target
@@ -90,7 +90,7 @@ class Inspection:
     async def _explain(self, request: web.Request, _: bytes) -> bytes:
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
-        body = await read_body(request, limits.request_body)
+        body = await self._gateway.bodies.read(request)
         payload = parse_body(body, limits)
         client = source or guess_client(payload)
         try:

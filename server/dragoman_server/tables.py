@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
-from difflib import get_close_matches
 from typing import Any
 
 from dragoman.model import EFFORTS
@@ -62,6 +61,8 @@ def join(path: str, key: str) -> str:
 
 def closest(word: str, words: Iterable[str]) -> str:
     """` (did you mean "…"?)`, or nothing."""
+    from difflib import get_close_matches  # 0.1 MB that only a wrong word needs
+
     found = get_close_matches(word, [str(known) for known in words], 1)
     return f' (did you mean "{found[0]}"?)' if found else ""
 

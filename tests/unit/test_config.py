@@ -125,6 +125,7 @@ def test_an_empty_file_gives_the_documented_defaults() -> None:
         "write": 60,
         "heartbeat": 15,
         "early_reply": 0,
+        "body": 60,
     }
     assert config.models.policy == "reject"
     assert Models(small="x").policy == Models(big="x").policy == "small"

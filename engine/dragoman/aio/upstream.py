@@ -20,7 +20,8 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `write` bounds one write to a client that does not read; `heartbeat` is the longest silence it sees."""
+    """Seconds. `write` bounds one write to a client that does not read, `body` the wait for one that does not send;
+    `heartbeat` is the longest silence it sees."""
 
     connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
     first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
@@ -35,6 +36,7 @@ class Timeouts:
             "errors then come in the stream, with status 200; 0 = never"
         },
     )
+    body: float = field(default=60.0, metadata={"doc": "the next 64 KiB of a request's body, or its end"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int,
     status = _TABLE[failure.kind][0]
     if failure.kind is _K.API and failure.status == 502:
         status = 502
+    elif failure.kind is _K.INVALID_REQUEST and failure.status == 408:
+        status = 408  # the gateway's own: an upstream's is a timeout of the upstream
     return status, write_error_frame(failure, request_id)
 
 
