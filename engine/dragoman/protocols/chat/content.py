@@ -6,22 +6,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import ClientRequestError, Path, Unsupported
+from ...events import Citation
 from ...losses import Code, Losses
 from ...model import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from ..fields import kind_of, optional, required, typed
 from .wire import DIALECT, read_citation
 
 _MARKS = ("prompt_cache_breakpoint", "cache_control")
+_MARK_KEYS = frozenset({"type", "mode", "ttl"})
+_CITATION_KEYS = frozenset({"type", "url_citation"})
+_URL_CITATION_KEYS = frozenset({"url", "title", "start_index", "end_index"})
 
 PartReader = Callable[[Json, Path, Losses], Part]
 
 
-def read_cache_mark(body: Json, at: Path) -> Json | None:
+def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
     """The cache mark of a part, message or tool: OpenAI's breakpoint, or the `cache_control` that routers take."""
     for key in _MARKS:
         mark = body.get(key)
         if mark is not None:
-            return {"ttl": optional(typed(mark, dict, (*at, key)), "ttl", str, (*at, key))}
+            where = (*at, key)
+            note_unknown(typed(mark, dict, where), _MARK_KEYS, where, losses)
+            return {"ttl": optional(mark, "ttl", str, where)}
     return None
 
 
@@ -35,6 +41,20 @@ def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) ->
     for key, value in body.items():
         if key not in known and value is not None and value != [] and value != "" and value != {}:
             losses.add(Code.UNKNOWN_FIELD, (*at, key))
+
+
+def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Citation]:
+    """The annotations of a replayed text; of the kind that other dialects have, a row for each unknown key."""
+    citations: list[Citation] = []
+    for index, annotation in enumerate(annotations):
+        if type(annotation) is not dict:
+            continue
+        citations.append(read_citation(annotation))
+        body, where = annotation.get("url_citation"), (*at, index)
+        if type(body) is dict:
+            note_unknown(annotation, _CITATION_KEYS, where, losses)
+            note_unknown(body, _URL_CITATION_KEYS, (*where, "url_citation"), losses)
+    return citations
 
 
 _HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")}
@@ -74,8 +94,8 @@ def _read_text(part: Json, at: Path, losses: Losses) -> Text:
     text = Text(given if type(given) is str else required(part, "text", str, at), at)
     if len(part) > 2:
         note_unknown(part, _TEXT_KEYS, at, losses)
-        text.cache = read_cache_mark(part, at)
-        text.citations = [read_citation(a) for a in optional(part, "annotations", list, at) or () if type(a) is dict]
+        text.cache = read_cache_mark(part, at, losses)
+        text.citations = read_citations(optional(part, "annotations", list, at) or [], (*at, "annotations"), losses)
     return text
 
 
@@ -90,7 +110,7 @@ def _read_image(part: Json, at: Path, losses: Losses) -> Image:
         source = Url(url)
     else:
         raise ClientRequestError((*where, "url"), "expected an http(s) or data URL")
-    return Image(source, at, detail, read_cache_mark(part, at) if len(part) > 2 else None)
+    return Image(source, at, detail, read_cache_mark(part, at, losses) if len(part) > 2 else None)
 
 
 def _read_file(part: Json, at: Path, losses: Losses) -> Document:
@@ -107,7 +127,7 @@ def _read_file(part: Json, at: Path, losses: Losses) -> Document:
         source = FileRef(file_id, DIALECT)
     else:
         raise ClientRequestError(where, "needs file_data or file_id")
-    return Document(source, at, optional(body, "filename", str, where), cache=read_cache_mark(part, at))
+    return Document(source, at, optional(body, "filename", str, where), cache=read_cache_mark(part, at, losses))
 
 
 def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:

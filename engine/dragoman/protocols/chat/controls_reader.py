@@ -8,6 +8,7 @@ from ...errors import ClientRequestError, Unsupported
 from ...losses import Code, Losses
 from ...model import EFFORTS, Json, OutputFormat, Request, Thinking
 from ..fields import kind_of, one_of, optional, required
+from .content import note_unknown
 from .wire import CACHE_KEYS
 
 # fmt: off
@@ -16,6 +17,7 @@ _CONTROLS = frozenset({
     "logit_bias", "seed", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity", "response_format",
 })
 # fmt: on
+_SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
 _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
 
 
@@ -57,7 +59,7 @@ def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
     if effort is not None:
         request.thinking = Thinking(effort, ("reasoning_effort",))
     request.verbosity = one_of(body, "verbosity", ("low", "medium", "high"))
-    request.format = _read_format(optional(body, "response_format", dict))
+    request.format = _read_format(optional(body, "response_format", dict), losses)
 
 
 def _read_stop(request: Request, stop: Any, losses: Losses) -> None:
@@ -76,11 +78,12 @@ def _read_stop(request: Request, stop: Any, losses: Losses) -> None:
             losses.add(Code.STOP_DROPPED, path, "empty or whitespace only")
 
 
-def _read_format(body: Json | None) -> OutputFormat | None:
+def _read_format(body: Json | None, losses: Losses) -> OutputFormat | None:
     if body is None:
         return None
     at = ("response_format",)
     kind = required(body, "type", str, at)
+    note_unknown(body, frozenset(("type", kind)), at, losses)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -88,6 +91,7 @@ def _read_format(body: Json | None) -> OutputFormat | None:
     if kind != "json_schema":
         raise Unsupported((*at, "type"), f"unknown output format {kind!r}")
     schema, where = required(body, "json_schema", dict, at), (*at, "json_schema")
+    note_unknown(schema, _SCHEMA_KEYS, where, losses)
     return OutputFormat(
         kind,
         at,

@@ -36,12 +36,13 @@ from .content import (
     USER_PARTS,
     note_unknown,
     read_cache_mark,
+    read_citations,
     read_parts,
 )
 from .controls_reader import read_controls
 from .steps_reader import read_steps
 from .tools import read_tool_choice, read_tools
-from .wire import CACHE_KEYS, DIALECT, drop_proofs, read_citation, reasoning_text
+from .wire import CACHE_KEYS, DIALECT, drop_proofs, reasoning_text
 
 # fmt: off
 FIELDS = frozenset({
@@ -79,7 +80,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         request.include_usage = bool(optional(stream_options, "include_usage", bool, ("stream_options",)))
         drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
     request.tools = read_tools(body, losses)
-    request.tool_choice = read_tool_choice(body)
+    request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
     read_controls(request, body, losses)
     if "prediction" in body:
@@ -114,6 +115,8 @@ _ASSISTANT_KEYS = frozenset({
 _BARE_ASSISTANT = frozenset({"role", "content", "tool_calls"})
 _MARKED = (Text, Image, Document, ToolCall)
 _CALL_KEYS = frozenset({"id", "type", "function", "custom", "index", "cache_control"})
+_BARE_CALL = frozenset({"id", "type", "function"})
+_CALLED_KEYS = {"function": frozenset({"name", "arguments"}), "custom": frozenset({"name", "input"})}
 
 
 def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
@@ -164,7 +167,7 @@ def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:
 
 def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
     """A mark on the message itself (taken by routers where the content is a string) means its last part."""
-    mark = read_cache_mark(message, turn.at) if "cache_control" in message else None
+    mark = read_cache_mark(message, turn.at, losses) if "cache_control" in message else None
     if mark is None:
         return
     last = turn.parts[-1] if turn.parts else None
@@ -182,7 +185,7 @@ def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Tur
     cache = None
     if len(message) != 3 or content is None:
         note_unknown(message, _TOOL_KEYS, at, losses)
-        cache = read_cache_mark(message, at)
+        cache = read_cache_mark(message, at, losses)
     result: str | list[Part]
     if type(content) is str:
         result = content
@@ -239,7 +242,7 @@ def _cite(parts: list[Part], annotations: list[Any], at: Path, losses: Losses) -
     if type(last) is not Text:
         losses.add(Code.CITATIONS, (*at, "annotations"))
         return
-    last.citations = [read_citation(a) for a in annotations if type(a) is dict]
+    last.citations = read_citations(annotations, (*at, "annotations"), losses)
 
 
 def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCall:
@@ -251,9 +254,9 @@ def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCal
     if kind != "function" and kind != "custom":
         raise Unsupported((*at, "type"), f"unknown kind of tool call: {kind!r}")
     cache = None
-    if len(call) > 3:
+    if not _BARE_CALL.issuperset(call):
         note_unknown(call, _CALL_KEYS, at, losses)
-        cache = read_cache_mark(call, at)
+        cache = read_cache_mark(call, at, losses)
     body = call.get(kind)
     if type(body) is not dict:
         required(call, kind, dict, at)
@@ -261,6 +264,7 @@ def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCal
     if type(name) is not str or not name:
         required(body, "name", str, (*at, kind))
         raise ClientRequestError((*at, kind, "name"), "must not be empty")
+    note_unknown(body, _CALLED_KEYS[kind], (*at, kind), losses)
     if kind == "custom":
         custom.add(call_id)
         return ToolCall(call_id, name, required(body, "input", str, (*at, kind)), at, True, cache)

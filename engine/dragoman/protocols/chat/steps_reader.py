@@ -77,7 +77,7 @@ def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:
     for call in given:
         call_id, function = call["id"], call["function"]
         name, arguments = function["name"], function["arguments"]
-        if call["type"] != "function" or len(call) != 3 or type(function) is not dict:
+        if call["type"] != "function" or len(call) != 3 or len(function) != 2:
             return False
         if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
             return False

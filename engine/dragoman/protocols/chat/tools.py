@@ -12,11 +12,18 @@ from ...names import NameTable
 from ...profile import Profile
 from ..fields import drop_unknown, kind_of, one_of, optional, required, typed
 from .choices import soften
-from .content import read_cache_mark
+from .content import note_unknown, read_cache_mark
 from .wire import DIALECT
 
 _TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
+_CUSTOM_KEYS = frozenset({"name", "description", "format"})
+_FORMAT_KEYS = frozenset({"type", "grammar"})
+_GRAMMAR_KEYS = frozenset({"definition", "syntax"})
+_SEARCH_KEYS = frozenset({"user_location", "search_context_size"})
+_LOCATION_KEYS = frozenset({"type", "approximate"})
+_NAME = frozenset({"name"})
+_ALLOWED_KEYS = frozenset({"mode", "tools"})
 _KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
 _WEB_SEARCH = "web_search"
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
@@ -40,7 +47,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
         tools.append(tool)
     options = optional(body, "web_search_options", dict)
     if options is not None:
-        tools.append(_read_web_search(options))
+        tools.append(_read_web_search(options, losses))
     return tools
 
 
@@ -71,8 +78,10 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
     if not name:
         raise ClientRequestError((*where, "name"), "must not be empty")
     tool = Tool(_KINDS[kind], name, at, optional(body, "description", str, where), origin=DIALECT)
-    tool.cache = read_cache_mark(declared, at)
+    tool.cache = read_cache_mark(declared, at, losses)
     if tool.kind is ToolKind.CUSTOM:
+        note_unknown(body, _CUSTOM_KEYS, where, losses)
+        _note_grammar(body.get("format"), (*where, "format"), losses)
         tool.native = declared
         return tool
     drop_unknown(body, _FUNCTION_KEYS, losses, where)
@@ -81,20 +90,32 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
     return tool
 
 
-def _read_web_search(body: Json) -> Tool:
+def _note_grammar(form: Any, at: Path, losses: Losses) -> None:
+    """Rows for what the writers leave behind of a grammar."""
+    grammar = form.get("grammar") if type(form) is dict else None
+    if type(grammar) is dict:
+        note_unknown(form, _FORMAT_KEYS, at, losses)
+        note_unknown(grammar, _GRAMMAR_KEYS, (*at, "grammar"), losses)
+
+
+def _read_web_search(body: Json, losses: Losses) -> Tool:
     at = ("web_search_options",)
     options: Json = {}
     location = optional(body, "user_location", dict, at)
     if location is not None:
-        nested = optional(location, "approximate", dict, (*at, "user_location")) or {}
+        where = (*at, "user_location")
+        note_unknown(location, _LOCATION_KEYS, where, losses)
+        nested = optional(location, "approximate", dict, where) or {}
         options["user_location"] = {"type": "approximate", **nested}
     size = optional(body, "search_context_size", str, at)
     if size is not None:
         options["search_context_size"] = size
+    # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+    options.update((key, value) for key, value in body.items() if key not in _SEARCH_KEYS and value is not None)
     return Tool(ToolKind.HOSTED, _WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
 
 
-def read_tool_choice(body: Json) -> ToolChoice | None:
+def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
     """`tool_choice` in all its forms. Raises `ClientRequestError` for a form the dialect does not have."""
     choice = body.get("tool_choice")
     at = ("tool_choice",)
@@ -107,18 +128,27 @@ def read_tool_choice(body: Json) -> ToolChoice | None:
         raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
     kind = required(choice, "type", str, at)
     if kind in _KINDS:
-        named = required(choice, kind, dict, at)
-        return ToolChoice("tool", at, [required(named, "name", str, (*at, kind))], custom=kind == "custom")
+        return ToolChoice("tool", at, [_read_named(choice, kind, at, losses)], custom=kind == "custom")
     if kind != "allowed_tools":
         raise ClientRequestError((*at, "type"), f"unknown tool choice {kind!r}")
+    note_unknown(choice, frozenset(("type", kind)), at, losses)
     allowed, where = required(choice, kind, dict, at), (*at, kind)
+    note_unknown(allowed, _ALLOWED_KEYS, where, losses)
     mode = one_of(allowed, "mode", ("auto", "required"), where)
     names: list[str] = []
     for i, entry in enumerate(required(allowed, "tools", list, where)):
         path = (*where, "tools", i)
         word = one_of(typed(entry, dict, path), "type", _KINDS, path) or "function"
-        names.append(required(required(entry, word, dict, path), "name", str, (*path, word)))
+        names.append(_read_named(entry, word, path, losses))
     return ToolChoice("allowed", at, names, require=mode == "required")
+
+
+def _read_named(entry: Json, kind: str, at: Path, losses: Losses) -> str:
+    """The name in `{"type": kind, kind: {"name": …}}`."""
+    note_unknown(entry, frozenset(("type", kind)), at, losses)
+    named, where = required(entry, kind, dict, at), (*at, kind)
+    note_unknown(named, _NAME, where, losses)
+    return required(named, "name", str, where)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

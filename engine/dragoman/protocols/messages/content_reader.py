@@ -41,15 +41,30 @@ _SEARCH_KEYS: Final = frozenset({"type", "source", "title", "content", "citation
 _CALL_KEYS: Final = frozenset({"type", "id", "name", "input", "caller", "toolset_name", "cache_control"})
 _RESULT_KEYS: Final = frozenset({"type", "tool_use_id", "content", "is_error", "toolset_name", "cache_control"})
 _REFERENCE_KEYS: Final = frozenset({"type", "tool_name", "cache_control"})
+_COMPACTION_KEYS: Final = frozenset(
+    {"type", "content", "cache_control", "encrypted_content", "signature", "tool_changes"}
+)
+_CACHE_KEYS: Final = frozenset({"type", "ttl"})
+_CITES_KEYS: Final = frozenset({"enabled"})
+_SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
+    "base64": frozenset({"type", "media_type", "data"}),
+    "text": frozenset({"type", "media_type", "data"}),
+    "url": frozenset({"type", "url"}),
+    "file": frozenset({"type", "file_id"}),
+    "content": frozenset({"type", "content"}),
+}
+_DIRECT: Final[Json] = {"type": "direct"}
+"""The caller that an absent one means."""
 
 
-def read_cache(block: Json, at: Path) -> Json | None:
+def read_cache(block: Json, at: Path, losses: Losses) -> Json | None:
     """The cache mark of a block or tool: `{"ttl": …}`, or None."""
     mark = block.get("cache_control")
     if mark is None:
         return None
     path = (*at, "cache_control")
-    ttl = optional(typed(mark, dict, path), "ttl", str, path)
+    drop_unknown(typed(mark, dict, path), _CACHE_KEYS, losses, path)
+    ttl = optional(mark, "ttl", str, path)
     if ttl is not None and ttl not in ("5m", "1h"):
         raise ClientRequestError((*path, "ttl"), f"expected 5m or 1h; got {ttl!r}")
     return {"ttl": ttl}
@@ -102,16 +117,20 @@ def _text(block: Json, at: Path, losses: Losses) -> Text:
     if len(block) > 2:
         if not _TEXT_KEYS.issuperset(block):
             drop_unknown(block, _TEXT_KEYS, losses, at)
-        part.cache = read_cache(block, at)
+        part.cache = read_cache(block, at, losses)
         if "citations" in block:
             for index, citation in enumerate(optional(block, "citations", list, at) or ()):
                 part.citations.append(read_citation(typed(citation, dict, (*at, "citations", index))))
     return part
 
 
-def _source(block: Json, at: Path) -> tuple[Json, str, Path]:
+def _source(block: Json, at: Path, losses: Losses) -> tuple[Json, str, Path]:
     source, path = required(block, "source", dict, at), (*at, "source")
-    return source, required(source, "type", str, path), path
+    kind = required(source, "type", str, path)
+    known = _SOURCE_KEYS.get(kind)
+    if known is not None:  # any other kind is refused
+        drop_unknown(source, known, losses, path)
+    return source, kind, path
 
 
 def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
@@ -125,22 +144,25 @@ def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
 
 
 def _image(block: Json, at: Path, losses: Losses) -> Image:
-    part = Image(_media(*_source(block, at)), at)
+    part = Image(_media(*_source(block, at, losses)), at)
     if len(block) > 2:
         drop_unknown(block, _IMAGE_KEYS, losses, at)
-        part.cache = read_cache(block, at)
+        part.cache = read_cache(block, at, losses)
         if block.get("transformations") is not None:
             losses.add(Code.VENDOR_OPTION, (*at, "transformations"))
     return part
 
 
-def _cites(block: Json, at: Path) -> bool:
+def _cites(block: Json, at: Path, losses: Losses) -> bool:
     asked = optional(block, "citations", dict, at)
-    return asked is not None and asked.get("enabled") is True
+    if asked is None:
+        return False
+    drop_unknown(asked, _CITES_KEYS, losses, (*at, "citations"))
+    return asked.get("enabled") is True
 
 
 def _document(block: Json, at: Path, losses: Losses) -> Document:
-    source, kind, path = _source(block, at)
+    source, kind, path = _source(block, at, losses)
     given: Inline | Url | FileRef | Text | list[Text | Image]
     if kind == "text":
         given = Text(required(source, "data", str, path), path)
@@ -160,8 +182,8 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
         at,
         name=optional(block, "title", str, at),
         context=optional(block, "context", str, at),
-        cite=_cites(block, at),
-        cache=read_cache(block, at),
+        cite=_cites(block, at, losses),
+        cache=read_cache(block, at, losses),
     )
 
 
@@ -174,8 +196,8 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
         required(block, "title", str, at),
         body,  # type: ignore[arg-type]
         at,
-        cite=_cites(block, at),
-        cache=read_cache(block, at),
+        cite=_cites(block, at, losses),
+        cache=read_cache(block, at, losses),
     )
 
 
@@ -199,8 +221,7 @@ def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool
 
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:
     caller = block.get("caller")
-    # `direct` is what an absent caller means.
-    if caller is not None and not (type(caller) is dict and caller.get("type") == "direct"):
+    if caller is not None and caller != _DIRECT:
         losses.add(Code.CALL_META, (*at, "caller"))
     if block.get("toolset_name") is not None:
         losses.add(Code.CALL_META, (*at, "toolset_name"))
@@ -216,7 +237,7 @@ def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
     if len(block) > 4:
         if not _CALL_KEYS.issuperset(block):
             drop_unknown(block, _CALL_KEYS, losses, at)
-        call.cache = read_cache(block, at)
+        call.cache = read_cache(block, at, losses)
         _call_meta(block, at, losses)
     return call
 
@@ -243,7 +264,7 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
         if not _RESULT_KEYS.issuperset(block):
             drop_unknown(block, _RESULT_KEYS, losses, at)
         if "cache_control" in block:
-            result.cache = read_cache(block, at)
+            result.cache = read_cache(block, at, losses)
         if "toolset_name" in block:
             _call_meta(block, at, losses)
     return result
@@ -267,13 +288,14 @@ def _native(block: Json, at: Path, losses: Losses) -> Native:
 
 
 def _compaction(block: Json, at: Path, losses: Losses) -> Text:
+    drop_unknown(block, _COMPACTION_KEYS, losses, at)
     content = block.get("content")
     if content is None:
         raise Unsupported(
             (*at, "content"), "a compaction block without a readable summary means nothing to this upstream"
         )
     losses.add(Code.COMPACTION_SHAPE, at, "the summary became user text")
-    return Text(typed(content, str, (*at, "content")), at, read_cache(block, at))
+    return Text(typed(content, str, (*at, "content")), at, read_cache(block, at, losses))
 
 
 _TEXTS: Final[dict[str, _BlockReader]] = {"text": _text}

@@ -58,6 +58,7 @@ _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k", "stop_sequences"}
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
 _SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
 _OUTPUT_KEYS: Final = frozenset({"effort", "format", "task_budget"})
+_FORMAT_KEYS: Final = frozenset({"type", "schema"})
 _METADATA_KEYS: Final = frozenset({"user_id"})
 _TIERS: Final = {"auto": "auto", "standard_only": "default"}
 _CHANGES: Final = ("tool_addition", "tool_removal")
@@ -108,7 +109,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     if "thinking" in body or reader.effort is not None:
         request.thinking = read_thinking(body, reader.effort, losses)
     if config or "output_format" in body:
-        request.format = _format(body, config)
+        request.format = _format(body, config, losses)
     if "metadata" in body:
         request.end_user = _end_user(body, losses)
     return request
@@ -144,7 +145,7 @@ def _stop(body: Json, losses: Losses) -> list[str]:
     return stops
 
 
-def _format(body: Json, config: Json) -> OutputFormat | None:
+def _format(body: Json, config: Json, losses: Losses) -> OutputFormat | None:
     at: Path = ("output_config", "format")
     given = optional(config, "format", dict, ("output_config",))
     if given is None:
@@ -154,6 +155,7 @@ def _format(body: Json, config: Json) -> OutputFormat | None:
         if given is None:
             return None
     one_of(given, "type", ("json_schema",), at)
+    drop_unknown(given, _FORMAT_KEYS, losses, at)
     # The API always enforces it.
     return OutputFormat("json_schema", at, schema=required(given, "schema", dict, at), strict=True)
 

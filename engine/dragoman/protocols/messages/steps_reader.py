@@ -160,6 +160,6 @@ def _shown(block: Json, at: Path) -> Text | Image | None:
     if block["type"] == "image":
         source = block["source"]
         media_type, data = source["media_type"], source["data"]
-        if source["type"] == "base64" and type(media_type) is str and type(data) is str:
+        if source["type"] == "base64" and len(source) == 3 and type(media_type) is str and type(data) is str:
             return Image(Inline(media_type, data), at)
     return None

@@ -23,7 +23,10 @@ _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "s
 _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
 _TYPED: Final = ("bash_", "text_editor_", "memory_")
 _SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
+_SEARCH_TOOL: Final = frozenset({"type", "name", *_SEARCH_OPTIONS})
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
+_CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
+_CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
 _MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "none"}
 
 # Member access on an enum class costs more than a global.
@@ -71,6 +74,10 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
         tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
         if kind.startswith("web_search_"):
             tool.options = {key: given[key] for key in _SEARCH_OPTIONS if given.get(key) is not None}
+            # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+            tool.options |= {
+                key: value for key, value in given.items() if key not in _SEARCH_TOOL and value is not None
+            }
             if type(location := tool.options.get("user_location")) is dict:
                 tool.options["user_location"] = {key: value for key, value in location.items() if key != "type"}
         return tool
@@ -92,7 +99,7 @@ def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
         description=optional(given, "description", str, at),
         schema=optional(given, "input_schema", dict, at),
         strict=optional(given, "strict", bool, at),
-        cache=read_cache(given, at),
+        cache=read_cache(given, at, losses),
         options={key: given[key] for key in _OPTIONS if given.get(key) is not None},
         origin=DIALECT,
     )
@@ -104,8 +111,12 @@ def change_tools(tools: list[Tool], block: Json, at: Path, losses: Losses) -> No
     A reference adds nothing: what it names is declared already.
     """
     losses.add(Code.TOOL_TIMELINE, at, "only the tools in effect at the end are declared")
+    drop_unknown(block, _CHANGE_KEYS, losses, at)
+    if read_cache(block, at, losses) is not None:
+        losses.add(Code.CACHE_HINT, (*at, "cache_control"))
     path = (*at, "tool")
     change = required(block, "tool", dict, at)
+    drop_unknown(change, _CHANGED_KEYS, losses, path)
     kind = required(change, "type", str, path)
     if kind == "tool_definition":
         tool = read_tool(required(change, "definition", dict, path), (*path, "definition"), losses)
@@ -228,7 +239,7 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, tools: list[Tool]) -> 
         return None
     written: Json = {"type": WEB_SEARCH, "name": "web_search"}
     for key, value in tool.options.items():
-        if not value:
+        if not value and value is not False:
             continue
         if key == "user_location" and type(value) is dict:
             written[key] = {"type": "approximate", **{k: v for k, v in value.items() if v is not None and k != "type"}}

@@ -41,6 +41,7 @@ from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _TOOL, _OPAQUE = Kind.REFUSAL, Kind.TOOL, Kind.OPAQUE
+_REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_KEPT = 65_536
 """Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
@@ -234,7 +235,7 @@ class MessagesWriter(StreamWriter):
     def _finish(self, event: Finish, out: Frames) -> None:
         stop = event.stop
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
-        if stop.reason in (StopReason.REFUSAL, StopReason.FILTERED):
+        if stop.reason in _REFUSED:
             wording = "".join(text for block in self._refusal.values() for text in block)
             delta["stop_details"] = write_stop_details(event.refusal, wording)
         usage = event.usage or Usage()

@@ -35,7 +35,7 @@ def _is_web(url: str) -> bool:
 
 def _input_text(part: Json, at: Path, losses: Losses) -> Text:
     note_unknown(part, _INPUT_TEXT_KEYS, at, losses)
-    return Text(required(part, "text", str, at), at, read_cache_mark(part, at))
+    return Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
 
 
 def _output_text(part: Json, at: Path, losses: Losses) -> Text:
@@ -43,7 +43,7 @@ def _output_text(part: Json, at: Path, losses: Losses) -> Text:
     if _BARE_OUTPUT_KEYS.issuperset(part) and part.get("annotations") in (None, []) and type(given) is str:
         return Text(given, at)
     note_unknown(part, _OUTPUT_TEXT_KEYS, at, losses)
-    text = Text(required(part, "text", str, at), at, read_cache_mark(part, at))
+    text = Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
     for index, annotation in enumerate(optional(part, "annotations", list, at) or ()):
         text.citations.append(_citation(typed(annotation, dict, (*at, "annotations", index))))
     return text
@@ -86,7 +86,7 @@ def _image(part: Json, at: Path, losses: Losses) -> Image:
         source = FileRef(file_id, DIALECT)
     else:
         raise ClientRequestError(at, "an image needs image_url or file_id")
-    return Image(source, at, optional(part, "detail", str, at), read_cache_mark(part, at))
+    return Image(source, at, optional(part, "detail", str, at), read_cache_mark(part, at, losses))
 
 
 def _file(part: Json, at: Path, losses: Losses) -> Document:
@@ -106,7 +106,7 @@ def _file(part: Json, at: Path, losses: Losses) -> Document:
         raise ClientRequestError(at, "a file needs file_data, file_url or file_id")
     if optional(part, "detail", str, at) not in (None, "auto"):
         losses.add(Code.IMAGE_DETAIL, (*at, "detail"))
-    return Document(source, at, optional(part, "filename", str, at), cache=read_cache_mark(part, at))
+    return Document(source, at, optional(part, "filename", str, at), cache=read_cache_mark(part, at, losses))
 
 
 def _audio(part: Json, at: Path, losses: Losses) -> Part:

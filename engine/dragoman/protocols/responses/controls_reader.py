@@ -13,6 +13,7 @@ from ..fields import one_of, optional, required
 _REASONING_KEYS: Final = frozenset({"effort", "summary", "context", "mode", "generate_summary"})
 _TEXT_KEYS: Final = frozenset({"format", "verbosity"})
 _FORMAT_KEYS: Final = frozenset({"type", "name", "schema", "strict", "description"})
+_TYPE: Final = frozenset({"type"})
 _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 
@@ -54,6 +55,7 @@ def read_text(body: Json, losses: Losses) -> tuple[OutputFormat | None, str | No
     if not given:
         return None, None
     at: Path = ("text",)
+    note_unknown(given, _TEXT_KEYS, at, losses)
     return read_format(given, at, losses), one_of(given, "verbosity", ("low", "medium", "high"), at)
 
 
@@ -62,18 +64,17 @@ def read_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
 
     Its fields are flat, unlike Chat's. Raises `Unsupported` for a format that no other dialect has.
     """
-    note_unknown(text, _TEXT_KEYS, at, losses)
     given, where = optional(text, "format", dict, at), (*at, "format")
     if given is None:
         return None
     kind = required(given, "type", str, where)
+    note_unknown(given, _FORMAT_KEYS if kind == "json_schema" else _TYPE, where, losses)
     if kind == "text":
         return None
     if kind == "json_object":
         return OutputFormat(kind, where)
     if kind != "json_schema":
         raise Unsupported((*where, "type"), f"unknown output format {kind!r}; known: text, json_object, json_schema")
-    note_unknown(given, _FORMAT_KEYS, where, losses)
     return OutputFormat(
         kind,
         where,

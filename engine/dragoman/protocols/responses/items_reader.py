@@ -35,6 +35,9 @@ _OUTPUT_KEYS: Final = frozenset({"type", "id", "call_id", "output", "status", "n
 _SEARCH_KEYS: Final = frozenset({"type", "id", "call_id", "execution", "arguments", "tools", "status"})
 _TOOLS_KEYS: Final = frozenset({"type", "id", "role", "tools"})
 _UPDATE_KEYS: Final = frozenset({"type", "id", "reasoning", "text"})
+_FORMAT: Final = frozenset({"format"})
+_DIRECT: Final[Json] = {"type": "direct"}
+"""The caller that an absent one means."""
 _PHASES: Final = ("commentary", "final_answer")
 
 _HOSTED: Final = (
@@ -158,8 +161,7 @@ class ItemsReader:
 
     def _caller(self, item: Json, at: Path) -> None:
         caller = optional(item, "caller", dict, at)
-        # `direct` is what an absent caller means.
-        if caller is not None and caller.get("type") != "direct":
+        if caller is not None and caller != _DIRECT:
             self._losses.add(Code.CALL_META, (*at, "caller"))
 
     def _function_output(self, item: Json, at: Path) -> None:
@@ -216,7 +218,10 @@ class ItemsReader:
             self.effort = thinking
             self._losses.add(Code.PER_TURN_EFFORT, thinking.at, "the last one counts for the whole conversation")
         text = optional(item, "text", dict, at)
-        if text is not None and text.get("format") is not None:
+        if text is None:
+            return
+        note_unknown(text, _FORMAT, (*at, "text"), self._losses)
+        if text.get("format") is not None:
             self.format = (read_format(text, (*at, "text"), self._losses),)
             self._losses.add(
                 Code.PER_TURN_EFFORT, (*at, "text", "format"), "the last format counts for the whole conversation"

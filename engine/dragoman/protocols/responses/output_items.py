@@ -92,7 +92,7 @@ def sort_of(item: Json) -> Sort:
         raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
     if kind == "tool_search_call" and item.get("execution") == "server":
         return Sort.NATIVE
-    return _SORTS.get(kind, Sort.UNKNOWN)
+    return _SORTS.get(kind) or Sort.UNKNOWN
 
 
 def is_cut(item: Json, *, cut: bool) -> bool:

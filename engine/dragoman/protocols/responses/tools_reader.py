@@ -29,12 +29,19 @@ _OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema", "async")
 _MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict", *_OPTIONS, *_MARKS})
 _CUSTOM_KEYS: Final = frozenset({"type", "name", "description", "format", *_OPTIONS, *_MARKS})
+_GRAMMAR_KEYS: Final = frozenset({"type", "definition", "syntax"})
 _NAMESPACE_KEYS: Final = frozenset({"type", "name", "description", "tools"})
 _SEARCH_KEYS: Final = frozenset({"type", "execution", "description", "parameters"})
 _CHOICE_KEYS: Final = frozenset({"type", "name"})
+_KIND_KEYS: Final = frozenset({"type", "name", "server_label"})
 _ALLOWED_KEYS: Final = frozenset({"type", "mode", "tools"})
 
 _WEB_SEARCH: Final = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
+# fmt: off
+_SEARCH_TOOL: Final = frozenset({
+    "type", "filters", "user_location", "search_context_size", "search_content_types", "external_web_access",
+})
+# fmt: on
 _HOSTED: Final = frozenset(
     {*_WEB_SEARCH, "file_search", "code_interpreter", "image_generation", "programmatic_tool_calling"}
 )
@@ -192,7 +199,7 @@ def _read_function(declared: Json, at: Path, losses: Losses) -> Tool:
         optional(declared, "parameters", dict, at),
         # Three states: absent lets OpenAI's server choose, which no other dialect's does (mapping §6.1).
         optional(declared, "strict", bool, at),
-        read_cache_mark(declared, at),
+        read_cache_mark(declared, at, losses),
         _options(declared, at),
         origin=DIALECT,
     )
@@ -206,12 +213,13 @@ def _read_custom(declared: Json, at: Path, losses: Losses) -> Tool:
         if one_of(form, "type", ("text", "grammar"), where) == "grammar":
             required(form, "definition", str, where)
             required(form, "syntax", str, where)
+            note_unknown(form, _GRAMMAR_KEYS, where, losses)
     return Tool(
         ToolKind.CUSTOM,
         _name(declared, at),
         at,
         optional(declared, "description", str, at),
-        cache=read_cache_mark(declared, at),
+        cache=read_cache_mark(declared, at, losses),
         options=_options(declared, at),
         native=declared,
         origin=DIALECT,
@@ -251,6 +259,12 @@ def _read_hosted(declared: Json, kind: str, at: Path) -> Tool:
         kinds = optional(declared, "search_content_types", list, at)
         if kinds and kinds != ["text"]:
             options["search_content_types"] = kinds
+        if declared.get("external_web_access") is False:
+            options["external_web_access"] = False
+        # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+        if further := {key: value for key, value in filters.items() if key != "allowed_domains"}:
+            options["filters"] = further
+        options.update((key, value) for key, value in declared.items() if key not in _SEARCH_TOOL and value is not None)
     return Tool(ToolKind.HOSTED, kind, at, options=options, native=declared, origin=DIALECT)
 
 
@@ -277,6 +291,7 @@ def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses
     if kind == "function" or kind == "custom":
         note_unknown(choice, _CHOICE_KEYS, at, losses)
         return ToolChoice("tool", at, [_name(choice, at)], custom=kind == "custom")
+    note_unknown(choice, _KIND_KEYS, at, losses)
     return ToolChoice("tool", at, [kind], hosted=_is_hosted(kind, _has_search(tools), (*at, "type")))
 
 
@@ -306,6 +321,7 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
             note_unknown(entry, _CHOICE_KEYS, path, losses)
             names.append(_name(entry, path))
         elif not _is_hosted(kind, search, (*path, "type")) or knobs.hosted_tools == "map":
+            note_unknown(entry, _KIND_KEYS, path, losses)
             names.append(kind)
         else:
             # Provider-run tools are left out of the tools too; what else is allowed stays so (mapping §6.5).
