@@ -39,6 +39,7 @@ class Audience(Protocol):
         ...
 
 
+_TOOL = Kind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
 TEXTS = (Delta, Deltas)
 """What nearly all of a stream consists of. Batches of one of these need no `ToolWatch` while no call is open."""
 
@@ -61,7 +62,7 @@ class ToolWatch:
                 if calls:
                     self._watch.tool_moved()
             elif isinstance(event, BlockStart):
-                if event.kind is Kind.TOOL:
+                if event.kind is _TOOL:
                     if calls is None:
                         calls = self.calls = set()
                     calls.add(event.index)

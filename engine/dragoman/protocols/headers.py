@@ -28,12 +28,13 @@ _LIMITS: dict[Dialect, str] = {
     Dialect.RESPONSES: "x-ratelimit-",
     Dialect.MESSAGES: "anthropic-ratelimit-",
 }
-_TOLD = tuple(
+_TO_ANTHROPIC = tuple(
     (f"x-ratelimit-{fact}-{what}", f"anthropic-ratelimit-{what}-{fact}", fact == "reset")
     for what in ("requests", "tokens")
     for fact in ("limit", "remaining", "reset")
 )
 """A rate limit's header in OpenAI's words and in Anthropic's, and whether it is a time."""
+_TO_OPENAI = tuple((anthropic, openai, is_time) for openai, anthropic, is_time in _TO_ANTHROPIC)
 
 
 _READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
@@ -96,8 +97,7 @@ def reply_headers(source: Dialect, target: Dialect, headers: Mapping[str, str], 
         return out
     if (upstream_id := _request_id(source, names)) is not None:
         out["request-id" if target is _MESSAGES else "x-request-id"] = upstream_id
-    for openai, anthropic, is_time in _TOLD:
-        source_name, name = (openai, anthropic) if target is _MESSAGES else (anthropic, openai)
+    for source_name, name, is_time in _TO_ANTHROPIC if target is _MESSAGES else _TO_OPENAI:
         value = names.get(source_name)
         if value is None:
             continue

@@ -1,0 +1,66 @@
+"""The relay drives the stages between reader and writer as the sync machine does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import pytest
+
+from dragoman.aio.relay import open_stream
+from dragoman.aio.upstream import Timeouts
+from dragoman.aio.watch import Watch
+from dragoman.directions import direction
+from dragoman.translate import Translation, translate
+
+
+def _event(name: str, **fields: Any) -> bytes:
+    return f"event: {name}\ndata: {json.dumps({'type': name, **fields})}\n\n".encode()
+
+
+READS = [
+    _event("response.created", response={"id": "resp_1", "model": "m", "created_at": 1}),
+    _event("response.output_text.delta", output_index=0, content_index=0, item_id="msg_1", delta="one ST"),
+    _event("response.output_text.delta", output_index=0, content_index=0, item_id="msg_1", delta="OP two"),
+    _event("response.output_text.delta", output_index=0, content_index=0, item_id="msg_1", delta=" three"),
+]
+
+
+class _Answer:
+    """An answer that counts the reads that were asked for."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.headers: Mapping[str, str] = {}
+        self.taken = 0
+
+    async def read(self, limit: int) -> bytes:
+        return b""
+
+    async def batches(self) -> AsyncGenerator[bytes, None]:
+        for data in READS:
+            self.taken += 1
+            yield data
+
+    async def close(self) -> None:
+        return
+
+
+def _translation(*stops: str) -> Translation:
+    asked = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "stop": list(stops)}
+    return translate(direction("chat", "responses"), json.dumps(asked).encode())
+
+
+@pytest.mark.parametrize(("stops", "taken"), [(("STOP",), 3), (("never",), 4)])
+async def test_a_stop_sequence_ends_the_stream_and_its_upstream(stops: tuple[str, ...], taken: int) -> None:
+    machine = _translation(*stops).stream_machine()
+    expected = b"".join([machine.feed(data) for data in READS]) + machine.finish()
+    answer, watch = _Answer(), Watch(Timeouts())
+    stream = await open_stream(_translation(*stops), answer, watch)
+    got = b"".join([data async for data in stream.batches])
+    watch.stop()
+    assert got == expected
+    assert answer.taken == taken
+    assert (b'"stop"' in got) == (stops == ("STOP",))
