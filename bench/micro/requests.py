@@ -21,8 +21,8 @@ Rounds repeat a body, as an agent repeats its history: the sealed thoughts of `p
 before and are remembered. `--cold` has them opened anew in each round, as in the first request of a process.
 
 A round has eight conversions in a row, after a collection of garbage. `--repeat 1` has one: the collection went through
-all memory, so it finds little in the processor's caches, as in a gateway that does other things in between. It takes a
-third longer then, and its ratio to a peer's moves by a tenth from run to run.
+all memory, so it finds little in the processor's caches, as in a gateway that does other things in between. It takes up
+to a third longer then, and its ratio to a peer's moves by a tenth from run to run.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def time_request(
     body = make(client, upstream, size)
     asked, sent = orjson.loads(body), translate(going, body).body
     check(going, told, asked, orjson.loads(sent))
-    more = max(repeat, 50_000 // len(body))  # short ones are over before the clock can tell
+    more = max(1, repeat, 50_000 // len(body))  # short ones are over before the clock can tell
     runs: list[Callable[[], float]] = [
         timed(more, orjson.loads, body),
         timed_anew(more, sent, orjson.dumps),

@@ -18,19 +18,10 @@ from dragoman_server.exposition import exposition
 from dragoman_server.metrics import OWN_WORDS, Metrics
 from dragoman_server.receipts import Receipt
 from dragoman_server.totals import CPU, FAMILIES, FILES, MEMORY, TOKENS, Kind
+from support.clocks import Clock
 from support.exposed import read_exposition, total
 
 CHAT, MESSAGES, _ = Dialect
-
-
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -10,23 +10,15 @@ from dragoman.errors import Failure, FailureKind, StreamTruncated, UpstreamTimeo
 from dragoman.protocols import Dialect
 from dragoman_server.outages import PAUSE, Outages
 from dragoman_server.providers import Auth, Provider
+from support.clocks import Clock
 
 AWAY = UpstreamUnreachable("cannot connect to the upstream: Connection refused").failure
 REFUSED = Failure(FailureKind.AUTHENTICATION, "words of the upstream's", 401)
 
 
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    now = 5.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(5.0)
 
 
 @pytest.fixture
