@@ -6,9 +6,11 @@ import argparse
 import errno
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,9 @@ DEFAULT_FILE = "dragoman.toml"
 _DIALECTS = [dialect.value for dialect in Dialect]
 _NOTHING_CONFIGURED = f"""\
 dragoman: no upstream is configured. Use one of:
-  dragoman {{command}} FILE.toml       a configuration file; ./{DEFAULT_FILE} is found without its name
+  dragoman {{command}} FILE.toml         a configuration file; ./{DEFAULT_FILE} is found without its name
   OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
-  dragoman {{command}} --base-url URL  one upstream; its key, if any, in UPSTREAM_API_KEY
+  dragoman {{command}} --base-url URL    one upstream; its key, if any, in UPSTREAM_API_KEY
   dragoman serve --simulate          simulated replies, to try the gateway without a model"""
 
 
@@ -214,10 +216,15 @@ def _serve(args: argparse.Namespace) -> int:
         return _serve_with_workers(args, config)
 
     from .notify import notify
-    from .running import run_loop, running, until_told_to_stop
+    from .running import on_hangup, reload, run_loop, running, until_told_to_stop
+
+    load = partial(_served_config, args) if args.config is not None else None
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled: by default it ends the process
 
     async def serve() -> int:
         async with running(config) as up:
+            on_hangup(lambda: reload(up.gateway, load))
             print(f"dragoman listens on {up.url}", file=sys.stderr)
             _describe(up.config)
             notify("READY=1")

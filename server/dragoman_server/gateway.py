@@ -35,12 +35,14 @@ from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
+from .loaded_config import LoadedConfig, with_fixed
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
 from .outages import Outages
 from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
+from .remarks import remarks
 from .rescue import OWN_ID, asked_in, error_response
 from .routing import Router
 from .settings import Config
@@ -87,21 +89,16 @@ class Gateway:
         siblings: Siblings | None = None,
         lines: bool = False,
     ) -> None:
-        self.config = config
-        self.router = Router(config)
-        self.clients = Clients(config.server.client_profiles)
+        self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prefixes = Prefixes(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
-        self.outages = Outages(config.providers)
         self.bodies = Bodies(config.server)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
         self.new_id = new_id
         self._sender = sender or new_id()
-        self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
-        """URL and headers by provider, where they hang on nothing else."""
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
@@ -113,6 +110,45 @@ class Gateway:
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self.stopping = False
+
+    @property
+    def config(self) -> Config:
+        """The configuration of new requests."""
+        return self.loaded.config
+
+    @property
+    def router(self) -> Router:
+        """The routes of new requests."""
+        return self.loaded.router
+
+    @property
+    def clients(self) -> Clients:
+        """The client profiles of new requests."""
+        return self.loaded.clients
+
+    @property
+    def outages(self) -> Outages:
+        """The failures of the current providers."""
+        return self.loaded.outages
+
+    def reload(self, config: Config) -> None:
+        """Serve new requests by `config`. Open requests keep the configuration that they were admitted by.
+
+        The settings in `loaded_config.FIXED` keep their values; a warning names those that differ. Raises
+        `ConfigError`, and then nothing changes.
+        """
+        config.check()
+        config, ignored = with_fixed(self.config, config)
+        self.loaded = LoadedConfig(config)
+        server = config.server
+        self.bodies.configure(server)
+        self.receipts.resize(server.receipts)
+        self.prefixes.resize(server.prefix_diagnostics)
+        self.metrics.count_violations(server.validate)
+        if ignored:
+            log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
+        for remark in remarks(config):
+            log.warning("%s", remark)
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
@@ -249,14 +285,16 @@ class Gateway:
         headers = request.headers
         client = receipt.client
         receipt.owner = self.admit(headers)
-        if (known := self.clients.recognise(headers)) is not None:
+        loaded = self.loaded  # a reload may replace it while the body comes
+        server = loaded.config.server
+        if (known := loaded.clients.recognise(headers)) is not None:
             receipt.client_profile = known.name
         self.receipts.file(receipt)
-        limits = self.config.server.limits
+        limits = server.limits
         body = await self.bodies.read(request)
         payload = parse_body(body, limits)
         receipt.model = model = read_model(payload)
-        target = self.router.resolve(model, client)
+        target = loaded.router.resolve(model, client)
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
         provider = target.provider
@@ -271,13 +309,13 @@ class Gateway:
             limits=limits,
             created=receipt.created,
             request_id=receipt.request_id,
-            validate=self.config.server.validate,
+            validate=server.validate,
         )
         translation.context.clock = self._now
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(client, translation, provider.name, receipt, self._now, self.outages)
-        return self._call(request, translation, provider), exchange
+        exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
+        return self._call(request, translation, provider, loaded), exchange
 
     def admit(self, headers: Mapping[str, str]) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
@@ -301,15 +339,15 @@ class Gateway:
         finally:
             self._leave(watch)
 
-    def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
-        timeouts = self.config.server.timeouts
+    def _call(self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig) -> Call:
+        timeouts = loaded.config.server.timeouts
         same = translation.direction.passthrough and not translation.rewritten
         if not same and provider.auth is Auth.CONFIGURED:
             # Nothing of the client's goes along: the same for each request.
-            known = self._upstreams.get(provider.name)
+            known = loaded.upstreams.get(provider.name)
             if known is None:
                 url = provider.endpoint(translation.direction.upstream.path)
-                known = self._upstreams[provider.name] = url, self.headers(provider, {})
+                known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
             return Call(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
