@@ -168,7 +168,13 @@ def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ..
         big = env.get("BIG_MODEL_NAME")
     if "small" not in table:
         small = env.get("SMALL_MODEL_NAME")
-    models = Models(big or None, small or None, table.word("unknown", UNKNOWN_MODEL))
+    discover = table.boolean("discover")
+    models = Models(
+        big or None,
+        small or None,
+        table.word("unknown", UNKNOWN_MODEL),
+        True if discover is None else discover,
+    )
     listed = tuple(table.texts("listed") or ())
     table.finish()
     return models, listed

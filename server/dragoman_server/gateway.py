@@ -30,11 +30,12 @@ from dragoman.protocols import Dialect
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
 
-from .catalogue import anthropic_models, openai_models
+from .catalogue import anthropic_model, anthropic_models, openai_model, openai_models
 from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
+from .known_models import KnownModels
 from .loaded_config import LoadedConfig, with_fixed
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
@@ -47,6 +48,7 @@ from .rescue import OWN_ID, asked_in, error_response
 from .routing import Router
 from .settings import Config
 from .siblings import Siblings
+from .upstream_models import BODY_MAX, UpstreamModels
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
@@ -99,6 +101,9 @@ class Gateway:
         self._now = now
         self.new_id = new_id
         self._sender = sender or new_id()
+        self._upstream_models = UpstreamModels(self._get)
+        self._known_models = KnownModels(self._upstream_models, self._get_headers)
+        self._discovering = False
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
@@ -149,6 +154,16 @@ class Gateway:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
             log.warning("%s", remark)
+        if self._discovering:
+            self.discover()
+
+    def discover(self) -> None:
+        """Ask the upstreams for their models in the background, now and after each reload.
+
+        Without it they are asked when a client first asks for the list.
+        """
+        self._discovering = True
+        self._known_models.refresh(self.loaded)
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
@@ -188,6 +203,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections."""
+        await self._upstream_models.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -197,17 +213,18 @@ class Gateway:
     async def models(self, request: web.Request) -> web.Response:
         """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
         client, name = asked_in(request), request.match_info.get("name")
+        headers, loaded, messages = request.headers, self.loaded, client is Dialect.MESSAGES
         try:
-            check_inbound(self.config, request.headers)
-            router = self.router
-            known = [(name, router.resolve(name, client).provider.name)] if name else router.known_models()
+            self.admit(headers)
+            if name:
+                model = self._known_models.one(loaded, name, client, headers)
+                body = anthropic_model(model) if messages else openai_model(model)
+            else:
+                models = await self._known_models.all(loaded, client, headers)
+                body = anthropic_models(models, request.query) if messages else openai_models(models)
         except DragomanError as error:
             return error_response(client, error.failure, self.new_id())
-        body = anthropic_models(known) if client is Dialect.MESSAGES else openai_models(known)
-        if name:
-            (body,) = body["data"]
-        headers = {OWN_ID: self.new_id()}
-        return web.Response(body=dumps(body), content_type="application/json", headers=headers)
+        return web.Response(body=dumps(body), content_type="application/json", headers={OWN_ID: self.new_id()})
 
     async def health(self, request: web.Request) -> web.Response:
         """`GET /health` and `HEAD /`: alive, without a key and without a word about the configuration."""
@@ -338,6 +355,28 @@ class Gateway:
                 await answer.close()
         finally:
             self._leave(watch)
+
+    async def _get(self, call: Call) -> tuple[int, bytes]:
+        """Status and body of a short answer that no request waits for. Raises UpstreamError, LimitExceeded."""
+        if self._upstream is None:
+            raise UpstreamUnreachable("the gateway is not open")
+        watch = Watch(call.timeouts)
+        try:
+            answer = await self._upstream.open(call, watch)
+            try:
+                return answer.status, await answer.read(BODY_MAX)
+            finally:
+                await answer.close()
+        finally:
+            watch.stop()
+
+    def _get_headers(
+        self, provider: Provider, client_headers: Mapping[str, str], client: Dialect | None
+    ) -> dict[str, str]:
+        # Nothing of the client's that does not matter: what does is part of what a list is remembered by.
+        same_dialect = provider.auth is Auth.PASSTHROUGH and provider.dialect is client
+        headers = outbound_headers(provider, client_headers, same_dialect=same_dialect)
+        return {_SENDER: self._sender, "accept": "application/json", **headers}
 
     def _call(self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig) -> Call:
         timeouts = loaded.config.server.timeouts

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from dragoman.aio.upstream import Connections
+from dragoman.protocols import Dialect
 
+from .catalogue import KnownModel
 from .clients import Clients
+from .model_names import ModelNames
 from .outages import Outages
 from .routing import Router
 from .settings import Config
@@ -21,15 +25,18 @@ class LoadedConfig:
     A reload replaces the whole object, and a request keeps the one that it was admitted by.
     """
 
-    __slots__ = ("__weakref__", "clients", "config", "outages", "router", "upstreams")
+    __slots__ = ("__weakref__", "clients", "config", "listings", "model_names", "outages", "router", "upstreams")
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.router = Router(config)
+        self.model_names = ModelNames(self.router)
         self.clients = Clients(config.server.client_profiles)
         self.outages = Outages(config.providers)
         self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, where they do not depend on the request."""
+        self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
+        """Lists of all models by the dialects of their clients, each with what it was made of (`known_models`)."""
 
 
 def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:

@@ -93,6 +93,7 @@ async def running(
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
         async with listening(app, server.host, server.port, totals=gateway.metrics.totals) as url:
+            gateway.discover()
             yield Running(filled, url, simulator_url, gateway)
 
 

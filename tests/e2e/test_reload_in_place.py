@@ -29,7 +29,8 @@ from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, answer
 def write(path: Path, url: str, *, key: str = "old", server: str = "") -> str:
     """A configuration with one upstream, one key and no discovery of models."""
     path.write_text(
-        f'[server]\nkeys = ["{key}"]\n{server}\n[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n'
+        f'[server]\nkeys = ["{key}"]\n{server}\n[models]\ndiscover = false\n'
+        f'[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n'
         '[[routes]]\nmodel = "*"\nprovider = "up"\n'
     )
     return str(path)

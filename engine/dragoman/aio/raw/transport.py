@@ -21,6 +21,11 @@ _CLOSING = 1.0
 """Seconds that sockets get to be closed by the loop, which takes one turn of it."""
 
 
+def _key(url: str, method: str) -> str:
+    # No URL begins with a method and a space.
+    return url if method == "POST" else f"{method} {url}"
+
+
 class RawUpstream:
     """The transport. Must be made inside a running event loop; `tls` is for a certificate authority of one's own."""
 
@@ -37,7 +42,7 @@ class RawUpstream:
 
     async def open(self, call: Call, watch: Watch) -> RawAnswer:
         """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        pool, heads = self._targets.get(call.url) or self._target(call.url)
+        pool, heads = self._targets.get(_key(call.url, call.method)) or self._target(call.url, call.method)
         head = heads.head(call.headers, len(call.body), stream=call.stream)
         connection = pool.take()
         if connection is None:
@@ -47,8 +52,8 @@ class RawUpstream:
         await connection.answered()
         return RawAnswer(connection, watch)
 
-    def _target(self, url: str) -> tuple[Pool, Heads]:
-        origin, start = split(url)
+    def _target(self, url: str, method: str = "POST") -> tuple[Pool, Heads]:
+        origin, start = split(url, method)
         if len(self._targets) >= _TARGETS:
             # URLs come from the configuration, but an embedder's may not.
             self._targets.clear()
@@ -56,7 +61,7 @@ class RawUpstream:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = Pool(origin, self._dialer, self._connections)
-        target = self._targets[url] = pool, Heads(start)
+        target = self._targets[_key(url, method)] = pool, Heads(start)
         return target
 
     async def close(self) -> None:
