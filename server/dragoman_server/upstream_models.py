@@ -29,7 +29,7 @@ PAUSE = 30.0
 """Seconds before an upstream that gave no list is asked again."""
 WAIT = 2.0
 """Longest wait of a client for lists that were never there, in seconds."""
-TIMEOUT = 10.0
+TIMEOUT = 5.0
 """Seconds that an upstream has for its whole list."""
 MODELS_MAX = 2000
 """Most models of one upstream."""

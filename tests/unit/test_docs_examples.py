@@ -74,7 +74,7 @@ async def test_the_embedding_example_serves_the_gateway_beside_the_application()
         for path in ("/llm/v1/models", "/llm/health"):
             async with session.get(url + path, headers=headers) as response:
                 assert response.status == 200, path
-    asked = simulator[REQUESTS][-1]
+    asked = [each for each in simulator[REQUESTS] if each.method == "POST"][-1]
     assert (asked.path, asked.body["model"]) == ("/v1/chat/completions", "sim-text")
 
 

@@ -21,11 +21,6 @@ _CLOSING = 1.0
 """Seconds that sockets get to be closed by the loop, which takes one turn of it."""
 
 
-def _key(url: str, method: str) -> str:
-    # No URL begins with a method and a space.
-    return url if method == "POST" else f"{method} {url}"
-
-
 class RawUpstream:
     """The transport. Must be made inside a running event loop; `tls` is for a certificate authority of one's own."""
 
@@ -42,7 +37,8 @@ class RawUpstream:
 
     async def open(self, call: Call, watch: Watch) -> RawAnswer:
         """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        pool, heads = self._targets.get(_key(call.url, call.method)) or self._target(call.url, call.method)
+        known = self._targets.get(call.url) if call.method == "POST" else None
+        pool, heads = known or self._target(call.url, call.method)
         head = heads.head(call.headers, len(call.body), stream=call.stream)
         connection = pool.take()
         if connection is None:
@@ -61,7 +57,9 @@ class RawUpstream:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = Pool(origin, self._dialer, self._connections)
-        target = self._targets[_key(url, method)] = pool, Heads(start)
+        target = pool, Heads(start)
+        if method == "POST":  # a GET is rare: it is not worth a place
+            self._targets[url] = target
         return target
 
     async def close(self) -> None:
