@@ -20,6 +20,9 @@ from .unserved import no_websocket, not_served
 
 log = logging.getLogger("dragoman")
 
+SIMULATED_HEADER = "x-dragoman-simulated"
+"""Marks the replies of a gateway whose upstream is the simulated one."""
+
 
 def setup(
     app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None, drain: float = 10.0
@@ -91,7 +94,13 @@ def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 1
     # Last, for what is nowhere else. A middleware that told the router's refusals would be a frame or two of each open
     # stream, and some of each request's time.
     app.router.add_route("*", "/{path:.*}", _nowhere)
+    if config.simulated:
+        app.on_response_prepare.append(_mark_simulated)
     return app
+
+
+async def _mark_simulated(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers[SIMULATED_HEADER] = "1"
 
 
 async def _nowhere(request: web.Request) -> web.Response:

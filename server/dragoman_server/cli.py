@@ -6,9 +6,11 @@ import argparse
 import errno
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,24 @@ from dragoman.protocols import Dialect
 from dragoman.translate import parse_body, translate
 
 from .clients import BY_NAME, adapted
-from .config import config_from_environment, load_config
+from .config import NothingConfigured, config_from_environment, load_config, simulated_config
 from .explain import as_text, explanation, guess_client
 from .offline import KINDS, convert, kind_of
 from .remarks import open_doors, remarks
 from .settings import Config
 from .tables import ConfigError, closest, from_word, misfit
 
+log = logging.getLogger("dragoman")
+
+DEFAULT_FILE = "dragoman.toml"
+"""The configuration file that is read from the working directory if the command line names no upstream."""
 _DIALECTS = [dialect.value for dialect in Dialect]
+_NOTHING_CONFIGURED = f"""\
+dragoman: no upstream is configured. Use one of:
+  dragoman {{command}} FILE.toml         a configuration file; ./{DEFAULT_FILE} is found without its name
+  OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
+  dragoman {{command}} --base-url URL    one upstream; its key, if any, in UPSTREAM_API_KEY
+  dragoman serve --simulate          simulated replies, to try the gateway without a model"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         status: int = args.run(args)
+    except NothingConfigured:
+        print(_NOTHING_CONFIGURED.format(command=words[0]), file=sys.stderr)
+        return 2
     except ConfigError as error:
         print(f"wrong configuration:\n{error}", file=sys.stderr)
         return 2
@@ -98,6 +113,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes that share the address; auto or 0 for one per core (default 1)",
     )
+    serve.add_argument(
+        "--simulate", action="store_true", help="answer with simulated replies, marked x-dragoman-simulated: 1"
+    )
     loudness = serve.add_mutually_exclusive_group()
     loudness.add_argument("--verbose", action="store_true", help="log more")
     loudness.add_argument("--quiet", action="store_true", help="log what is wrong only, and no line for each request")
@@ -151,13 +169,24 @@ def _add_translation(parser: argparse.ArgumentParser) -> None:
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "config", nargs="?", metavar="CONFIG.toml", help="configuration file (default: from the environment)"
+        "config",
+        nargs="?",
+        metavar="CONFIG.toml",
+        help=f"configuration file (default: ./{DEFAULT_FILE}, else from the environment)",
     )
     parser.add_argument("--base-url", help="one upstream, without a file; its key is read from UPSTREAM_API_KEY")
     parser.add_argument("--dialect", choices=_DIALECTS, help="what that upstream speaks (default chat)")
 
 
 def _config(args: argparse.Namespace) -> Config:
+    """The configuration that the command line names, else `./dragoman.toml`, else the environment."""
+    if getattr(args, "simulate", False):
+        if args.config or args.base_url or args.dialect:
+            raise ConfigError("--simulate", "goes without a configuration file, --base-url and --dialect")
+        return simulated_config()
+    if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
+        args.config = DEFAULT_FILE  # a reload reads the same file again, or fails if it is gone
+        log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
     if args.config is None:
         return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
     if args.base_url or args.dialect:
@@ -187,10 +216,15 @@ def _serve(args: argparse.Namespace) -> int:
         return _serve_with_workers(args, config)
 
     from .notify import notify
-    from .running import run_loop, running, until_told_to_stop
+    from .running import on_hangup, reload, run_loop, running, until_told_to_stop
+
+    load = partial(_served_config, args) if args.config is not None else None
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled: by default it ends the process
 
     async def serve() -> int:
         async with running(config) as up:
+            on_hangup(lambda: reload(up.gateway, load))
             print(f"dragoman listens on {up.url}", file=sys.stderr)
             _describe(up.config)
             notify("READY=1")
@@ -321,11 +355,8 @@ def _describe(config: Config) -> None:
     """What the gateway is going to do, in a few lines and without a key."""
     if config.simulated:
         print(
-            "  no upstream is configured: replies come from the simulated upstream (models sim-text, sim-tools, …);",
+            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated",
             file=sys.stderr,
-        )
-        print(
-            "  set OPENAI_API_KEY or ANTHROPIC_API_KEY, give --base-url, or write a configuration file", file=sys.stderr
         )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"

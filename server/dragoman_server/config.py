@@ -30,6 +30,7 @@ __all__ = (
     "ConfigError",
     "Connections",
     "Models",
+    "NothingConfigured",
     "Provider",
     "Route",
     "Secret",
@@ -38,7 +39,15 @@ __all__ = (
     "config_from_environment",
     "load_config",
     "parse_config",
+    "simulated_config",
 )
+
+
+class NothingConfigured(ConfigError):
+    """Neither the command line nor the environment names an upstream."""
+
+    def __init__(self) -> None:
+        super().__init__("", "no upstream is configured: give a base URL, or set OPENAI_API_KEY or ANTHROPIC_API_KEY")
 
 
 def load_config(path: str | os.PathLike[str]) -> Config:
@@ -159,7 +168,13 @@ def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ..
         big = env.get("BIG_MODEL_NAME")
     if "small" not in table:
         small = env.get("SMALL_MODEL_NAME")
-    models = Models(big or None, small or None, table.word("unknown", UNKNOWN_MODEL))
+    discover = table.boolean("discover")
+    models = Models(
+        big or None,
+        small or None,
+        table.word("unknown", UNKNOWN_MODEL),
+        True if discover is None else discover,
+    )
     listed = tuple(table.texts("listed") or ())
     table.finish()
     return models, listed
@@ -190,7 +205,8 @@ def config_from_environment(
     api_key: str | None = None,
 ) -> Config:
     """The configuration without a file: the command line's upstream, else the vendors whose keys are in the
-    environment, else the simulated one. `dialect` alone picks the vendor. Raises `ConfigError`.
+    environment. `dialect` alone picks the vendor. Raises `NothingConfigured` if there is neither, or another
+    `ConfigError`.
     """
     problems: list[Problem] = []
     if dialect is not None and dialect not in tuple(Dialect):
@@ -207,7 +223,7 @@ def config_from_environment(
         if spoken:
             name = "ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY"
             raise ConfigError("dialect", f"{spoken} needs a base URL, or {name} in the environment")
-        return _simulated()
+        raise NothingConfigured
     both = "anthropic" in providers and "openai" in providers
     surfaces = _RESPONSES_SURFACE in providers
     sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
@@ -284,8 +300,11 @@ def _secret(key: str) -> Secret | None:
     return Secret(key.strip()) if key.strip() else None
 
 
-def _simulated() -> Config:
-    """The simulated upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's."""
+def simulated_config() -> Config:
+    """The configuration of `--simulate` and `demo`, for `running` to start the simulated upstream.
+
+    That upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's.
+    """
     providers = {
         # The vendor's profile, so that all the features show.
         name: replace(Provider(name, dialect, ""), profile=shipped(dialect), profile_name=VENDOR[dialect])

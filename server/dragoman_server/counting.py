@@ -102,7 +102,7 @@ class Counting:
         self._answers: Lasting[bytes, _Counted] = Lasting(KEPT, REMEMBERED, clock)
         self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
         """Questions on their way, so that who asks the same meanwhile waits for the one answer."""
-        self._lacking: Lasting[tuple[str, str], bool] = Lasting(KEPT, REMEMBERED, clock)
+        self._lacking: Lasting[tuple[Dialect, str, str], bool] = Lasting(KEPT, REMEMBERED, clock)
 
     async def warm(self) -> None:
         """Load the vocabulary where there is one: a second in which no stream could move, hence before there is any."""
@@ -150,11 +150,12 @@ class Counting:
         """The request as it would be sent. Raises DragomanError."""
         gateway = self._gateway
         gateway.admit(request.headers)
-        limits = gateway.config.server.limits
+        loaded = gateway.loaded  # a reload may replace it while the body comes
+        limits = loaded.config.server.limits
         body = await gateway.bodies.read(request)
         payload = parse_body(body, limits)
-        target = gateway.router.resolve(read_model(payload), client)
-        known = gateway.clients.recognise(request.headers)
+        target = loaded.router.resolve(read_model(payload), client)
+        known = loaded.clients.recognise(request.headers)
         provider, knobs = target.provider, wished(target.knobs_for(known.name if known else None), request.headers)
         translation = translate(
             DIRECTIONS[client, provider.dialect],
@@ -172,16 +173,18 @@ class Counting:
     async def _count(self, request: web.Request, asked: _Asked) -> _Counted:
         knob, provider = asked.knobs.count_tokens, asked.provider
         model = asked.translation.upstream_model
+        # Not the provider's name: a reload may put another upstream behind it.
+        place = provider.dialect, provider.base_url, model
         if knob != "estimate" and provider.dialect in COUNTING and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, asked)
-            if (provider.name, model) not in self._lacking:
+            if place not in self._lacking:
                 try:
                     return await self._forwarded(request, asked)
                 except UpstreamError as error:
                     status = error.status if isinstance(error, _Refused) else error.failure.status
                     if status in _LACKING:
-                        self._lacking.put((provider.name, model), True)
+                        self._lacking.put(place, True)
                     elif status not in _FOR_NOW and status < 500:
                         raise
                     log.info("%s does not count tokens for %a (%s)", provider.name, model[:100], status)

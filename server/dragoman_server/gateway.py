@@ -30,21 +30,25 @@ from dragoman.protocols import Dialect
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
 
-from .catalogue import anthropic_models, openai_models
+from .catalogue import anthropic_model, anthropic_models, openai_model, openai_models
 from .clients import Clients
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
+from .known_models import KnownModels
+from .loaded_config import LoadedConfig, with_fixed
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
 from .outages import Outages
 from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
+from .remarks import remarks
 from .rescue import OWN_ID, asked_in, error_response
 from .routing import Router
 from .settings import Config
 from .siblings import Siblings
+from .upstream_models import BODY_MAX, UpstreamModels
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
@@ -87,21 +91,19 @@ class Gateway:
         siblings: Siblings | None = None,
         lines: bool = False,
     ) -> None:
-        self.config = config
-        self.router = Router(config)
-        self.clients = Clients(config.server.client_profiles)
+        self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prefixes = Prefixes(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
-        self.outages = Outages(config.providers)
         self.bodies = Bodies(config.server)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
         self.new_id = new_id
         self._sender = sender or new_id()
-        self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
-        """URL and headers by provider, where they hang on nothing else."""
+        self._upstream_models = UpstreamModels(self._get)
+        self._known_models = KnownModels(self._upstream_models, self._get_headers)
+        self._discovering = False
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
@@ -113,6 +115,55 @@ class Gateway:
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self.stopping = False
+
+    @property
+    def config(self) -> Config:
+        """The configuration of new requests."""
+        return self.loaded.config
+
+    @property
+    def router(self) -> Router:
+        """The routes of new requests."""
+        return self.loaded.router
+
+    @property
+    def clients(self) -> Clients:
+        """The client profiles of new requests."""
+        return self.loaded.clients
+
+    @property
+    def outages(self) -> Outages:
+        """The failures of the current providers."""
+        return self.loaded.outages
+
+    def reload(self, config: Config) -> None:
+        """Serve new requests by `config`. Open requests keep the configuration that they were admitted by.
+
+        The settings in `loaded_config.FIXED` keep their values; a warning names those that differ. Raises
+        `ConfigError`, and then nothing changes.
+        """
+        config.check()
+        config, ignored = with_fixed(self.config, config)
+        self.loaded = LoadedConfig(config)
+        server = config.server
+        self.bodies.configure(server)
+        self.receipts.resize(server.receipts)
+        self.prefixes.resize(server.prefix_diagnostics)
+        self.metrics.count_violations(server.validate)
+        if ignored:
+            log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
+        for remark in remarks(config):
+            log.warning("%s", remark)
+        if self._discovering:
+            self.discover()
+
+    def discover(self) -> None:
+        """Ask the upstreams for their models in the background, now and after each reload.
+
+        Without it they are asked when a client first asks for the list.
+        """
+        self._discovering = True
+        self._known_models.refresh(self.loaded)
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
@@ -152,6 +203,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections."""
+        await self._upstream_models.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -161,17 +213,18 @@ class Gateway:
     async def models(self, request: web.Request) -> web.Response:
         """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
         client, name = asked_in(request), request.match_info.get("name")
+        headers, loaded, messages = request.headers, self.loaded, client is Dialect.MESSAGES
         try:
-            check_inbound(self.config, request.headers)
-            router = self.router
-            known = [(name, router.resolve(name, client).provider.name)] if name else router.known_models()
+            self.admit(headers)
+            if name:
+                model = self._known_models.one(loaded, name, client, headers)
+                body = anthropic_model(model) if messages else openai_model(model)
+            else:
+                models = await self._known_models.all(loaded, client, headers)
+                body = anthropic_models(models, request.query) if messages else openai_models(models)
         except DragomanError as error:
             return error_response(client, error.failure, self.new_id())
-        body = anthropic_models(known) if client is Dialect.MESSAGES else openai_models(known)
-        if name:
-            (body,) = body["data"]
-        headers = {OWN_ID: self.new_id()}
-        return web.Response(body=dumps(body), content_type="application/json", headers=headers)
+        return web.Response(body=dumps(body), content_type="application/json", headers={OWN_ID: self.new_id()})
 
     async def health(self, request: web.Request) -> web.Response:
         """`GET /health` and `HEAD /`: alive, without a key and without a word about the configuration."""
@@ -249,14 +302,16 @@ class Gateway:
         headers = request.headers
         client = receipt.client
         receipt.owner = self.admit(headers)
-        if (known := self.clients.recognise(headers)) is not None:
+        loaded = self.loaded  # a reload may replace it while the body comes
+        server = loaded.config.server
+        if (known := loaded.clients.recognise(headers)) is not None:
             receipt.client_profile = known.name
         self.receipts.file(receipt)
-        limits = self.config.server.limits
+        limits = server.limits
         body = await self.bodies.read(request)
         payload = parse_body(body, limits)
         receipt.model = model = read_model(payload)
-        target = self.router.resolve(model, client)
+        target = loaded.router.resolve(model, client)
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
         provider = target.provider
@@ -271,13 +326,13 @@ class Gateway:
             limits=limits,
             created=receipt.created,
             request_id=receipt.request_id,
-            validate=self.config.server.validate,
+            validate=server.validate,
         )
         translation.context.clock = self._now
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(client, translation, provider.name, receipt, self._now, self.outages)
-        return self._call(request, translation, provider), exchange
+        exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
+        return self._call(request, translation, provider, loaded), exchange
 
     def admit(self, headers: Mapping[str, str]) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
@@ -301,15 +356,37 @@ class Gateway:
         finally:
             self._leave(watch)
 
-    def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
-        timeouts = self.config.server.timeouts
+    async def _get(self, call: Call) -> tuple[int, bytes]:
+        """Status and body of a short answer that no request waits for. Raises UpstreamError, LimitExceeded."""
+        if self._upstream is None:
+            raise UpstreamUnreachable("the gateway is not open")
+        watch = Watch(call.timeouts)
+        try:
+            answer = await self._upstream.open(call, watch)
+            try:
+                return answer.status, await answer.read(BODY_MAX)
+            finally:
+                await answer.close()
+        finally:
+            watch.stop()
+
+    def _get_headers(
+        self, provider: Provider, client_headers: Mapping[str, str], client: Dialect | None
+    ) -> dict[str, str]:
+        # Nothing of the client's that does not matter: what does is part of what a list is remembered by.
+        same_dialect = provider.auth is Auth.PASSTHROUGH and provider.dialect is client
+        headers = outbound_headers(provider, client_headers, same_dialect=same_dialect)
+        return {_SENDER: self._sender, "accept": "application/json", **headers}
+
+    def _call(self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig) -> Call:
+        timeouts = loaded.config.server.timeouts
         same = translation.direction.passthrough and not translation.rewritten
         if not same and provider.auth is Auth.CONFIGURED:
             # Nothing of the client's goes along: the same for each request.
-            known = self._upstreams.get(provider.name)
+            known = loaded.upstreams.get(provider.name)
             if known is None:
                 url = provider.endpoint(translation.direction.upstream.path)
-                known = self._upstreams[provider.name] = url, self.headers(provider, {})
+                known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
             return Call(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""

@@ -26,10 +26,14 @@ class Bodies:
     """Reads the requests' bodies. Most are there before they are asked for; what is waited for is waited for here."""
 
     def __init__(self, server: Server) -> None:
-        self._limit = server.limits.request_body
-        self._seconds = server.timeouts.body
+        self.configure(server)
         self._awaited: set[asyncio.Timeout] = set()
         self._stopped = False
+
+    def configure(self, server: Server) -> None:
+        """Take the limits for the bodies that are not being read yet."""
+        self._limit = server.limits.request_body
+        self._seconds = server.timeouts.body
 
     def stop(self) -> None:
         """Who is still sending is refused, like who begins now: nothing was done yet that could be finished."""
@@ -41,50 +45,52 @@ class Bodies:
     async def read(self, request: web.Request) -> bytes:
         """The body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
         length, content = request.content_length, request.content
-        if length is not None and length > self._limit:
-            raise self._too_long()
+        limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
+        if length is not None and length > limit:
+            raise _too_long(limit)
         try:
-            body = content.read_nowait() if content.is_eof() else await self._arriving(content)
+            body = content.read_nowait() if content.is_eof() else await self._arriving(content, limit, seconds)
         except web.RequestPayloadError as error:
             reason = getattr(error.__cause__, "message", error)
             raise _last(request, _invalid(400, f"the body cannot be read: {reason}")) from None
         except TimeoutError:
-            raise _last(request, self._late()) from None
+            raise _last(request, self._late(seconds)) from None
         size = len(body)
-        if size > self._limit:
-            raise self._too_long()
+        if size > limit:
+            raise _too_long(limit)
         if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
             line.heard(size)
         return body
 
-    async def _arriving(self, content: StreamReader) -> bytes:
+    async def _arriving(self, content: StreamReader, limit: int, seconds: float) -> bytes:
         """The body as it comes. Raises TimeoutError if it does not, or the gateway stops."""
         pieces: list[bytes] = []
         size, due = 0, PIECE
         clock = asyncio.get_running_loop().time
-        async with asyncio.timeout(self._seconds) as timer:
+        async with asyncio.timeout(seconds) as timer:
             self._awaited.add(timer)
             try:
                 while piece := await content.readany():
                     pieces.append(piece)
                     size += len(piece)
-                    if size > self._limit:
-                        raise self._too_long()
+                    if size > limit:
+                        raise _too_long(limit)
                     if size >= due:
                         due = size + PIECE
-                        timer.reschedule(clock() + self._seconds)
+                        timer.reschedule(clock() + seconds)
             finally:
                 self._awaited.discard(timer)
         return b"".join(pieces)
 
-    def _too_long(self) -> LimitExceeded:
-        return LimitExceeded("request_body", self._limit, upstream=False)
-
-    def _late(self) -> Failure:
+    def _late(self, seconds: float) -> Failure:
         if self._stopped:
             return replace(STOPPING, headers={"retry-after": "1"})
-        missed = f"neither its end nor the next {PIECE >> 10} KiB within {self._seconds:g} s (timeouts.body)"
+        missed = f"neither its end nor the next {PIECE >> 10} KiB within {seconds:g} s (timeouts.body)"
         return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
+
+
+def _too_long(limit: int) -> LimitExceeded:
+    return LimitExceeded("request_body", limit, upstream=False)
 
 
 def _invalid(status: int, message: str) -> Failure:

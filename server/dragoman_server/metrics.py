@@ -81,9 +81,13 @@ class Metrics:
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
         self._offenders = Offenders(clock)
+        self.count_violations(validate)
+
+    def count_violations(self, validate: bool) -> None:
+        """Begin the counts of violations in the directions that are judged: the others have no number."""
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
-                totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
+                self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     def opened(self, receipt: Receipt) -> None:
         """A request was taken; its receipt will tell the rest."""

@@ -30,6 +30,12 @@ class Prefixes:
     def __bool__(self) -> bool:
         return self._keep > 0
 
+    def resize(self, keep: int) -> None:
+        """Remember `keep` conversations from now on."""
+        self._keep = keep
+        for key in list(self._known)[: max(0, len(self._known) - keep)]:
+            del self._known[key]
+
     def compare(
         self, translation: Translation, payload: Json, headers: Mapping[str, str], owner: bytes, request_id: str
     ) -> Json:

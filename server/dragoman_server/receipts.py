@@ -184,6 +184,12 @@ class Receipts:
     def __len__(self) -> int:
         return len(self._filed)
 
+    def resize(self, keep: int) -> None:
+        """Keep `keep` from now on."""
+        self._keep = keep
+        for request_id in list(self._filed)[: max(0, len(self._filed) - keep)]:
+            del self._filed[request_id]
+
     def file(self, receipt: Receipt) -> None:
         """Keep a receipt, from now on and while it is being completed."""
         if not self._keep:

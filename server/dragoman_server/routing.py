@@ -158,6 +158,21 @@ class Router:
             return self.plain(provider, rest, f"{name}/*", renamed=True)
         return None
 
+    def leads(self, name: str, client: Dialect, provider: Provider, upstream_model: str) -> bool:
+        """Whether a client that sends `name` gets this model of this provider.
+
+        Remembers nothing: names that upstreams list must not push out those that clients send.
+        """
+        if not name or len(name) > NAME_MAX:
+            return False
+        try:
+            target = self._routed(name, client) or self._by_size(name, client)
+            if target is None and self.config.models.policy != "reject":
+                target = self._guessed(name, client)
+        except UnknownModel:
+            return False
+        return target is not None and target.provider is provider and target.upstream_model == upstream_model
+
     def knobs_for(self, client: str | None) -> Knobs:
         """The general knobs for the client with this profile name, if any."""
         return self.config.knobs if client is None else self._by_client.get(client, self.config.knobs)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,14 @@ from dragoman.aio.upstream import Upstream
 from .app import make_app
 from .gateway import Gateway
 from .listeners import cannot_listen
+from .notify import notify
+from .remarks import open_doors
 from .serverlog import ServerLog
 from .settings import Config
-from .totals import Totals
+from .tables import ConfigError
+from .totals import RELOADS, Totals
+
+log = logging.getLogger("dragoman")
 
 DRAIN = 10.0
 """Seconds that open replies have when the gateway is told to stop."""
@@ -34,6 +40,7 @@ class Running:
     config: Config
     url: str
     simulator_url: str | None
+    gateway: Gateway
 
 
 @asynccontextmanager
@@ -86,7 +93,8 @@ async def running(
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
         async with listening(app, server.host, server.port, totals=gateway.metrics.totals) as url:
-            yield Running(filled, url, simulator_url)
+            gateway.discover()
+            yield Running(filled, url, simulator_url, gateway)
 
 
 async def until_told_to_stop() -> None:
@@ -96,6 +104,40 @@ async def until_told_to_stop() -> None:
         with suppress(NotImplementedError):  # Windows has no loop signal handlers: Ctrl-C raises there
             loop.add_signal_handler(getattr(signal, name), stop.set)
     await stop.wait()
+
+
+def on_hangup(do: Callable[[], None]) -> None:
+    """Call `do` in the event loop at each SIGHUP, on systems that have it."""
+    if hasattr(signal, "SIGHUP"):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
+
+
+def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
+    """Let the gateway serve new requests by what `load()` returns; if that fails, log why and change nothing.
+
+    Without `load` there is no file to read again, and the log says so.
+    """
+    if load is None:
+        log.warning("there is nothing to reload: the configuration is not in a file (dragoman serve FILE.toml)")
+        return
+    notify("RELOADING=1")
+    log.info("dragoman reloads its configuration")
+    try:
+        gateway.reload(load())
+    except ConfigError as error:
+        result = "refused"
+        log.error("the new configuration is refused, the old one stays:\n%s", error)
+    except Exception:
+        result = "failed"
+        log.exception("dragoman could not reload, the old configuration stays")
+    else:
+        result = "done"
+        for sentence in open_doors(gateway.config):
+            log.warning("%s", sentence)
+        config = gateway.config
+        log.info("dragoman has reloaded; providers: %d, routes: %d", len(config.providers), len(config.routes))
+    gateway.metrics.totals.add(RELOADS, (result,))
+    notify("READY=1")
 
 
 def run_loop(main: Coroutine[Any, Any, int]) -> int:

@@ -118,11 +118,15 @@ def _glob(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Where Claude's family words lead (mapping §12). Each is a model name or `provider/model`."""
+    """Where Claude's family words lead (mapping §12): `big` and `small` are a model name or `provider/model`.
+
+    With `discover`, `GET /v1/models` has the models that upstreams list.
+    """
 
     big: str | None = None
     small: str | None = None
     unknown: str | None = None
+    discover: bool = True
 
     @property
     def policy(self) -> str:

@@ -103,6 +103,7 @@ class Worker:
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
                 channel.tell("ready")
+                gateway.discover()
                 await self._accept(runner)
                 if not self._stop.is_set() and runner.lines is not None:
                     retirement.begin(runner.lines)

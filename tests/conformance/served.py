@@ -20,7 +20,7 @@ from conformance.speaker_responses import ResponsesSpeaker
 from dragoman.profile import shipped
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.config import Config, Provider, Route, config_from_environment
+from dragoman_server.config import Config, Provider, Route, simulated_config
 from dragoman_server.running import listening
 from dragoman_server.simulator import REQUESTS, Received, make_simulator
 
@@ -66,7 +66,7 @@ async def serving(config: Config | None = None, *, verify: bool = False) -> Asyn
     simulator = make_simulator(retry_after=RETRY_AFTER, verify=verify)
     async with listening(simulator, "127.0.0.1", 0, drain=0.5) as simulator_url:
         if config is None:
-            config = config_from_environment({}).with_simulator(simulator_url)
+            config = simulated_config().with_simulator(simulator_url)
         else:
             providers = {
                 name: Provider(name, provider.dialect, simulator_url, profile=provider.profile)

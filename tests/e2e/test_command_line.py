@@ -34,24 +34,69 @@ async def announced(process: Command) -> str:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-async def test_serve_without_any_configuration_is_a_simulated_gateway(how: signal.Signals) -> None:
-    async with command("serve", "--port", "0") as process:
+async def test_serve_simulate_marks_each_reply(how: signal.Signals) -> None:
+    async with command("serve", "--simulate", "--port", "0") as process:
         url = await announced(process)
         assert "simulated upstream" in process.said
-        assert "OPENAI_API_KEY" in process.said
         assert process.children() == [], "one worker is one process"
         async with aiohttp.ClientSession() as session:
             for client in (CHAT, MESSAGES):
                 body = dump(request(client, model="sim-text", stream=True))
                 async with session.post(url + PATHS[client], data=body) as response:
                     assert response.status == 200
+                    assert response.headers["x-dragoman-simulated"] == "1"
                     assert judge(client, await response.read()).text.startswith("You said: Hi")
             async with session.get(f"{url}/v1/models") as response:
                 assert "sim-tools" in await response.text()
+            for body, status in ((dump(request(CHAT, model="sim-text")), 200), (b"{}", 400)):
+                async with session.post(url + PATHS[CHAT], data=body) as response:
+                    assert (response.status, response.headers["x-dragoman-simulated"]) == (status, "1")
         process.process.send_signal(how)
         assert await process.ends() == 0
         assert "dragoman stops" in process.said
         assert "Traceback" not in process.said
+
+
+async def test_serve_without_any_configuration_names_the_ways_out(tmp_path: Path) -> None:
+    for args in ((), ("--workers", "2")):
+        async with command("serve", "--port", "0", *args, cwd=tmp_path, BIG_MODEL_NAME="m") as process:
+            assert await process.ends() == 2
+        for way in (
+            "serve FILE.toml",
+            "./dragoman.toml",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "--base-url",
+            "--simulate",
+        ):
+            assert way in process.said, way
+        assert "listens" not in process.said
+
+
+async def test_serve_finds_the_configuration_of_its_directory(tmp_path: Path) -> None:
+    """Before the environment, and not where the command line names an upstream."""
+    path = tmp_path / "dragoman.toml"
+    path.write_text('[providers.here]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    async with command("serve", "--port", "0", cwd=tmp_path, OPENAI_API_KEY=SECRET) as process:
+        await announced(process)
+        assert str(path) in process.said
+        assert "provider here: chat" in process.said
+        assert "openai" not in process.said
+    async with command("serve", "--port", "0", "--base-url", "http://127.0.0.1:8/v1", cwd=tmp_path) as process:
+        await announced(process)
+        assert "provider upstream: chat at http://127.0.0.1:8/v1" in process.said
+        assert "dragoman.toml" not in process.said
+    path.write_text("[providers\n")
+    async with command("serve", "--port", "0", cwd=tmp_path, OPENAI_API_KEY=SECRET) as process:
+        assert await process.ends() == 2
+    assert "dragoman.toml: is not TOML" in process.said
+
+
+async def test_a_configured_gateway_marks_nothing() -> None:
+    async with command("serve", "--port", "0", "--base-url", "http://127.0.0.1:9/v1") as process:
+        url = await announced(process)
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/v1/models") as response:
+            assert "x-dragoman-simulated" not in response.headers
 
 
 async def test_serve_announces_its_upstreams_without_keys() -> None:
@@ -79,7 +124,7 @@ async def test_serve_on_a_port_in_use_is_no_traceback() -> None:
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     async with taken:
         port = taken.sockets[0].getsockname()[1]
-        async with command("serve", "--port", str(port)) as process:
+        async with command("serve", "--simulate", "--port", str(port)) as process:
             assert await process.ends() == 1
     assert "Traceback" not in process.said
     assert str(port) in process.said
@@ -151,6 +196,20 @@ def test_check_names_what_is_wrong(run: Run, tmp_path: Path, text: str, told: st
     said = run("check", str(path))
     assert said.status == 2
     assert told in said.err
+
+
+def test_simulate_goes_without_an_upstream(run: Run) -> None:
+    for args in (("x.toml",), ("--base-url", "http://h"), ("--dialect", "chat")):
+        said = run("serve", "--simulate", *args)
+        assert said.status == 2
+        assert "--simulate: goes without" in said.err
+
+
+def test_check_of_nothing_names_the_ways_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = run("check")
+    assert said.status == 2
+    assert "dragoman check FILE.toml" in said.err
 
 
 def test_check_of_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.protocols import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.config import config_from_environment
+from dragoman_server.config import simulated_config
 from dragoman_server.providers import Provider
 from dragoman_server.settings import Server
 from dragoman_server.simulator import STREAMS, make_simulator
@@ -167,7 +167,7 @@ async def test_a_whole_reply_to_a_stream_request_is_streamed(client: Dialect, up
 async def test_300_concurrent_streams_stay_apart() -> None:
     simulator = make_simulator(pace=0.001)
     async with served(simulator) as (url, _):
-        config = replace(config_from_environment({}).with_simulator(url), simulated=False)
+        config = replace(simulated_config().with_simulator(url), simulated=False)
         async with gate(config) as entrance:
 
             async def one(number: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
-from dragoman_server.config import config_from_environment
+from dragoman_server.config import simulated_config
 from dragoman_server.simulator import STREAMS, make_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, served, until
 from support.samples import PATHS, chat_frame, dump, messages_frame, request, text_stream
@@ -119,7 +119,7 @@ async def test_a_client_that_leaves_while_it_sends_its_body_is_no_defect(
 async def test_T74_many_abandoned_streams_leave_no_connection(cancelling: bool) -> None:
     simulator = make_simulator(pace=0.005)
     async with served(simulator) as (url, _):
-        config = config_from_environment({}).with_simulator(url)
+        config = simulated_config().with_simulator(url)
         async with gate(replace(config, simulated=False), handler_cancellation=cancelling) as entrance:
 
             async def abandon(number: int) -> None:

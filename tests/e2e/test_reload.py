@@ -17,9 +17,12 @@ from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait,
 
 
 def write(path: Path, url: str, model: str, server: str = "", *, slow: str | None = None) -> str:
-    """A configuration that lists one model, and has an upstream of its own for the model `slow`."""
+    """A configuration that lists one model, and has an upstream of its own for the model `slow`.
+
+    The upstreams are not asked for their models: each request that they get is a client's.
+    """
     path.write_text(
-        f'[server]\n{server}\n[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n'
+        f'[server]\n{server}\n[models]\ndiscover = false\n[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n'
         f'[providers.slow]\ndialect = "chat"\nbase_url = "{slow or url}/v1"\n'
         '[[routes]]\nmodel = "slow*"\nprovider = "slow"\n'
         f'[[routes]]\nmodel = "{model}"\nprovider = "up"\n[[routes]]\nmodel = "*"\nprovider = "up"\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.config import config_from_environment
+from dragoman_server.config import simulated_config
 from dragoman_server.worker import main
 from dragoman_server.workers import Supervisor
 from support.commands import command
@@ -36,7 +36,7 @@ def config(path: Path, url: str, more: str = "") -> str:
 
 
 async def test_they_are_one_gateway() -> None:
-    async with fleet() as up:
+    async with fleet("--simulate") as up:
         seen: set[str] = set()
         before, samples = 0.0, await up.metrics()
         for _ in range(4):
@@ -61,7 +61,7 @@ async def test_they_are_one_gateway() -> None:
             assert (status, json.loads(body)["request_id"]) == (200, request_id)
         assert (await up.get("/v1/dragoman/receipts/req_none"))[0] == 404
         # Another gateway with workers could share the port without a word.
-        async with command("serve", "--port", up.url.rpartition(":")[2], "--workers", "2") as running:
+        async with command("serve", "--simulate", "--port", up.url.rpartition(":")[2], "--workers", "2") as running:
             assert await running.ends() == 1
         assert "address already in use" in running.said
         up.signal(signal.SIGTERM)
@@ -94,7 +94,7 @@ async def test_keys_guard_metrics_and_receipts_and_are_on_no_command_line(tmp_pa
 
 
 async def test_a_worker_that_is_lost_is_replaced_and_no_counter_goes_down() -> None:
-    async with fleet() as up:
+    async with fleet("--simulate") as up:
         for _ in range(6):
             assert (await up.ask(CHAT)).status == 200
         assert total(await up.metrics(), "dragoman_requests_total") == 6
@@ -144,7 +144,7 @@ async def test_what_keeps_it_from_starting_is_said_once(tmp_path: Path) -> None:
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     async with taken:
         port = str(taken.sockets[0].getsockname()[1])
-        async with command("serve", "--port", port, "--workers", "3") as running:
+        async with command("serve", "--simulate", "--port", port, "--workers", "3") as running:
             assert await running.ends() == 1
     assert running.said.count(f"cannot listen on 127.0.0.1:{port}: address already in use") == 1
     assert len(running.said.splitlines()) == 1
@@ -157,7 +157,7 @@ async def test_what_keeps_it_from_starting_is_said_once(tmp_path: Path) -> None:
 
 
 async def test_where_the_system_does_not_spread_connections_they_share_one_socket() -> None:
-    config = config_from_environment({})
+    config = simulated_config()
     config = replace(config, server=replace(config.server, port=0, workers=2))
     urls: asyncio.Queue[str] = asyncio.Queue()
     supervisor = Supervisor(config, lambda: config, lambda url, _: urls.put_nowait(url), balanced=False)

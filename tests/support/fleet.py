@@ -88,7 +88,7 @@ async def fleet(
     """
     wish = () if workers is None else ("--workers", str(workers))
     async with (
-        command("serve", *args, "--port", "0", *wish, **env) as running,
+        command("serve", *args, "--port", "0", *wish, cwd=None, **env) as running,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
     ):
         up = Fleet(running, "", session)

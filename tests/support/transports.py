@@ -84,10 +84,11 @@ class Client:
         stream: bool = True,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        method: str = "POST",
     ) -> AsyncIterator[Asked]:
         """A call and its answer, closed and no longer watched behind the block. Raises as `Upstream.open`."""
         timeouts = timeouts or Timeouts()
-        call = Call(url, {"content-type": "application/json", **(headers or {})}, body, stream, timeouts)
+        call = Call(url, {"content-type": "application/json", **(headers or {})}, body, stream, timeouts, method)
         watch = Watch(timeouts)
         try:
             answer = await self.upstream.open(call, watch)

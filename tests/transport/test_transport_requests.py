@@ -41,6 +41,17 @@ async def test_a_request_is_a_post_with_its_length_and_its_own_headers(client: C
     assert headers.get("connection", "keep-alive") == "keep-alive"
 
 
+async def test_a_get_has_no_body_and_goes_where_posts_go(client: Client) -> None:
+    async with WireServer(replying(OK)) as server:
+        for method, body in (("POST", b"{}"), ("GET", b""), ("POST", b"{}")):
+            async with client.ask(server.url, body, method=method, stream=False) as asked:
+                assert await asked.answer.read(10) == b"ok"
+        assert [request.lines[0].split(" ")[0] for request in server.requests] == ["POST", "GET", "POST"]
+        assert [request.body for request in server.requests] == [b"{}", b"", b"{}"]
+        assert server.requests[1].headers.get("content-length", "0") == "0"
+        assert len(server.peers) == 1
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_stream_asks_for_no_compression(client: Client, stream: bool) -> None:
     async with WireServer(replying(OK)) as server:

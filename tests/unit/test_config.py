@@ -20,6 +20,7 @@ from dragoman_server.config import (
     Config,
     ConfigError,
     Models,
+    NothingConfigured,
     Provider,
     Route,
     Secret,
@@ -28,6 +29,7 @@ from dragoman_server.config import (
     config_from_environment,
     load_config,
     parse_config,
+    simulated_config,
 )
 
 CANARY = "sk-canary-7f3a"
@@ -472,8 +474,14 @@ def test_a_configuration_made_in_python_is_judged_alike() -> None:
 # --- without a file ---------------------------------------------------------------------------------------------------
 
 
-def test_nothing_configured_means_the_simulator() -> None:
-    config = config_from_environment({})
+def test_nothing_configured_is_an_error() -> None:
+    for env in ({}, {"OPENAI_API_KEY": " "}, {"OPENAI_BASE_URL": "http://x"}, {"BIG_MODEL_NAME": "m"}):
+        with pytest.raises(NothingConfigured, match="OPENAI_API_KEY"):
+            config_from_environment(env)
+
+
+def test_the_simulated_configuration_has_each_dialect() -> None:
+    config = simulated_config()
     assert config.simulated
     assert sorted(config.providers) == ["simulated-chat", "simulated-messages", "simulated-responses"]
     config.check()

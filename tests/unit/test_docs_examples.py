@@ -19,7 +19,7 @@ from aiohttp import ClientSession, web
 
 from dragoman_server import make_app
 from dragoman_server.cli import _parser, main
-from dragoman_server.config import config_from_environment, parse_config
+from dragoman_server.config import parse_config, simulated_config
 from dragoman_server.running import listening, running
 from dragoman_server.settings import Server
 from dragoman_server.simulator import REQUESTS, make_simulator
@@ -74,7 +74,7 @@ async def test_the_embedding_example_serves_the_gateway_beside_the_application()
         for path in ("/llm/v1/models", "/llm/health"):
             async with session.get(url + path, headers=headers) as response:
                 assert response.status == 200, path
-    asked = simulator[REQUESTS][-1]
+    asked = [each for each in simulator[REQUESTS] if each.method == "POST"][-1]
     assert (asked.path, asked.body["model"]) == ("/v1/chat/completions", "sim-text")
 
 
@@ -188,7 +188,7 @@ def test_codex_is_given_the_gateway_s_default_port(page: str) -> None:
 
 async def test_the_tutorial_s_programs_print_the_answer() -> None:
     programs = _blocks(DOCS / "tutorial/first-translation.md", "python")
-    config = config_from_environment({})
+    config = simulated_config()
     config = replace(config, server=replace(config.server, port=0))
     async with running(config, pace=0) as up:
         for program in programs:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from dragoman.protocols import Dialect
 from dragoman_server import setup
-from dragoman_server.config import config_from_environment
+from dragoman_server.config import config_from_environment, simulated_config
 from dragoman_server.providers import Provider, Secret
 from dragoman_server.remarks import open_doors, remarks
 from dragoman_server.settings import Config, Models, Route, Server
@@ -66,16 +66,15 @@ def test_routes_that_are_reached(routes: tuple[Route, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "environment",
+    "config",
     [
-        {},
-        {"OPENAI_API_KEY": "k"},
-        {"ANTHROPIC_API_KEY": "k", "BIG_MODEL_NAME": "m"},
-        {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"},
+        simulated_config(),
+        config_from_environment({"OPENAI_API_KEY": "k"}),
+        config_from_environment({"ANTHROPIC_API_KEY": "k", "BIG_MODEL_NAME": "m"}),
+        config_from_environment({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}),
     ],
 )
-def test_configurations_of_our_own_need_no_remark(environment: dict[str, str]) -> None:
-    config = config_from_environment(environment)
+def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
     assert [*remarks(config), *open_doors(config)] == []
 
 

@@ -9,7 +9,16 @@ import pytest
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman.protocols import Dialect
-from dragoman_server.config import Config, ConfigError, Models, Provider, Route, config_from_environment, parse_config
+from dragoman_server.config import (
+    Config,
+    ConfigError,
+    Models,
+    Provider,
+    Route,
+    config_from_environment,
+    parse_config,
+    simulated_config,
+)
 from dragoman_server.routing import MEMO, NAME_MAX, Router, UnknownModel
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -249,7 +258,7 @@ def test_a_wrong_configuration_makes_no_router() -> None:
 
 
 def test_the_simulator_shows_translation() -> None:
-    config = config_from_environment({}).with_simulator("http://127.0.0.1:1", ["sim-text"])
+    config = simulated_config().with_simulator("http://127.0.0.1:1", ["sim-text"])
     router = Router(config)
     for client in Dialect:
         provider = router.resolve("sim-text", client).provider

@@ -170,12 +170,14 @@ class AiohttpUpstream:
 
     async def _post(self, call: Call, headers: dict[str, str]) -> aiohttp.ClientResponse:
         tries = 0
+        get = call.method == "GET"
         while True:
             tries += 1
             try:
-                return await self._session.post(
+                return await self._session.request(
+                    call.method,
                     call.url,
-                    data=call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
+                    data=None if get else call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
                     headers=headers,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=call.timeouts.connect),

@@ -59,13 +59,17 @@ class Connections:
 
 @dataclass(slots=True)
 class Call:
-    """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream."""
+    """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream.
+
+    `method` is `POST`, or `GET` with an empty `body`.
+    """
 
     url: str
     headers: Mapping[str, str]
     body: bytes
     stream: bool
     timeouts: Timeouts
+    method: str = "POST"
 
 
 class Answer(Protocol):

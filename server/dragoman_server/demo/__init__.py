@@ -25,7 +25,7 @@ from dragoman.losses import MEANING, Code
 from dragoman.protocols import Dialect
 from dragoman.sse import Frame, Parser
 
-from ..config import config_from_environment
+from ..config import simulated_config
 from ..running import Running, running, until_told_to_stop
 from .excerpt import body_text, frame_lines
 from .hints import hints
@@ -55,7 +55,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks instead of failing
     terminal = Terminal(stream)
-    config = config_from_environment({})
+    config = simulated_config()
     config = replace(config, server=replace(config.server, port=port))
     config.check()
     taken = port != 0 and not _is_free(config.server.host, port)

@@ -44,8 +44,8 @@ class Origin:
         return [(socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (self.host, self.port, 0, 0))]
 
 
-def split(url: str) -> tuple[Origin, str]:
-    """Where a URL leads, and the first two lines of a POST there. Raises UpstreamUnreachable for what is no URL."""
+def split(url: str, method: str = "POST") -> tuple[Origin, str]:
+    """Where a URL leads, and the first two lines of a request there. Raises UpstreamUnreachable for what is no URL."""
     try:
         parts = urlsplit(url)
         host, port, scheme = parts.hostname or "", parts.port, parts.scheme.lower()
@@ -61,7 +61,7 @@ def split(url: str) -> tuple[Origin, str]:
     shown = f"[{host.partition('%')[0]}]" if ":" in host else host
     if port not in (None, default):
         shown = f"{shown}:{port}"
-    return Origin(scheme == "https", host, port or default), f"POST {target} HTTP/1.1\r\nhost: {shown}\r\n"
+    return Origin(scheme == "https", host, port or default), f"{method} {target} HTTP/1.1\r\nhost: {shown}\r\n"
 
 
 def request_head(start: str, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:

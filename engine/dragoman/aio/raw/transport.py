@@ -37,7 +37,8 @@ class RawUpstream:
 
     async def open(self, call: Call, watch: Watch) -> RawAnswer:
         """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        pool, heads = self._targets.get(call.url) or self._target(call.url)
+        known = self._targets.get(call.url) if call.method == "POST" else None
+        pool, heads = known or self._target(call.url, call.method)
         head = heads.head(call.headers, len(call.body), stream=call.stream)
         connection = pool.take()
         if connection is None:
@@ -47,8 +48,8 @@ class RawUpstream:
         await connection.answered()
         return RawAnswer(connection, watch)
 
-    def _target(self, url: str) -> tuple[Pool, Heads]:
-        origin, start = split(url)
+    def _target(self, url: str, method: str = "POST") -> tuple[Pool, Heads]:
+        origin, start = split(url, method)
         if len(self._targets) >= _TARGETS:
             # URLs come from the configuration, but an embedder's may not.
             self._targets.clear()
@@ -56,7 +57,9 @@ class RawUpstream:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = Pool(origin, self._dialer, self._connections)
-        target = self._targets[url] = pool, Heads(start)
+        target = pool, Heads(start)
+        if method == "POST":  # a GET is rare: it is not worth a place
+            self._targets[url] = target
         return target
 
     async def close(self) -> None:
