@@ -14,10 +14,9 @@ from dragoman.aio.client import Client, EventStream
 from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
-from dragoman.protocols.failures import named
 from dragoman.protocols.headers import reply_headers
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
@@ -103,10 +102,7 @@ class Exchange:
     async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
         """A whole reply."""
         body = await answer.read(self.translation.context.limits.reply_body)
-        try:
-            written = self.translation.reply(body, answer.headers)
-        except UpstreamStatusError as error:
-            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        written = self.translation.reply(body, answer.headers)
         self._account("completed", "completed", answer.status)
         return self._whole(answer, written, headers)
 
@@ -125,12 +121,12 @@ class Exchange:
         tell_losses(headers, translation.losses)
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
         if (begun := await self._begun()) is not None:
-            return await self._fail(begun, named(failure, self.provider))
+            return await self._fail(begun, failure)
         if translation.direction.passthrough and body:
             headers["content-type"] = answer.headers.get("content-type", "application/json")
             response = web.Response(status=answer.status, body=body, headers=headers)
         else:
-            failure = sized(named(failure, self.provider), translation.context)
+            failure = sized(failure, translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
         translation.context.failure = failure
@@ -166,10 +162,7 @@ class Exchange:
             written = translation.reply(body)
             self._account("answered without a stream", "completed", answer.status)
             return self._whole(answer, written, headers)
-        try:
-            written = translation.replay(body, answer.headers)
-        except UpstreamStatusError as error:
-            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        written = translation.replay(body, answer.headers)
         if begun is not None:
             return await self._say(begun, written)
         tell_losses(headers, translation.losses)
