@@ -38,6 +38,7 @@ __all__ = (
     "config_from_environment",
     "load_config",
     "parse_config",
+    "simulated_config",
 )
 
 
@@ -207,7 +208,7 @@ def config_from_environment(
         if spoken:
             name = "ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY"
             raise ConfigError("dialect", f"{spoken} needs a base URL, or {name} in the environment")
-        return _simulated()
+        return simulated_config()
     both = "anthropic" in providers and "openai" in providers
     surfaces = _RESPONSES_SURFACE in providers
     sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
@@ -284,8 +285,11 @@ def _secret(key: str) -> Secret | None:
     return Secret(key.strip()) if key.strip() else None
 
 
-def _simulated() -> Config:
-    """The simulated upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's."""
+def simulated_config() -> Config:
+    """The configuration of `--simulate` and `demo`, for `running` to start the simulated upstream.
+
+    That upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's.
+    """
     providers = {
         # The vendor's profile, so that all the features show.
         name: replace(Provider(name, dialect, ""), profile=shipped(dialect), profile_name=VENDOR[dialect])

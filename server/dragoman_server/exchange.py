@@ -22,7 +22,7 @@ from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
 
 from .early import Early
-from .logline import way, word
+from .logline import one_line, request_line, way, word
 from .outages import Outages
 from .receipts import Receipt
 from .rescue import OWN_ID, REQUEST_ID, error_response
@@ -48,6 +48,9 @@ class Exchange:
 
     def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
+        if log.isEnabledFor(logging.DEBUG):
+            seconds = self.receipt.seconds()
+            log.debug("%s upstream answered %d after %.3f s", self.receipt.request_id, answer.status, seconds)
         if not 200 <= answer.status < 300:
             return self._refused(answer)
         headers = self._headers(answer)
@@ -195,14 +198,15 @@ class Exchange:
         context, failure = self.translation.context, self.translation.context.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({word(failure)})", "failed"
-        level, more = logging.INFO, ""
+        level, note = logging.INFO, ""
         if failure is not None:
-            level, more = self.outages.level(self.provider, failure)
-            if level > logging.INFO:
-                how = f"{how} (provider {self.provider})"
+            level, note = self.outages.level(self.provider, failure)
         if log.isEnabledFor(level):
-            losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-            log.log(level, "%s %s %s%s%s", context.request_id, way(self.translation), how, losses, more)
+            words = f"{way(self.translation)} {how}"
+            log.log(level, request_line(self.receipt, words, ended, status, error=failure, note=note))
+        if context.losses and log.isEnabledFor(logging.DEBUG):
+            for code, path, done in context.losses.rows:
+                log.debug("%s loss %s at %s: %s", context.request_id, code, one_line(path), one_line(done))
         self.receipt.end(ended, status)
 
 

@@ -102,6 +102,16 @@ class Provider:
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 
+    def place(self) -> str:
+        """`host:port` of the upstream, for logs."""
+        try:
+            parts = urlsplit(self.base_url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            return "a base URL that is none"
+        host = parts.hostname or ""
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
     def endpoint(self, path: str, query: str = "") -> str:
         """The full URL of `chat/completions`, `messages`, `responses`, `models` and what is below them.
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -23,6 +23,7 @@ from .serverlog import ServerLog
 from .settings import Config
 from .totals import Totals
 
+T = TypeVar("T")
 DRAIN = 10.0
 """Seconds that open replies have when the gateway is told to stop."""
 
@@ -98,8 +99,8 @@ async def until_told_to_stop() -> None:
     await stop.wait()
 
 
-def run_loop(main: Coroutine[Any, Any, int]) -> int:
-    """Run to completion on uvloop where there is one. Returns the exit status."""
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run to completion on uvloop where there is one. Returns what `main` does, such as an exit status."""
     factory = None
     if sys.platform != "win32":
         import uvloop
