@@ -26,6 +26,7 @@ from .logs import LEVELS, configure, say
 from .offline import KINDS, convert, kind_of
 from .remarks import open_doors, remarks
 from .settings import Config
+from .shown import shown_url
 from .tables import ConfigError, closest, from_word, misfit
 
 
@@ -311,7 +312,7 @@ def _describe(config: Config) -> None:
         say("  set OPENAI_API_KEY or ANTHROPIC_API_KEY, give --base-url, or write a configuration file")
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
-        where = provider.base_url or "(simulated)"
+        where = shown_url(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
         say(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
     for route in config.routes:

@@ -14,6 +14,7 @@ from dragoman.profile import FLAGS, Profile, shipped
 from dragoman.protocols import Dialect
 
 from .hosts import default_profile
+from .shown import shown_url
 from .tables import Problem, join, misfit
 
 VENDOR_URL = {
@@ -133,7 +134,7 @@ class Provider:
         if not _NAME.match(self.name):
             yield at, "a provider's name has letters, digits, '.', '_' and '-' only"
         if wrong := _url_problem(self.base_url):
-            yield f"{at}.base_url", wrong
+            yield f"{at}.base_url", f'{wrong}; got "{shown_url(self.base_url)}"'
         if self.api_key and not _VALUE.match(self.api_key.reveal()):
             yield f"{at}.api_key", "has characters that a header cannot carry (a line end, perhaps)"
         if self.api_key and self.auth is Auth.PASSTHROUGH:
@@ -151,13 +152,13 @@ class Provider:
 
 
 def _url_problem(url: str) -> str | None:
-    # The URL itself stays out of the message: it may hold a password.
     if not url.isascii() or not url.isprintable() or " " in url:
         return "has characters that a URL cannot carry"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
+        # The parser's own words quote the URL, which may hold a password.
         return f"is not a URL ({error})" if "@" not in url else "is not a URL"
     if parts.scheme not in ("http", "https") or not host:
         return "expected a URL like https://host/v1"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|\S*(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)
 _VALUE = re.compile(r"=[^&]*")
 
 
 def shown_url(url: str) -> str:
     """The URL on one line, with its user and password, the values of its query and its fragment as `***`.
 
-    Works on any text: what is shown may be no URL at all.
+    Works on any text: what is shown may be no URL at all, but a key in the wrong place.
     """
+    if _OPAQUE.fullmatch(url):
+        return "***"
     rest, hash_mark, _ = url.partition("#")
     base, query_mark, query = rest.partition("?")
     if "@" in base:  # before the last one, as a password may hold anything
