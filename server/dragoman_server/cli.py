@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
     explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
     _add_translation(explain)
-    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs))
+    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
 
     completion = commands.add_parser("completion", help="print a completion script for a shell")
     shell_completion.add_arguments(completion)

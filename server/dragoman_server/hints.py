@@ -10,18 +10,8 @@ from .tables import Problem, kind_of
 
 DIALECTS = {
     **dict.fromkeys(("openai", "open-ai", "open_ai"), "chat is OpenAI's Chat Completions, responses its Responses"),
-    **dict.fromkeys(
-        (
-            "openai-compatible",
-            "openai_compatible",
-            "chat_completions",
-            "chat-completions",
-            "completions",
-            "ollama",
-            "vllm",
-        ),
-        'write "chat"',
-    ),
+    **dict.fromkeys(("openai-compatible", "openai_compatible", "ollama", "vllm"), 'write "chat"'),
+    **dict.fromkeys(("chat_completions", "chat-completions", "completions"), 'write "chat"'),
     **dict.fromkeys(("anthropic", "claude"), 'write "messages"'),
     **dict.fromkeys(("openai-responses", "openai_responses", "response"), 'write "responses"'),
 }
@@ -50,9 +40,7 @@ def not_toml(text: str, name: str) -> str:
 def without_slips(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
     """The data without what is reported here: tables of another shape than theirs, and LiteLLM's keys."""
     kept = dict(data)
-    for key in _LITELLM_KEYS:
-        if kept.pop(key, None) is not None:
-            problems.append((key, _LITELLM))
+    problems += [(key, _LITELLM) for key in _LITELLM_KEYS if kept.pop(key, None) is not None]
     routes = kept.get("routes")
     if type(routes) is dict:
         del kept["routes"]

@@ -57,9 +57,9 @@ class RequestLine(NamedTuple):
         if self.first_event is not None:
             line += f" first_event={self.first_event:.3f}"
         if self.tokens_in is not None:
-            line += f" tokens_in={self._about('tokens_in')}{self.tokens_in}"
+            line += f" tokens_in={'~' if 'input_total' in self.estimated else ''}{self.tokens_in}"
         if self.tokens_out is not None:
-            line += f" tokens_out={self._about('tokens_out')}{self.tokens_out}"
+            line += f" tokens_out={'~' if 'output_total' in self.estimated else ''}{self.tokens_out}"
         if self.provider is not None:
             line += f" provider={self.provider} route={one_line(self.route)}"
         if self.client_profile is not None:
@@ -70,15 +70,14 @@ class RequestLine(NamedTuple):
             line += f"; losses: {', '.join(f'{code}={count}' for code, count in sorted(self.losses.items()))}"
         return line + self.note
 
-    def _about(self, name: str) -> str:
-        return "~" if _NAMES[name] in self.estimated else ""
-
     @property
     def fields(self) -> dict[str, Any]:
         """The line for JSON; what there is nothing of is left out."""
         told = self._asdict()
         words, because, note = told.pop("words"), told.pop("because"), told.pop("note")
         told["message"] = f"{words}{because and f': {because}'}{note}"
+        for name in ("model", "upstream_model"):
+            told[name] = told[name] and one_line(told[name])
         told["duration"] = round(self.duration, 6)
         told["first_event"] = None if self.first_event is None else round(self.first_event, 6)
         told["estimated"] = [name for name, count in _NAMES.items() if count in self.estimated]
@@ -104,14 +103,14 @@ def request_line(
     if translation is not None:
         context = translation.context
         upstream, stream = translation.direction.upstream.dialect.value, translation.stream
-        model, upstream_model = one_line(context.model), one_line(translation.upstream_model)
+        model, upstream_model = context.model, translation.upstream_model
         usage, estimated = usage_so_far(context)
         if usage is not None:
             tokens_in, tokens_out = usage.input_total, usage.output_total
         if context.losses:
             losses = context.losses.counts
-    elif receipt.model:
-        model = one_line(receipt.model)
+    else:
+        model = receipt.model
     return RequestLine(
         receipt.request_id,
         words,

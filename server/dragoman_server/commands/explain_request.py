@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from dragoman.directions import direction
 from dragoman.jsontext import dumps
@@ -20,21 +21,22 @@ from ..config import load_config
 from ..explain import as_text, explanation, guess_client
 from ..inbound import read_model
 from ..routing import Router
-from ..tables import ConfigError
 
 
 def main(
     args: argparse.Namespace,
     profile: Callable[[argparse.Namespace, Dialect], Profile],
     knobs: Callable[[Sequence[str]], Knobs],
+    misused: Callable[[str], NoReturn],
 ) -> int:
-    """Print the explanation. Raises ConfigError, DragomanError."""
+    """Print the explanation. Raises ConfigError, DragomanError; `misused` exits with the command's usage."""
+    if args.config is None and args.target is None:
+        misused("--to is required, or --config, whose routes decide")
+    for option, value in (("--to", args.target), ("--profile", args.profile), ("--knob", args.knob)):
+        if args.config is not None and value:
+            misused(f"{option} goes without --config, whose routes decide")
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
     payload = parse_body(data)
-    if args.config is not None:
-        _refuse_beside_config(args)
-    elif args.target is None:
-        raise ConfigError("--to", "is required: the dialect of the upstream; or give --config, whose routes decide")
     source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
     if args.config is not None:
         told = _by_config(args, data, payload, source)
@@ -46,13 +48,6 @@ def main(
     sys.stdout.buffer.write(out)
     sys.stdout.buffer.flush()
     return 0
-
-
-def _refuse_beside_config(args: argparse.Namespace) -> None:
-    given = {"--to": args.target, "--profile": args.profile, "--knob": args.knob}
-    for option, value in given.items():
-        if value:
-            raise ConfigError(option, "goes without --config, whose routes decide")
 
 
 def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dialect) -> Json:
