@@ -62,8 +62,8 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*args: str, **more: str) -> AsyncIterator[Command]:
-    """`python -m dragoman_server ARGS`; killed at the end if it still runs."""
+async def command(*args: str, terminal: bool = True, **more: str) -> AsyncIterator[Command]:
+    """`python -m dragoman_server ARGS`; killed at the end if it still runs. `terminal`: may have that of the tests."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "dragoman_server", *args),
@@ -71,6 +71,7 @@ async def command(*args: str, **more: str) -> AsyncIterator[Command]:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env=environment(**more),
+        start_new_session=not terminal,
     )
     running = Command(process)
     listening = asyncio.create_task(running.listen())
