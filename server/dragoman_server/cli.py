@@ -60,7 +60,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(message=f"dragoman {version('dragoman')}\n")
+        print(f"dragoman {version('dragoman')}")
+        parser.exit()
 
 
 def _reason(error: OSError) -> str:

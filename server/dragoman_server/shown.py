@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from dragoman.protocols.masking import tidy
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|\S*(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)
+_OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)
 _VALUE = re.compile(r"=[^&]*")
 
 
@@ -26,4 +28,5 @@ def shown_url(url: str) -> str:
         base += f"?{_VALUE.sub('=***', query)}" if "=" in query else "?***"
     if hash_mark:
         base += "#***"
-    return base if base.isprintable() else ascii(base)[1:-1]
+    base = base if base.isprintable() else ascii(base)[1:-1]
+    return tidy(base)  # a key in the path

@@ -124,7 +124,7 @@ async def _waiting(process: Command) -> None:
 async def test_signals_are_passed_on(tmp_path: Path, number: signal.Signals) -> None:
     """There is no terminal here: at one, Ctrl-C reaches the agent by itself."""
     env = _installed(tmp_path / "bin", "claude")
-    async with command("run", "claude", "--simulate", "--", "wait", terminal=False, **env) as process:
+    async with command("run", "claude", "--simulate", "--", "wait", **env) as process:
         await _waiting(process)
         assert len(process.children()) == 1
         process.process.send_signal(number)

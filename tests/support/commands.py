@@ -62,8 +62,8 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*args: str, terminal: bool = True, **more: str) -> AsyncIterator[Command]:
-    """`python -m dragoman_server ARGS`; killed at the end if it still runs. `terminal`: may have that of the tests."""
+async def command(*args: str, **more: str) -> AsyncIterator[Command]:
+    """`python -m dragoman_server ARGS`, without a terminal; killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "dragoman_server", *args),
@@ -71,7 +71,7 @@ async def command(*args: str, terminal: bool = True, **more: str) -> AsyncIterat
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env=environment(**more),
-        start_new_session=not terminal,
+        start_new_session=True,
     )
     running = Command(process)
     listening = asyncio.create_task(running.listen())

@@ -19,6 +19,7 @@ from dragoman.errors import DragomanError, UpstreamError
 from ..credentials import outbound_headers
 from ..providers import Auth, Provider
 from ..settings import Config
+from ..shown import shown_url
 
 SECONDS = 15.0
 """Longest wait for one upstream's answer."""
@@ -95,14 +96,14 @@ async def _ask(config: Config, provider: Provider, upstream: Upstream) -> tuple[
 
 def _judge(provider: Provider, status: int, message: str) -> tuple[bool, str]:
     """Whether requests have a chance there, and a sentence."""
-    path = CODECS[provider.dialect].path
     if status in (401, 403, 407):
         if provider.auth is Auth.PASSTHROUGH:
             return True, "answers; clients bring their own keys"
         what = "refuses the key" if provider.api_key is not None else "wants an api_key"
         return False, f"{what}: {status} {message}"
     if status in (404, 405):
-        return False, f"has no {path} there ({status}): is base_url right, and does it speak {provider.dialect}?"
+        url = shown_url(provider.endpoint(CODECS[provider.dialect].path))
+        return False, f"has nothing at {url} ({status}): is base_url right, and does it speak {provider.dialect}?"
     if 300 <= status < 400:
         return False, f"redirects ({status}), which is not followed: is base_url right?"
     if status in (502, 503, 504):
