@@ -19,6 +19,8 @@ from .settings import Config
 from .unserved import no_websocket, not_served
 
 log = logging.getLogger("dragoman")
+_FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")
+"""Paths of an endpoint: as it is, with a slash at its end, and what clients make of a base URL with one at its end."""
 
 SIMULATED_HEADER = "x-dragoman-simulated"
 """Marks the replies of a gateway whose upstream is the simulated one."""
@@ -38,17 +40,22 @@ def setup(
         for sentence in remarks(config):
             log.warning("%s", sentence)
     prefix = prefix.rstrip("/")
-    app.router.add_post(f"{prefix}/v1/chat/completions", gateway.chat)
-    app.router.add_post(f"{prefix}/v1/messages", gateway.messages)
-    app.router.add_post(f"{prefix}/v1/responses", gateway.responses)
     counting = Counting(gateway)
-    app.router.add_post(f"{prefix}/v1/messages/count_tokens", counting.messages)
-    app.router.add_post(f"{prefix}/v1/responses/input_tokens", counting.responses)
+    for path, endpoint in (
+        ("chat/completions", gateway.chat),
+        ("messages", gateway.messages),
+        ("responses", gateway.responses),
+        ("messages/count_tokens", counting.messages),
+        ("responses/input_tokens", counting.responses),
+    ):
+        for form in _FORMS:
+            app.router.add_post(prefix + form.format(path), endpoint)
     _add_unserved(app, prefix, gateway)
     inspection = Inspection(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
-    app.router.add_get(f"{prefix}/v1/models", gateway.models)
+    for form in _FORMS:
+        app.router.add_get(prefix + form.format("models"), gateway.models)
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", gateway.models)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)

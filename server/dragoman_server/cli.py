@@ -1,46 +1,33 @@
-"""The command line: `dragoman serve | demo | check | translate | explain | bench`."""
+"""The command line: `dragoman serve | run | init | check | translate | explain | demo | completion | bench`."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.directions import direction
 from dragoman.errors import DragomanError
-from dragoman.jsontext import dumps
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
+from dragoman.profile import SHIPPED, Profile, shipped
 from dragoman.protocols import Dialect
-from dragoman.translate import parse_body, translate
 
-from .clients import BY_NAME, adapted
-from .config import NothingConfigured, config_from_environment, load_config, simulated_config
-from .explain import as_text, explanation, guess_client
+from .clients import BY_NAME
+from .commands import check_config, explain_request, run_agent, shell_completion, starter
+from .commands.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from .commands.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
+from .config import NothingConfigured
+from .logs import LEVELS, configure, say
 from .offline import KINDS, convert, kind_of
 from .remarks import open_doors, remarks
 from .settings import Config
+from .shown import shown_url
 from .tables import ConfigError, closest, from_word, misfit
-
-log = logging.getLogger("dragoman")
-
-DEFAULT_FILE = "dragoman.toml"
-"""The configuration file that is read from the working directory if the command line names no upstream."""
-_DIALECTS = [dialect.value for dialect in Dialect]
-_NOTHING_CONFIGURED = f"""\
-dragoman: no upstream is configured. Use one of:
-  dragoman {{command}} FILE.toml         a configuration file; ./{DEFAULT_FILE} is found without its name
-  OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
-  dragoman {{command}} --base-url URL    one upstream; its key, if any, in UPSTREAM_API_KEY
-  dragoman serve --simulate          simulated replies, to try the gateway without a model"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,24 +36,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["bench"]:
         return _bench(words[1:])
     args = _parser().parse_args(words)
-    logging.basicConfig(
-        level=_level(args),
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
     try:
+        handler = args.log_handler(args) if "log_handler" in args else None
+        configure(_level(args), getattr(args, "log_format", "text"), handler=handler)
         status: int = args.run(args)
     except NothingConfigured:
-        print(_NOTHING_CONFIGURED.format(command=words[0]), file=sys.stderr)
+        say(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
         return 2
     except ConfigError as error:
-        print(f"wrong configuration:\n{error}", file=sys.stderr)
+        say(f"wrong configuration:\n{error}", logging.ERROR)
         return 2
     except DragomanError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
+        say(f"dragoman: {error}", logging.ERROR)
         return 1
     except OSError as error:
-        print(f"dragoman: {_reason(error)}", file=sys.stderr)
+        say(f"dragoman: {_reason(error)}", logging.ERROR)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -79,7 +63,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(message=f"dragoman {version('dragoman')}\n")
+        print(f"dragoman {version('dragoman')}")
+        parser.exit()
 
 
 def _reason(error: OSError) -> str:
@@ -91,16 +76,12 @@ def _reason(error: OSError) -> str:
 
 
 def _level(args: argparse.Namespace) -> int:
-    if getattr(args, "quiet", False):
-        return logging.WARNING
-    return logging.DEBUG if getattr(args, "verbose", False) else logging.INFO
+    return LEVELS[getattr(args, "log_level", None) or "info"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dragoman", description="A streaming gateway that translates between model APIs."
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser = run_agent.Parser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="run the gateway")
@@ -113,13 +94,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes that share the address; auto or 0 for one per core (default 1)",
     )
-    serve.add_argument(
-        "--simulate", action="store_true", help="answer with simulated replies, marked x-dragoman-simulated: 1"
-    )
-    loudness = serve.add_mutually_exclusive_group()
-    loudness.add_argument("--verbose", action="store_true", help="log more")
-    loudness.add_argument("--quiet", action="store_true", help="log what is wrong only, and no line for each request")
+    add_simulate(serve)
+    add_log(serve)
     serve.set_defaults(run=_serve)
+
+    run = commands.add_parser("run", help="start a coding agent behind a gateway of its own")
+    add_upstream(run)
+    add_log(run)
+    run_agent.add_arguments(run)
+    run.set_defaults(run=lambda args: run_agent.main(args, served_config, _describe))
+
+    init = commands.add_parser("init", help="write a commented configuration to start from")
+    starter.add_arguments(init)
+    init.set_defaults(run=starter.main)
 
     demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
     demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
@@ -129,13 +116,14 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="validate a configuration and show what it means")
     _add_config(check)
-    check.set_defaults(run=_check)
+    check_config.add_arguments(check)
+    check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
 
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
     )
-    translate.add_argument("--from", dest="source", required=True, choices=_DIALECTS, help="dialect of the input")
-    translate.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect to translate into")
+    add_dialect(translate, "--from", dest="source", required=True, help="dialect of the input")
+    add_dialect(translate, "--to", dest="target", required=True, help="dialect to translate into")
     translate.add_argument("--kind", choices=KINDS, help="what the input is (default: told by it)")
     _add_translation(translate)
     translate.set_defaults(run=_translate)
@@ -146,12 +134,17 @@ def _parser() -> argparse.ArgumentParser:
         description="What an upstream would be sent for a client's request, and what would be lost. Nothing is sent.",
     )
     told = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
-    explain.add_argument("--from", dest="source", choices=_DIALECTS, help=f"dialect of the request (default: {told})")
-    explain.add_argument("--to", dest="target", required=True, choices=_DIALECTS, help="dialect of the upstream")
+    add_dialect(explain, "--from", dest="source", help=f"dialect of the request (default: {told})")
+    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of --config's route)")
+    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs decide")
     explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
     explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
     _add_translation(explain)
-    explain.set_defaults(run=_explain)
+    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
+
+    completion = commands.add_parser("completion", help="print a completion script for a shell")
+    shell_completion.add_arguments(completion)
+    completion.set_defaults(run=lambda args: shell_completion.main(args, _parser()))
 
     # Its words are the rig's own: `main` hands them over before they come here.
     commands.add_parser("bench", help="measure gateways side by side on this machine (bench --help)", add_help=False)
@@ -171,27 +164,11 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config",
         nargs="?",
+        action=ConfigFile,
         metavar="CONFIG.toml",
         help=f"configuration file (default: ./{DEFAULT_FILE}, else from the environment)",
     )
-    parser.add_argument("--base-url", help="one upstream, without a file; its key is read from UPSTREAM_API_KEY")
-    parser.add_argument("--dialect", choices=_DIALECTS, help="what that upstream speaks (default chat)")
-
-
-def _config(args: argparse.Namespace) -> Config:
-    """The configuration that the command line names, else `./dragoman.toml`, else the environment."""
-    if getattr(args, "simulate", False):
-        if args.config or args.base_url or args.dialect:
-            raise ConfigError("--simulate", "goes without a configuration file, --base-url and --dialect")
-        return simulated_config()
-    if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
-        args.config = DEFAULT_FILE  # a reload reads the same file again, or fails if it is gone
-        log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
-    if args.config is None:
-        return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
-    if args.base_url or args.dialect:
-        raise ConfigError("--base-url" if args.base_url else "--dialect", "goes without a configuration file")
-    return load_config(args.config)
+    add_upstream(parser)
 
 
 def _worker_count(word: str) -> int:
@@ -200,37 +177,27 @@ def _worker_count(word: str) -> int:
     return 0 if word == "auto" else int(word)
 
 
-def _served_config(args: argparse.Namespace) -> Config:
-    """The configuration with what the command line says otherwise. Raises ConfigError."""
-    config = _config(args)
-    wishes = {"host": args.host, "port": args.port, "workers": args.workers}
-    given = {name: wish for name, wish in wishes.items() if wish is not None}
-    config = replace(config, server=replace(config.server, **given))
-    config.check()
-    return config
-
-
 def _serve(args: argparse.Namespace) -> int:
-    config = _served_config(args)
+    config = served_config(args)
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
     from .notify import notify
     from .running import on_hangup, reload, run_loop, running, until_told_to_stop
 
-    load = partial(_served_config, args) if args.config is not None else None
+    load = partial(served_config, args) if args.config is not None else None
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled: by default it ends the process
 
     async def serve() -> int:
         async with running(config) as up:
             on_hangup(lambda: reload(up.gateway, load))
-            print(f"dragoman listens on {up.url}", file=sys.stderr)
+            say(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
             await until_told_to_stop()
             notify("STOPPING=1")
-            print("dragoman stops", file=sys.stderr)
+            say("dragoman stops")
         return 0
 
     return run_loop(serve())
@@ -243,11 +210,12 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     from .workers import Supervisor, cores
 
     def announce(url: str, config: Config) -> None:
-        print(f"dragoman listens on {url} with workers: {config.server.workers or cores()}", file=sys.stderr)
+        say(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
         _describe(config)
 
     async def supervise() -> int:
-        supervisor = Supervisor(config, lambda: _served_config(args), announce, log_level=logging.getLogger().level)
+        load = partial(served_config, args)
+        supervisor = Supervisor(config, load, announce, log_level=_level(args), log_format=args.log_format)
         return await supervisor.run()
 
     return run_loop(supervise())
@@ -260,19 +228,11 @@ def _demo(args: argparse.Namespace) -> int:
     return run_loop(demo(port=args.port, pace=args.pace, once=args.once))
 
 
-def _check(args: argparse.Namespace) -> int:
-    config = _config(args)
-    config.check()
-    _describe(config)
-    print("the configuration is fine", file=sys.stderr)
-    return 0
-
-
 def _translate(args: argparse.Namespace) -> int:
     source, target = Dialect(args.source), Dialect(args.target)
     data = _input(args)
     kind = args.kind or kind_of(data)
-    out, losses = convert(
+    out, losses, failure = convert(
         data,
         source,
         target,
@@ -286,27 +246,9 @@ def _translate(args: argparse.Namespace) -> int:
         print(f"loss {row.code} at {row.path}: {row.done}", file=sys.stderr)
     if not losses:
         print("no losses", file=sys.stderr)
-    return 0
-
-
-def _explain(args: argparse.Namespace) -> int:
-    data = _input(args)
-    payload = parse_body(data)
-    source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
-    target = Dialect(args.target)
-    knobs, named = _knobs(args.knob), {setting.partition("=")[0] for setting in args.knob}
-    translation = translate(
-        direction(source, target),
-        data,
-        payload=payload,
-        upstream_model=args.model,
-        profile=_profile(args, target),
-        knobs=adapted(knobs, named).get(args.client, knobs),
-    )
-    told = explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
-    if not args.source:
-        print(f"read as a {source} request, which its fields say it is; --from says otherwise", file=sys.stderr)
-    _print(dumps(told) if args.json else as_text(told).encode("utf-8", "backslashreplace"))
+    if failure is not None:
+        print(f"dragoman: the stream ends in an error: {failure.message}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -354,25 +296,22 @@ def _knobs(settings: Sequence[str]) -> Knobs:
 def _describe(config: Config) -> None:
     """What the gateway is going to do, in a few lines and without a key."""
     if config.simulated:
-        print(
-            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated",
-            file=sys.stderr,
-        )
+        say("  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated")
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
-        where = provider.base_url or "(simulated)"
+        where = shown_url(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
-        print(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}", file=sys.stderr)
+        say(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""
-        print(f"  model {route.model} → {route.provider}{to}{only}", file=sys.stderr)
+        say(f"  model {route.model} → {route.provider}{to}{only}")
     models = config.models
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
-            print(f"  {size} models → {name}", file=sys.stderr)
+            say(f"  {size} models → {name}")
     for sentence in (*open_doors(config), *remarks(config)):
-        print(f"  {sentence}", file=sys.stderr)
+        say(f"  {sentence}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from dragoman.limits import Limits
 from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
 from dragoman.protocols import Dialect
 
+from .hints import DIALECTS, not_toml, without_slips
 from .hosts import default_profile, is_vendor
 from .providers import VENDOR_URL, Auth, Provider, Secret
 from .settings import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
@@ -53,22 +54,28 @@ class NothingConfigured(ConfigError):
 def load_config(path: str | os.PathLike[str]) -> Config:
     """The configuration in a TOML file, with references to this process's environment put in.
 
-    Raises `ConfigError` with every problem, also when the file cannot be read or is no TOML.
+    Raises `ConfigError` with every problem, also when the file cannot be read, is no TOML or has no provider.
     """
+    name, text = os.fspath(path), ""
     try:
         # utf-8-sig: PowerShell's editors begin a file with a byte order mark.
-        data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        data = tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(os.fspath(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(name, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(os.fspath(path), f"is not TOML: {error}") from error
-    return parse_config(data, os.environ)
+        hint = not_toml(text, name)
+        raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
+    config = parse_config(data, os.environ)
+    if not config.providers:
+        raise ConfigError(name, "serves nothing: there is no [providers.NAME]; `dragoman init` writes an example")
+    return config
 
 
 def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
     problems: list[Problem] = []
-    root = Table(data, "", env, problems)
+    root = Table(without_slips(data, problems), "", env, problems)
     knobs = root.table("knobs").values_of(Knobs)
     models, listed = _models(root.table("models"), env)
     config = Config(
@@ -83,6 +90,8 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     root.finish()
     # What could not be read stands here as a default, about which nothing more need be said.
     told = tuple(path + end for path, _ in problems for end in (".", "["))
+    if "providers." in told:  # none was read, so no route finds its own
+        told += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
     problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(told)]
     if problems:
         raise ConfigError.of(problems)
@@ -123,7 +132,7 @@ def _providers(table: Table) -> dict[str, Provider]:
 
 
 def _provider(name: str, table: Table) -> Provider:
-    word = table.word("dialect", Dialect, required=True)
+    word = table.word("dialect", Dialect, required=True, hints=DIALECTS)
     dialect = Dialect(word or Dialect.CHAT)
     base_url = table.text("base_url", required=True) or ""
     key = (table.text("api_key") or "").strip()
@@ -155,7 +164,7 @@ def _route(table: Table) -> Route:
     model = table.text("model", required=True, literal=True)
     provider = table.text("provider", required=True)
     upstream_model = table.text("upstream_model")
-    client = table.word("client", Dialect)
+    client = table.word("client", Dialect, hints=DIALECTS)
     knobs = table.table("knobs").values_of(Knobs)
     table.finish()
     return Route(model or "", provider or "", upstream_model, Dialect(client) if client else None, knobs)

@@ -28,7 +28,6 @@ from dragoman.losses import Losses
 from dragoman.model import Json, Request
 from dragoman.protocols import Dialect
 from dragoman.protocols.counting import COUNTING
-from dragoman.protocols.failures import named
 from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.translate import Translation, parse_body, translate
 
@@ -233,7 +232,7 @@ class Counting:
         if not 200 <= status < 300:
             failure = direction.upstream.read_failure(status, body, headers)
             failure.headers = {name: headers[name] for name in _RETRY if name in headers}
-            raise _Refused(failure if asked.untouched else named(failure, asked.provider.name), status)
+            raise _Refused(failure, status)
         try:
             tokens = endpoint.read(loads(body))
         except ValueError:

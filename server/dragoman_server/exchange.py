@@ -14,16 +14,15 @@ from dragoman.aio.client import Client, EventStream
 from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
-from dragoman.protocols.failures import named
 from dragoman.protocols.headers import reply_headers
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
 
 from .early import Early
-from .logline import way, word
+from .logline import one_line, request_line, way, word
 from .outages import Outages
 from .receipts import Receipt
 from .rescue import OWN_ID, REQUEST_ID, error_response
@@ -49,6 +48,9 @@ class Exchange:
 
     def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
+        if log.isEnabledFor(logging.DEBUG):
+            seconds = self.receipt.seconds()
+            log.debug("%s upstream answered %d after %.3f s", self.receipt.request_id, answer.status, seconds)
         if not 200 <= answer.status < 300:
             return self._refused(answer)
         headers = self._headers(answer)
@@ -103,10 +105,7 @@ class Exchange:
     async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
         """A whole reply."""
         body = await answer.read(self.translation.context.limits.reply_body)
-        try:
-            written = self.translation.reply(body, answer.headers)
-        except UpstreamStatusError as error:
-            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        written = self.translation.reply(body, answer.headers)
         self._account("completed", "completed", answer.status)
         return self._whole(answer, written, headers)
 
@@ -125,12 +124,12 @@ class Exchange:
         tell_losses(headers, translation.losses)
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
         if (begun := await self._begun()) is not None:
-            return await self._fail(begun, named(failure, self.provider))
+            return await self._fail(begun, failure)
         if translation.direction.passthrough and body:
             headers["content-type"] = answer.headers.get("content-type", "application/json")
             response = web.Response(status=answer.status, body=body, headers=headers)
         else:
-            failure = sized(named(failure, self.provider), translation.context)
+            failure = sized(failure, translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
         translation.context.failure = failure
@@ -166,10 +165,7 @@ class Exchange:
             written = translation.reply(body)
             self._account("answered without a stream", "completed", answer.status)
             return self._whole(answer, written, headers)
-        try:
-            written = translation.replay(body, answer.headers)
-        except UpstreamStatusError as error:
-            raise UpstreamStatusError(named(error.failure, self.provider)) from None
+        written = translation.replay(body, answer.headers)
         if begun is not None:
             return await self._say(begun, written)
         tell_losses(headers, translation.losses)
@@ -202,14 +198,15 @@ class Exchange:
         context, failure = self.translation.context, self.translation.context.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({word(failure)})", "failed"
-        level, more = logging.INFO, ""
+        level, note = logging.INFO, ""
         if failure is not None:
-            level, more = self.outages.level(self.provider, failure)
-            if level > logging.INFO:
-                how = f"{how} (provider {self.provider})"
+            level, note = self.outages.level(self.provider, failure)
         if log.isEnabledFor(level):
-            losses = f"; losses: {context.losses.summary()}" if context.losses else ""
-            log.log(level, "%s %s %s%s%s", context.request_id, way(self.translation), how, losses, more)
+            words = f"{way(self.translation)} {how}"
+            log.log(level, request_line(self.receipt, words, ended, status, error=failure, note=note))
+        if context.losses and log.isEnabledFor(logging.DEBUG):
+            for code, path, done in context.losses.rows:
+                log.debug("%s loss %s at %s: %s", context.request_id, code, one_line(path), one_line(done))
         self.receipt.end(ended, status)
 
 

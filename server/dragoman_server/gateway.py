@@ -37,7 +37,7 @@ from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
 from .known_models import KnownModels
 from .loaded_config import LoadedConfig, with_fixed
-from .logline import OUR_WORDS, without_reply
+from .logline import OUR_WORDS, before_reply, one_line, reason, request_line
 from .metrics import Metrics
 from .outages import Outages
 from .prefixes import Prefixes
@@ -266,22 +266,33 @@ class Gateway:
             failure = error.failure
             if receipt.translation is not None:
                 failure = sized(failure, receipt.translation.context)
-            level, more = self.outages.level(receipt.provider, failure)
-            log.log(level, "%s %s%s", receipt.request_id, without_reply(receipt, error), more)
             # Whatever failed before there was anything to send is the gateway's own refusal.
-            if receipt.translation is None:
-                return self._failed(receipt, failure, "rejected")
-            return self._failed(receipt, failure, "failed", ours=isinstance(error, OUR_WORDS))
+            ended = "rejected" if receipt.translation is None else "failed"
+            response = self._failure_response(receipt, failure)
+            level, note = self.outages.level(receipt.provider, failure)
+            if log.isEnabledFor(level):
+                words, because = before_reply(receipt, ended), reason(receipt, error, failure)
+                status = response.status
+                log.log(level, request_line(receipt, words, ended, status, error=failure, because=because, note=note))
+            receipt.end(ended, response.status, failure, ours=isinstance(error, OUR_WORDS))
+            return response
         except (ClientGone, ConnectionError):
             # The client's connection: the transport makes errors of its own of the upstream's.
-            log.info("%s %s abandoned before the reply", receipt.request_id, client)
             return web.Response(status=CLIENT_GONE)
         except Exception:
             # A defect of ours: the client still gets an error of its dialect, the details go to the log only.
-            log.exception("%s %s failed by a defect", receipt.request_id, client)
-            return self._failed(receipt, replace(DEFECT), "failed")
+            failure = replace(DEFECT)
+            response = self._failure_response(receipt, failure)
+            words = before_reply(receipt, "failed by a defect")
+            log.exception(request_line(receipt, words, "failed", response.status, error=failure))
+            receipt.end("failed", response.status, failure, ours=True)
+            return response
         finally:
-            receipt.end("abandoned", CLIENT_GONE)
+            if receipt.ended == "open":  # its client left, which may also have cancelled this
+                if log.isEnabledFor(logging.INFO):
+                    words = before_reply(receipt, "abandoned before the reply")
+                    log.info(request_line(receipt, words, "abandoned", CLIENT_GONE))
+                receipt.end("abandoned", CLIENT_GONE)
             if watch is not None:
                 self._leave(watch)
 
@@ -291,10 +302,9 @@ class Gateway:
         self._open.add(watch)
         return watch
 
-    def _failed(self, receipt: Receipt, failure: Failure, ended: str, *, ours: bool = True) -> web.Response:
+    def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         tell_losses(response.headers, receipt.losses)
-        receipt.end(ended, response.status, failure, ours=ours)
         return response
 
     async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[Call, Exchange]:
@@ -332,7 +342,15 @@ class Gateway:
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
         exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
-        return self._call(request, translation, provider, loaded), exchange
+        call = self._call(request, translation, provider, loaded)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
+                *(receipt.request_id, client, "stream" if translation.stream else "request", len(body)),
+                *(receipt.client_profile or "none", one_line(model), one_line(target.route), provider.name),
+                *(provider.place(), len(call.body), provider.profile_name or "of its own"),
+            )
+        return call, exchange
 
     def admit(self, headers: Mapping[str, str]) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""

@@ -101,6 +101,10 @@ class Metrics:
             receipt.begun_at = self._clock()
             count(self._open_streams, (receipt.client,))
 
+    def seconds(self, receipt: Receipt) -> float:
+        """Seconds since its request was taken."""
+        return self._clock() - receipt.opened_at
+
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
         """The request has ended; the receipt still has its translation."""
         client, provider, route = receipt.client, receipt.provider or "", receipt.route
@@ -114,7 +118,7 @@ class Metrics:
         if translation is None:
             return
         stream = "true" if translation.stream else "false"
-        observe(self._durations, (client, provider, stream), self._clock() - receipt.opened_at)
+        observe(self._durations, (client, provider, stream), self.seconds(receipt))
         context = translation.context
         if context.losses:
             for code, times in context.losses.counts.items():

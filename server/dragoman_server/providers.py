@@ -14,6 +14,7 @@ from dragoman.profile import FLAGS, Profile, shipped
 from dragoman.protocols import Dialect
 
 from .hosts import default_profile
+from .shown import shown_url
 from .tables import Problem, join, misfit
 
 VENDOR_URL = {
@@ -102,6 +103,16 @@ class Provider:
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 
+    def place(self) -> str:
+        """`host:port` of the upstream, for logs."""
+        try:
+            parts = urlsplit(self.base_url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            return "a base URL that is none"
+        host = parts.hostname or ""
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
     def endpoint(self, path: str, query: str = "") -> str:
         """The full URL of `chat/completions`, `messages`, `responses`, `models` and what is below them.
 
@@ -123,7 +134,7 @@ class Provider:
         if not _NAME.match(self.name):
             yield at, "a provider's name has letters, digits, '.', '_' and '-' only"
         if wrong := _url_problem(self.base_url):
-            yield f"{at}.base_url", wrong
+            yield f"{at}.base_url", f'{wrong}; got "{shown_url(self.base_url)}"'
         if self.api_key and not _VALUE.match(self.api_key.reveal()):
             yield f"{at}.api_key", "has characters that a header cannot carry (a line end, perhaps)"
         if self.api_key and self.auth is Auth.PASSTHROUGH:
@@ -141,13 +152,13 @@ class Provider:
 
 
 def _url_problem(url: str) -> str | None:
-    # The URL itself stays out of the message: it may hold a password.
     if not url.isascii() or not url.isprintable() or " " in url:
         return "has characters that a URL cannot carry"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
+        # The parser's own words quote the URL, which may hold a password.
         return f"is not a URL ({error})" if "@" not in url else "is not a URL"
     if parts.scheme not in ("http", "https") or not host:
         return "expected a URL like https://host/v1"

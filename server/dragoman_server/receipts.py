@@ -67,6 +67,10 @@ class Receipt:
         """The ledger, once the request was translated and until the reply has ended."""
         return self.translation.losses if self.translation is not None else None
 
+    def seconds(self) -> float:
+        """Seconds since the request came, until its end is counted; 0 for a receipt that nobody counts."""
+        return self.metrics.seconds(self) if self.metrics is not None else 0.0
+
     def begin(self) -> None:
         """The first event of a streamed reply came."""
         if self.metrics is not None:

@@ -46,15 +46,12 @@ class Target(NamedTuple):
 
 
 class UnknownModel(DragomanError):
-    """No route leads from the model's name: 404 with the names there are (design §8)."""
+    """No route leads from the model's name: 404 with the names and patterns there are (design §8)."""
 
-    def __init__(self, model: str, known: Iterable[str]) -> None:
-        names = list(known)
-        if names:
-            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-            there = f"known models: {', '.join(names[:_LISTED])}{more}"
-        else:
-            there = "no model is configured by name"
+    def __init__(self, model: str, known: Iterable[str], patterns: Iterable[str] = ()) -> None:
+        lists = (("known models", list(known)), ("patterns", list(dict.fromkeys(patterns))))
+        there = "; ".join(f"{what}: {_listed(names)}" for what, names in lists if names)
+        there = there or "no model is configured by name"
         super().__init__(
             Failure(
                 FailureKind.NOT_FOUND,
@@ -64,6 +61,11 @@ class UnknownModel(DragomanError):
                 param="model",
             )
         )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def _shown(model: str) -> str:
@@ -124,7 +126,7 @@ class Router:
         target = self._memo.get((model, client))
         if target is None:
             if not model or len(model) > NAME_MAX:
-                raise self._unknown(model)
+                raise self._unknown(model, client)
             target = self._routed(model, client) or self._by_size(model, client) or self._guessed(model, client)
             if len(self._memo) >= MEMO:
                 del self._memo[next(iter(self._memo))]
@@ -195,7 +197,7 @@ class Router:
         """The target of the big or small model, asked for as `model`."""
         target = self._routed(name, client) or self._placed(name)
         if target is None:
-            raise self._unknown(model)
+            raise self._unknown(model, client)
         return target._replace(renamed=target.upstream_model != model)
 
     def _by_size(self, model: str, client: Dialect) -> Target | None:
@@ -220,7 +222,9 @@ class Router:
             target = self._sized(self._small, model, client)
             warning = f"unknown model {_shown(model)} was sent to {target.upstream_model}"
             return target._replace(warning=warning, route="unknown")
-        raise self._unknown(model)
+        raise self._unknown(model, client)
 
-    def _unknown(self, model: str) -> UnknownModel:
-        return UnknownModel(model, (name for name, _ in self.known_models()))
+    def _unknown(self, model: str, client: Dialect) -> UnknownModel:
+        patterns = [each.route.model for each in self._patterns if each.route.client in (None, client)]
+        patterns += [f"{name}/*" for name in self.config.providers]
+        return UnknownModel(model, (name for name, _ in self.known_models()), patterns)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -29,6 +29,7 @@ from .totals import RELOADS, Totals
 
 log = logging.getLogger("dragoman")
 
+T = TypeVar("T")
 DRAIN = 10.0
 """Seconds that open replies have when the gateway is told to stop."""
 
@@ -140,8 +141,8 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
     notify("READY=1")
 
 
-def run_loop(main: Coroutine[Any, Any, int]) -> int:
-    """Run to completion on uvloop where there is one. Returns the exit status."""
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run to completion on uvloop where there is one. Returns what `main` does, such as an exit status."""
     factory = None
     if sys.platform != "win32":
         import uvloop

@@ -30,6 +30,17 @@ _KINDS: dict[type, str] = {
 }
 
 
+SYNONYMS = {
+    **dict.fromkeys(("api_base", "url", "endpoint", "baseurl", "base-url"), "base_url"),
+    **dict.fromkeys(("key", "apikey", "api-key", "token"), "api_key"),
+    **dict.fromkeys(("type", "kind", "wire_api", "api", "protocol"), "dialect"),
+    **dict.fromkeys(("model_name", "name", "match", "pattern"), "model"),
+    **dict.fromkeys(("upstream", "to"), "provider"),
+    **dict.fromkeys(("target", "rewrite", "target_model"), "upstream_model"),
+}
+"""Keys of other tools, and the key here."""
+
+
 class ConfigError(ValueError):
     """A wrong configuration. `problems` holds all of them as (path, message); the text has one line for each."""
 
@@ -255,8 +266,10 @@ class Table:
             return None
         return int(resolved)
 
-    def word(self, key: str, words: Iterable[str], *, required: bool = False) -> str | None:
-        """A string that is one of `words`."""
+    def word(
+        self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
+    ) -> str | None:
+        """A string that is one of `words`. `hints` has a sentence for words that are none of them."""
         self._asked.add(key)
         if key not in self._data:
             if required:
@@ -267,7 +280,9 @@ class Table:
         if type(raw) is str and value is None:
             return None
         if one_of(value, words):
-            self.wrong(key, one_of(raw, words) or f"expected one of {', '.join(words)}")
+            wrong = one_of(raw, words) or f"expected one of {', '.join(words)}"
+            hint = hints.get(value.lower()) if hints and type(value) is str else None
+            self.wrong(key, f"{wrong}: {hint}" if hint else wrong)
             return None
         return str(value)
 
@@ -309,4 +324,6 @@ class Table:
         """Report the keys that nothing asked for."""
         for key in self._data:
             if key not in self._asked:
-                self.wrong(key, "unknown key" + closest(key, sorted(self._asked)))
+                meant = SYNONYMS.get(key.lower())
+                hint = f' (did you mean "{meant}"?)' if meant in self._asked else closest(key, sorted(self._asked))
+                self.wrong(key, f"unknown key{hint}")

@@ -28,6 +28,7 @@ from .app import make_app
 from .channel import Channel, Unanswered, receive_first
 from .gateway import Gateway
 from .listeners import BACKLOG
+from .logs import configure
 from .retirement import LINGER, Retirement
 from .running import DRAIN, run_loop, with_upstream
 from .serverlog import ServerLog
@@ -50,6 +51,7 @@ class Assignment:
     listeners: list[list[int]]
     sender: str
     log_level: int = logging.INFO
+    log_format: str = "text"
     drain: float = DRAIN
     linger: float = LINGER
 
@@ -211,11 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         assignment: Assignment = pickle.loads(receive_first(sock))
     except EOFError:
         return 1
-    logging.basicConfig(
-        level=assignment.log_level,
-        format=f"%(asctime)s %(levelname)s [{assignment.number}] %(message)s",
-        stream=sys.stderr,
-    )
+    configure(assignment.log_level, assignment.log_format, worker=assignment.number)
     return run_loop(work(assignment, sock))
 
 

@@ -64,6 +64,7 @@ class Supervisor:
         announce: Callable[[str, Config], None],
         *,
         log_level: int = logging.INFO,
+        log_format: str = "text",
         drain: float = DRAIN,
         linger: float = LINGER,
         balanced: bool = BALANCED,
@@ -71,7 +72,7 @@ class Supervisor:
         self._config = config
         self._load = load
         self._announce = announce
-        self._log_level = log_level
+        self._log_level, self._log_format = log_level, log_format
         self._drain = drain
         self._linger = linger
         self._balanced = balanced
@@ -181,6 +182,7 @@ class Supervisor:
             self._listeners.descriptors(),
             self._sender,
             self._log_level,
+            self._log_format,
             drain=self._drain,
             linger=self._linger,
         )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+from dataclasses import replace
 
 import pytest
 
 from dragoman.aio.upstream import Timeouts
 from dragoman.protocols import Dialect
-from dragoman_server.providers import Secret
+from dragoman_server.logs import JsonFormatter
+from dragoman_server.providers import Provider, Secret
 from support.gateways import CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, request, text_stream
 from support.sockets import ScriptedServer, Stall, answer, stream
@@ -23,7 +27,12 @@ def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Without the id that each begins with."""
     told = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
     assert all(line.startswith("req_") for line in told)
-    return [line.partition(" ")[2] for line in told]
+    return [_timeless(line) for line in told]
+
+
+def _timeless(line: str) -> str:
+    """Without the id and with `T` for seconds, which differ each time."""
+    return re.sub(r"\b(duration|first_event)=[0-9]+\.[0-9]{3}\b", r"\1=T", line.partition(" ")[2])
 
 
 async def test_a_refused_request_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
@@ -32,19 +41,24 @@ async def test_a_refused_request_is_told_with_its_reason(caplog: pytest.LogCaptu
         await entrance.refusal(CHAT, model="gpt-x", n=2)
     assert not server.connections
     assert _lines(caplog) == [
-        "chat rejected: 400 model: is required (a string)",
-        "chat gpt-x rejected: 400 n: only one choice can be had from an upstream of another dialect",
+        "chat rejected status=400 duration=T: model: is required (a string)",
+        "chat gpt-x rejected status=400 duration=T provider=up route=*:"
+        " n: only one choice can be had from an upstream of another dialect",
     ]
 
 
-async def test_an_upstream_that_cannot_be_reached_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_upstream_that_cannot_be_reached_is_named_with_host_and_port(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log only: a client must not learn what is behind the gateway."""
     async with ScriptedServer([]) as server:
         config = config_for(server.url, CHAT)
     async with gate(config) as entrance:
-        await entrance.refusal(MESSAGES, model="claude-x")
+        _, told, _ = await entrance.refusal(MESSAGES, model="claude-x")
+    port = server.url.rpartition(":")[2]
     assert _lines(caplog) == [
-        "messages→chat claude-x → claude-x failed: 502 cannot connect to the upstream: Connection refused (provider up)"
+        "messages→chat claude-x → claude-x failed status=502 duration=T provider=up route=*:"
+        f" cannot connect to the upstream: Connection refused; upstream at 127.0.0.1:{port}"
     ]
+    assert port not in told.message
 
 
 async def test_a_timeout_says_which(caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +66,8 @@ async def test_a_timeout_says_which(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer([Stall()]) as server, gate(config_for(server.url, CHAT, timeouts=timeouts)) as entrance:
         await entrance.refusal(MESSAGES)
     assert _lines(caplog) == [
-        "messages→chat m → m failed: 504 upstream timed out: nothing within 0.05 s (first_byte) (provider up)"
+        "messages→chat m → m failed status=504 duration=T provider=up route=*:"
+        " upstream timed out: nothing within 0.05 s (first_byte)"
     ]
 
 
@@ -70,14 +85,18 @@ async def test_an_upstream_s_words_are_not_told_and_its_class_is(
         await entrance.refusal(client)
         await entrance.refusal(client)
     first, second = _lines(caplog)
-    assert first == f"{client}→{upstream} m → m refused with 429 (rate_limit)"
-    assert second == f"{client}→{upstream} m → m failed: 429 rate_limit (provider up)"
+    end = "status=429 duration=T provider=up route=*"
+    assert first == f"{client}→{upstream} m → m refused with 429 (rate_limit) {end}"
+    assert second == f"{client}→{upstream} m → m failed {end}: rate_limit"
 
 
 async def test_a_stream_that_was_cut_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer(stream(text_stream(CHAT)[:3])) as server, gate(config_for(server.url, CHAT)) as entrance:
         await entrance.stream(MESSAGES)
-    assert _lines(caplog) == ["messages→chat m → m failed in the stream (stream_truncated)"]
+    assert _lines(caplog) == [
+        "messages→chat m → m failed in the stream (stream_truncated) status=200 duration=T first_event=T"
+        " tokens_in=~21 tokens_out=~3 provider=up route=*"
+    ]
 
 
 async def test_a_name_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -89,13 +108,14 @@ async def test_a_name_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> N
         await entrance.refusal(MESSAGES, request(MESSAGES, model=model, tools=3))
     completed, rejected = _lines(caplog)
     shown = r"gpt\n2026-11-21 INFO req_1 \x1b[31mforged\u2028\xe9"
-    assert completed == f"messages→chat {shown} → {shown} completed"
-    assert rejected == f"messages {shown} rejected: 400 tools: expected an array, got an integer"
+    usage = "tokens_in=5 tokens_out=9 "
+    assert completed == f"messages→chat {shown} → {shown} completed status=200 duration=T {usage}provider=up route=*"
+    end = "status=400 duration=T provider=up route=*"
+    assert rejected == f"messages {shown} rejected {end}: tools: expected an array, got an integer"
 
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    return [line.partition(" ")[2] for line in told]
+    return [_timeless(record.getMessage()) for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_an_upstream_that_cannot_be_reached_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,9 +125,9 @@ async def test_an_upstream_that_cannot_be_reached_is_a_warning_once(caplog: pyte
     async with gate(config) as entrance:
         for _ in range(3):
             await entrance.refusal(MESSAGES)
-    assert _warnings(caplog) == [
-        "messages→chat m → m failed: 502 cannot connect to the upstream: Connection refused (provider up)"
-    ]
+    (warning,) = _warnings(caplog)
+    end = "status=502 duration=T provider=up route=*: cannot connect to the upstream: Connection refused"
+    assert warning.startswith(f"messages→chat m → m failed {end}; upstream at 127.0.0.1:")
     assert len(_lines(caplog)) == 3
 
 
@@ -122,12 +142,73 @@ async def test_an_upstream_that_refuses_our_key_is_a_warning_once(
     ):
         await entrance.refusal(client)
         await entrance.refusal(client)
-    assert _warnings(caplog) == [f"{client}→{upstream} m → m refused with 401 (authentication) (provider up)"]
-    assert _lines(caplog)[1] == f"{client}→{upstream} m → m refused with 401 (authentication)"
+    line = f"{client}→{upstream} m → m refused with 401 (authentication) status=401 duration=T provider=up route=*"
+    assert _warnings(caplog) == [line]
+    assert _lines(caplog)[1] == line
 
 
 async def test_a_client_that_is_refused_for_its_key_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with gate(config_for("http://127.0.0.1:9", CHAT, keys=(Secret("k"),))) as entrance:
         await entrance.refusal(MESSAGES)
     assert not _warnings(caplog)
-    assert _lines(caplog) == ["messages rejected: 401 no API key: send it as x-api-key or as Authorization: Bearer"]
+    assert _lines(caplog) == [
+        "messages rejected status=401 duration=T: no API key: send it as x-api-key or as Authorization: Bearer"
+    ]
+
+
+async def test_a_request_leaves_one_line_with_all_its_facts(caplog: pytest.LogCaptureFixture) -> None:
+    headers = {"user-agent": "claude-cli/2.1.329 (external, sdk-cli)"}
+    async with (
+        ScriptedServer(stream(text_stream(CHAT))) as server,
+        gate(config_for(server.url, CHAT)) as entrance,
+        entrance.post(MESSAGES, model="claude-x", stream=True, top_k=3, headers=headers) as response,
+    ):
+        await response.read()
+    (record,) = [record for record in caplog.records if record.name == "dragoman"]
+    assert _timeless(record.getMessage()) == (
+        "messages→chat claude-x → claude-x completed status=200 duration=T first_event=T tokens_in=5 tokens_out=9"
+        " provider=up route=* client=claude-code; losses: top_k=1"
+    )
+    told = json.loads(JsonFormatter().format(record))
+    assert 0 < told.pop("first_event") <= told.pop("duration") < 60
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
+    assert told.pop("request_id").startswith("req_")
+    assert told == {
+        "level": "info",
+        "logger": "dragoman",
+        "event": "request",
+        "message": "messages→chat claude-x → claude-x completed",
+        "ended": "completed",
+        "status": 200,
+        "client": "messages",
+        "upstream": "chat",
+        "model": "claude-x",
+        "upstream_model": "claude-x",
+        "stream": True,
+        "tokens_in": 5,
+        "tokens_out": 9,
+        "provider": "up",
+        "route": "*",
+        "client_profile": "claude-code",
+        "losses": {"top_k": 1},
+    }
+
+
+async def test_debug_lines_tell_what_was_sent_and_what_was_lost(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "dragoman")
+    key = "sk-very-secret-4711"
+    async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
+        config = config_for(server.url, CHAT)
+        config = replace(config, providers={"up": Provider("up", CHAT, server.url, Secret(key))})
+        async with gate(config) as entrance, entrance.post(MESSAGES, top_k=3) as response:
+            await response.read()
+    understood, answered, completed, lost = _lines(caplog)
+    assert re.fullmatch(
+        r"messages request of \d+ bytes, client profile none; model m by route \* to up at 127\.0\.0\.1:\d+, \d+ bytes,"
+        r" profile compatible",
+        understood,
+    )
+    assert re.fullmatch(r"upstream answered 200 after \d+\.\d{3} s", answered)
+    assert " completed " in completed
+    assert lost.startswith("loss top_k at top_k: ")
+    assert key not in caplog.text

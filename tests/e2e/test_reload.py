@@ -104,7 +104,11 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(
             await said("READY=1")
             for wrong, told in (
                 ("[server]\nport = 'eighty'\n", "server.port: expected an integer"),
-                ("[server]\nhost = '127.0.0.2'\n", "server.host: cannot change while the gateway runs"),
+                (
+                    "[server]\nhost = '127.0.0.2'\n[providers.a]\ndialect = 'chat'\nbase_url = 'http://h'\n",
+                    "server.host: cannot change while the gateway runs",
+                ),
+                ("[server]\n", "serves nothing"),
                 ("[server\n", "is not TOML"),
             ):
                 path.write_text(wrong)
@@ -114,7 +118,7 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(
                 await said("RELOADING=1", "READY=1")
                 assert await models(up) == ["before"]
             assert all(map(alive, up.pids.values()))
-            assert total(await up.metrics(), "dragoman_reloads_total", result="refused") == 3
+            assert total(await up.metrics(), "dragoman_reloads_total", result="refused") == 4
             up.signal(signal.SIGTERM)
             assert await up.command.ends() == 0
             await said("STOPPING=1")

@@ -62,8 +62,8 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*args: str, cwd: Path | None = None, **more: str) -> AsyncIterator[Command]:
-    """`python -m dragoman_server ARGS` in the directory `cwd`; killed at the end if it still runs."""
+async def command(*args: str, cwd: str | Path | None = None, **more: str) -> AsyncIterator[Command]:
+    """`python -m dragoman_server ARGS` in `cwd`, without a terminal; killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "dragoman_server", *args),
@@ -72,6 +72,7 @@ async def command(*args: str, cwd: Path | None = None, **more: str) -> AsyncIter
         stderr=asyncio.subprocess.PIPE,
         env=environment(**more),
         cwd=cwd,
+        start_new_session=True,
     )
     running = Command(process)
     listening = asyncio.create_task(running.listen())

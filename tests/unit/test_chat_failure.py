@@ -30,7 +30,6 @@ from dragoman.protocols.chat.failure import (
     write_error_frame,
     write_failure,
 )
-from dragoman.protocols.failures import named
 from dragoman.protocols.masking import MESSAGE_MAX
 from dragoman.protocols.messages import failure as messages
 
@@ -320,12 +319,6 @@ def test_long_messages_are_cut() -> None:
         assert message.endswith("…")
 
 
-def test_named_prefixes_once() -> None:
-    failure = named(named(answer(500, error("boom")), "acme"), "acme")
-    assert failure.message == "acme: boom"
-    assert failure.kind is K.API
-
-
 @pytest.mark.parametrize(
     ("frame", "kind", "status", "message"),
     [
@@ -452,9 +445,9 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
 def test_prompt_too_long_gets_its_code(message: str) -> None:
     payload = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
     for failure in (messages.read_failure(400, orjson.dumps(payload), {}), messages.read_error_frame(payload)):
-        status, body = write_failure(named(failure, "claude"))
+        status, body = write_failure(failure)
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
-        assert body["error"]["message"] == f"claude: {message}"
+        assert body["error"]["message"] == message
 
 
 CLASSES = {

@@ -185,7 +185,7 @@ knobs = { on_los = "reject" }
         "server.limits.blocks": "expected 0 or more; got -1",
         "knobs.orphans": 'expected one of repair, strip, reject; got "repare" (did you mean "repair"?)',
         "knobs.stop_emulation": 'expected one of on, off; got true (did you mean "on"?)',
-        "providers.a.base_url": "expected a URL like https://host/v1",
+        "providers.a.base_url": 'expected a URL like https://host/v1; got "localhost:9000"',
         "providers.a.profile": (
             f"expected one of {', '.join(name for dialect, name in SHIPPED if dialect == 'chat')}; "
             'got "compatibel" (did you mean "compatible"?)'
@@ -441,8 +441,10 @@ def test_a_file_is_read_with_this_environment(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("BIG_MODEL_NAME", raising=False)
     monkeypatch.delenv("SMALL_MODEL_NAME", raising=False)
     path = tmp_path / "a.toml"
-    path.write_bytes(b'\xef\xbb\xbf[server]\nport = "${SOME_PORT}"\n')
-    assert load_config(str(path)) == Config(server=Server(port=99))
+    local = b'[providers.local]\ndialect = "chat"\nbase_url = "http://h/v1"\n'
+    path.write_bytes(b'\xef\xbb\xbf[server]\nport = "${SOME_PORT}"\n' + local)
+    local_only = {"local": Provider("local", Dialect.CHAT, "http://h/v1")}
+    assert load_config(str(path)) == Config(local_only, server=Server(port=99))
 
 
 def test_a_configuration_made_in_python_is_judged_alike() -> None:

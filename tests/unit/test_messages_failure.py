@@ -1,5 +1,6 @@
 """Error answers of Messages upstreams and what Messages clients are told (mapping §10)."""
 
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -19,7 +20,6 @@ from dragoman.errors import (
     UpstreamUnreachable,
 )
 from dragoman.protocols.chat import failure as chat
-from dragoman.protocols.failures import named
 from dragoman.protocols.messages.failure import read_error_frame, read_failure, write_error_frame, write_failure
 
 K = FailureKind
@@ -52,9 +52,9 @@ K = FailureKind
 def test_chat_errors_for_messages_clients(status: int, code: str | None, written: tuple[int, str]) -> None:
     """mapping §10.2, row by row."""
     body = orjson.dumps({"error": {"message": "why", "type": "x", "param": None, "code": code}})
-    told, payload = write_failure(named(chat.read_failure(status, body, {}), "acme"), "req_9")
+    told, payload = write_failure(chat.read_failure(status, body, {}), "req_9")
     assert told == written[0]
-    assert payload == {"type": "error", "error": {"type": written[1], "message": "acme: why"}, "request_id": "req_9"}
+    assert payload == {"type": "error", "error": {"type": written[1], "message": "why"}, "request_id": "req_9"}
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,11 @@ def test_overflow_begins_as_claude_code_needs_it(message: str, head: str | None)
     body = orjson.dumps({"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}})
     failure = chat.read_failure(400, body, {})
     assert failure.kind is K.CONTEXT_LENGTH
-    status, payload = write_failure(named(failure, "acme"))
+    status, payload = write_failure(failure)
     told = payload["error"]["message"]
     asked, most = head.split(" > ") if head else ("", "")
     want = f"prompt is too long: {asked} tokens > {most} maximum" if head else "prompt is too long"
-    assert told == f"{want} (acme: {message})"
+    assert told == f"{want} ({message})"
     assert (status, payload["error"]["type"]) == (400, "invalid_request_error")
 
 
@@ -158,7 +158,8 @@ def test_overflow_already_said_is_kept_and_only_moves_behind_the_name() -> None:
     native = "prompt is too long: 210000 tokens > 200000 maximum"
     failure = read_failure(400, _envelope("invalid_request_error", native), {})
     assert write_failure(failure)[1]["error"]["message"] == native
-    assert write_failure(named(failure, "claude"))[1]["error"]["message"] == f"{native} (claude)"
+    prefixed = replace(failure, message=f"claude: {native}")  # as routers do
+    assert write_failure(prefixed)[1]["error"]["message"] == f"{native} (claude)"
     assert write_error_frame(Failure(K.CONTEXT_LENGTH, "Prompt is too long", 400))["error"]["message"] == (
         "prompt is too long"
     )

@@ -13,6 +13,7 @@ from dragoman_server.providers import Auth, Provider
 from support.clocks import Clock
 
 AWAY = UpstreamUnreachable("cannot connect to the upstream: Connection refused").failure
+AT = "; upstream at up.test:443"
 REFUSED = Failure(FailureKind.AUTHENTICATION, "words of the upstream's", 401)
 
 
@@ -35,22 +36,22 @@ def outages(clock: Clock) -> Outages:
 def test_the_first_is_a_warning_and_then_one_in_a_while_with_the_number_of_the_others(
     outages: Outages, clock: Clock
 ) -> None:
-    assert outages.level("one", AWAY) == (WARNING, "")
+    assert outages.level("one", AWAY) == (WARNING, AT)
     for _ in range(3):
         clock.now += PAUSE / 4
-        assert outages.level("one", AWAY) == (INFO, "")
+        assert outages.level("one", AWAY) == (INFO, AT)
     clock.now += PAUSE / 4
-    assert outages.level("one", AWAY) == (WARNING, "; 3 more since the last warning")
+    assert outages.level("one", AWAY) == (WARNING, f"{AT}; 3 more since the last warning")
     clock.now += PAUSE
-    assert outages.level("one", AWAY) == (WARNING, "")
+    assert outages.level("one", AWAY) == (WARNING, AT)
 
 
 def test_each_upstream_and_each_kind_has_its_own(outages: Outages) -> None:
     slow = UpstreamTimeout("connect", 10.0).failure
     for provider in ("one", "two"):
-        for failure in (AWAY, slow, REFUSED, Failure(FailureKind.PERMISSION, "", 403)):
-            assert outages.level(provider, failure) == (WARNING, "")
-            assert outages.level(provider, failure) == (INFO, "")
+        for failure, note in ((AWAY, AT), (slow, AT), (REFUSED, ""), (Failure(FailureKind.PERMISSION, "", 403), "")):
+            assert outages.level(provider, failure) == (WARNING, note)
+            assert outages.level(provider, failure) == (INFO, note)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_what_passes_by_itself_or_is_the_clients_is_none(outages: Outages, failu
 
 def test_a_client_s_own_key_is_its_own_business(outages: Outages) -> None:
     assert outages.level("theirs", REFUSED) == (INFO, "")
-    assert outages.level("theirs", AWAY) == (WARNING, "")
+    assert outages.level("theirs", AWAY) == (WARNING, AT)
 
 
 def test_a_client_that_is_refused_here_is_none(outages: Outages) -> None:

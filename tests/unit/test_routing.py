@@ -186,7 +186,10 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownModel) as caught:
         router.resolve("x", CHAT)
     failure = caught.value.failure
-    assert failure.message == "model 'x' is not configured; known models: one, two, local/b"
+    assert (
+        failure.message
+        == "model 'x' is not configured; known models: one, two, local/b; patterns: g*, local/*, other/*"
+    )
     assert (failure.kind, failure.status, failure.code) == (FailureKind.NOT_FOUND, 404, "model_not_found")
     many = Router(Config(providers=BOTH, routes=[Route(f"m{n}", "local") for n in range(30)]))
     with pytest.raises(UnknownModel, match=r"m19 and 10 more$"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -79,14 +79,6 @@ def read_payload(payload: Any, dialect: Dialect) -> Failure:
     if found.headers:
         failure.headers = failure_headers(found.headers)
     return failure
-
-
-def named(failure: Failure, upstream: str) -> Failure:
-    """The failure with its message prefixed with the upstream's name (mapping §10), once."""
-    prefix = f"{upstream}: "
-    if failure.message.startswith(prefix):
-        return failure
-    return replace(failure, message=prefix + failure.message)
 
 
 def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[FailureKind, int]:

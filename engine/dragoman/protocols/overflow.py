@@ -107,7 +107,7 @@ def as_prompt_too_long(message: str) -> str:
     if message.startswith(head):
         return message
     if found := re.search(re.escape(head), message, re.IGNORECASE):
-        # Said already, behind the upstream's name: the two change places.
+        # Already there, behind a router's prefix: the two change places.
         before = message[: found.start()].strip(" :-\n")
         return f"{head}{message[found.end() :]}" + (f" ({before})" if before else "")
     return f"{head} ({message})"

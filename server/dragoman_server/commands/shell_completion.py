@@ -1,0 +1,35 @@
+"""`dragoman completion SHELL`: a completion script, made from the parser by shtab."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Print the script of `parser` for `args.shell`."""
+    try:
+        import shtab
+    except ImportError:
+        print("completion needs the package shtab: pip install 'dragoman[completion]'", file=sys.stderr)
+        return 1
+    _complete_files(parser, shtab.FILE)
+    print(shtab.complete(parser, args.shell))
+    return 0
+
+
+def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
+    """Let shtab complete the names of files where one is expected."""
+    for action in parser._actions:
+        if action.metavar in ("FILE", "CONFIG.toml"):
+            action.complete = how  # type: ignore[attr-defined]
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _complete_files(command, how)

@@ -1,0 +1,208 @@
+"""`dragoman run`: a stand-in for an agent, on the PATH, that prints its environment and makes one real request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman_server.commands.agents import AGENTS, Access
+from support.commands import Command, command, environment
+
+AGENT = """\
+#!{python}
+import json, os, signal, sys, urllib.error, urllib.request
+
+words = sys.argv[1:]
+name = os.path.basename(sys.argv[0])
+prefixes = ("ANTHROPIC", "CLAUDE", "DRAGOMAN", "OPENCODE", "no_", "NO_")
+env = {{key: value for key, value in os.environ.items() if key.startswith(prefixes)}}
+told = {{"words": words, "env": env}}
+if name == "claude":
+    base, key = env["ANTHROPIC_BASE_URL"], env.get("ANTHROPIC_AUTH_TOKEN", "")
+    path, body = "/v1/messages", {{"max_tokens": 99, "messages": [{{"role": "user", "content": "Hi"}}]}}
+    model = env.get("ANTHROPIC_MODEL", "claude-sonnet-5")
+elif name == "codex":
+    settings = dict(word.split("=", 1) for option, word in zip(words, words[1:]) if option == "-c")
+    import tomllib
+    config = tomllib.loads("\\n".join(f"{{key}} = {{value}}" for key, value in settings.items()))
+    provider = config["model_providers"][config["model_provider"]]
+    base, key = provider["base_url"], os.environ[provider["env_key"]]
+    path, body, model = "/responses", {{"input": "Hi"}}, config.get("model", "gpt-5.5")
+else:
+    config = json.loads(env["OPENCODE_CONFIG_CONTENT"])
+    which, _, model = config["model"].partition("/")
+    options = config["provider"][which]["options"]
+    base, key = options["baseURL"], os.environ[options["apiKey"].removeprefix("{{env:").removesuffix("}}")]
+    path, body = "/chat/completions", {{"messages": [{{"role": "user", "content": "Hi"}}]}}
+headers = {{"content-type": "application/json", "authorization": f"Bearer {{key}}"}}
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+request = urllib.request.Request(base + path, json.dumps({{"model": model, **body}}).encode(), headers)
+with opener.open(request) as response:
+    told["answer"] = response.read().decode()
+bare = urllib.request.Request(base + path, b"{{}}", {{"content-type": "application/json"}})
+try:
+    opener.open(bare)
+except urllib.error.HTTPError as error:
+    told["without_key"] = error.code
+open({out!r}, "w").write(json.dumps(told))
+if words[-1:] == ["wait"]:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(40 + number))
+    print("waits", file=sys.stderr, flush=True)
+    signal.pause()
+if words[-1:] == ["die"]:
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(7)
+"""
+
+
+def _installed(folder: Path, *names: str) -> dict[str, str]:
+    """The environment with agents of these names on its PATH."""
+    folder.mkdir()
+    for name in names:
+        program = folder / name
+        program.write_text(AGENT.format(python=sys.executable, out=str(folder / "told.json")))
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((folder / "told.json").read_text())
+    return told
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
+async def test_an_agent_talks_to_the_gateway_and_both_end(tmp_path: Path, agent: str) -> None:
+    env = _installed(tmp_path / "bin", agent)
+    async with command(
+        "run", agent, "--simulate", "--model", "sim-text", "--", "-p", "a b", "--", "x", **env
+    ) as process:
+        url = (await process.says(r"uses the gateway at (http://127\.0\.0\.1:(\d+))"))[2]
+        assert await process.ends() == 7
+    told = _told(tmp_path / "bin")
+    assert told["words"][-4:] == ["-p", "a b", "--", "x"]
+    assert "You said: Hi" in told["answer"]
+    assert "sim-text" in told["answer"]
+    assert told["without_key"] == 401, "the key is this agent's alone"
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", int(url))
+    key = told["env"].get("ANTHROPIC_AUTH_TOKEN") or told["env"]["DRAGOMAN_RUN_KEY"]
+    assert key not in process.said
+    assert "Traceback" not in process.said
+
+
+async def test_claude_s_other_ways_are_closed_and_a_proxy_is_passed_by(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude")
+    others = {
+        "ANTHROPIC_API_KEY": "sk-the-users-own",
+        "CLAUDE_CODE_USE_BEDROCK": "1",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "intern",
+    }
+    async with command("run", "claude", "--simulate", **env, **others) as process:
+        assert await process.ends() == 7
+    told = _told(tmp_path / "bin")["env"]
+    assert "ANTHROPIC_API_KEY" not in told
+    assert "CLAUDE_CODE_USE_BEDROCK" not in told
+    assert "ANTHROPIC_MODEL" not in told, "its own choice"
+    assert told["NO_PROXY"] == "intern,127.0.0.1"
+
+
+async def _waiting(process: Command) -> None:
+    await process.says("^waits$")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_signals_are_passed_on(tmp_path: Path, number: signal.Signals) -> None:
+    """There is no terminal here: at one, Ctrl-C reaches the agent by itself."""
+    env = _installed(tmp_path / "bin", "claude")
+    async with command("run", "claude", "--simulate", "--", "wait", **env) as process:
+        await _waiting(process)
+        assert len(process.children()) == 1
+        process.process.send_signal(number)
+        assert await process.ends() == 40 + number
+
+
+async def test_an_agent_that_a_signal_ends_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude")
+    async with command("run", "claude", "--simulate", "--", "die", **env) as process:
+        assert await process.ends() == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=list(AGENTS))
+async def test_an_agent_that_is_not_installed(tmp_path: Path, agent: Any) -> None:
+    async with command("run", agent.name, "--simulate", PATH=str(tmp_path)) as process:
+        assert await process.ends() == 127
+    assert f"{agent.title} is not installed: there is no {agent.name} on the PATH" in process.said
+    assert f"install it with: npm install -g {'' if agent.name == 'opencode' else '@'}" in process.said
+
+
+async def test_the_log_goes_to_a_file(tmp_path: Path) -> None:
+    env, log = _installed(tmp_path / "bin", "claude"), tmp_path / "gateway.log"
+    words = ("--log-file", str(log), "--log-format", "json")
+    async with command("run", "claude", "--simulate", *words, **env) as process:
+        assert await process.ends() == 7
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [record["status"] for record in records if record.get("event") == "request"] == [200, 401]
+    assert "req_" not in process.said
+
+
+async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude", "opencode")
+    path = tmp_path / "patterns.toml"
+    path.write_text(
+        '[providers.up]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[[routes]]\nmodel = "gpt-*"\nprovider = "up"\n'
+    )
+    for words, told in (
+        (("claude", "-c", str(tmp_path / "none.toml")), "cannot be read"),
+        (("claude", "-p", "hi"), "those of the agent go behind --"),
+        (("opencode", "-c", str(path)), "--model: opencode needs a model's name"),
+        (
+            ("opencode", "-c", str(path), "--model", "qwen"),
+            "--model: model 'qwen' is not configured; patterns: gpt-*, up/*",
+        ),
+    ):
+        async with command("run", *words, **env) as process:
+            assert await process.ends() == 2
+        assert told in process.said
+    assert not (tmp_path / "bin/told.json").exists()
+
+
+def test_opencode_keeps_what_the_user_has_in_the_same_variable() -> None:
+    theirs = {"theme": "x", "provider": {"mine": {"npm": "y"}}}
+    access = Access("http://127.0.0.1:1", None, None, ("m",))
+    launch = AGENTS["opencode"].launch(access, {"OPENCODE_CONFIG_CONTENT": json.dumps(theirs)})
+    config = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
+    assert (config["theme"], config["model"]) == ("x", "dragoman/m")
+    assert set(config["provider"]) == {"mine", "dragoman"}
+    assert config["provider"]["dragoman"]["options"]["apiKey"] == "{env:OPENAI_API_KEY}", "the agent's own key"
+    broken = AGENTS["opencode"].launch(access, {"OPENCODE_CONFIG_CONTENT": "{"})
+    assert json.loads(broken.env["OPENCODE_CONFIG_CONTENT"])["model"] == "dragoman/m"
+
+
+async def test_at_a_terminal_the_agent_has_the_screen_and_ctrl_c(tmp_path: Path) -> None:
+    """Ctrl-C reaches the agent once, and warnings come when it has ended."""
+    env = environment(**_installed(tmp_path / "bin", "claude"))
+    words = [sys.executable, "-m", "dragoman_server", "run", "claude", "--simulate", "--", "wait"]
+    pid, terminal = os.forkpty()
+    if not pid:
+        os.execve(sys.executable, words, env)
+    loop = asyncio.get_running_loop()
+    shown = ""
+    async with asyncio.timeout(60):
+        while "waits" not in shown:
+            shown += (await loop.run_in_executor(None, os.read, terminal, 4096)).decode()
+        os.write(terminal, b"\x03")
+        _, status = await loop.run_in_executor(None, os.waitpid, pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 40 + signal.SIGINT
+    assert "req_" not in shown, "no line of the log while the agent has the screen"
