@@ -34,7 +34,7 @@ from .profile import Profile, shipped
 from .protocols import Dialect
 from .replay import events_of
 from .request_size import check_parts
-from .splice import Renamer, find_value, put
+from .splice import Renamer, find_values, put, repeated_key
 from .sse import Encoder, Parser
 from .stages import Chain, Stage
 from .stops import StopCutter, cut_reply
@@ -115,8 +115,7 @@ class Translation:
         if self.passthrough:
             context.usage = self._counted(body)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
-                span = find_value(body, "model")
-                return put(body, span, context.model) if span is not None else body
+                return put(body, find_values(body, "model"), context.model)
             return body
         reply = self._read_reply(body, headers)
         return dumps(self.direction.client.write_reply(reply, context))
@@ -211,6 +210,9 @@ def translate(
     family = profile.family or direction.upstream.dialect
     rewritten = direction.passthrough and profile.rewrite
     if direction.passthrough and not rewritten:
+        if (key := repeated_key(body, payload)) is not None:
+            # The upstream may read another of the two than was read here, and so another model than was routed by.
+            raise ClientRequestError((key,), "is given more than once; send it once")
         noisy = knobs.request_noise == "strip" and not profile.billing_line
         body = _restored(direction, body, payload, family, losses, noisy)
         losses.relax()
@@ -287,10 +289,7 @@ def _renamed(body: bytes, payload: Json, target: str) -> bytes:
     """The client's own bytes, with the model's name changed where a route says so."""
     if payload["model"] == target:
         return body
-    span = find_value(body, "model")
-    if span is None:  # a key spelled with escapes: rare enough to write the whole body anew
-        return dumps({**payload, "model": target})
-    return put(body, span, target)
+    return put(body, find_values(body, "model"), target)
 
 
 def _stops_sent(written: Json) -> tuple[str, ...]:
