@@ -17,6 +17,7 @@ from .jsontext import dumps
 from .knobs import Knobs
 from .losses import Code, Losses
 from .model import (
+    Namespace,
     Part,
     Reply,
     Request,
@@ -33,6 +34,10 @@ from .profile import Profile
 from .unwrapper import FIELD, Unwrapper
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+
+MOST_REPEATED = 4 * 1024 * 1024
+"""Characters that the tools of one request may repeat of their namespaces: a long description times many tools would
+fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,19 @@ def bridge_tools(
 class _Bridge:
     """What one request's upstream lacks, and what became of its tools."""
 
-    __slots__ = ("_bare", "_flat", "_knobs", "_losses", "_name_max", "_search", "_taken", "_wrap", "declared", "origin")
+    __slots__ = (
+        "_bare",
+        "_flat",
+        "_knobs",
+        "_losses",
+        "_name_max",
+        "_repeated",
+        "_search",
+        "_taken",
+        "_wrap",
+        "declared",
+        "origin",
+    )
 
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self.origin = origin
@@ -89,6 +106,7 @@ class _Bridge:
         self._search = not profile.tool_search
         self._knobs, self._losses = knobs, losses
         self._name_max = profile.tool_name_max
+        self._repeated = 0
         self._taken: set[str] = set()
         self._bare: dict[str, str] = {}
         """Bare name → flat name of the first tool of any namespace that has it."""
@@ -98,6 +116,7 @@ class _Bridge:
         """One tool of the list."""
         name, kind, namespace = tool.name, tool.kind, tool.namespace
         if namespace is not None and self._flat:
+            self._repeat(tool, namespace)
             tool.name = flat_name(name, namespace.name)
             if namespace.description:
                 tool.description = "\n\n".join(filter(None, (namespace.description, tool.description)))
@@ -118,6 +137,16 @@ class _Bridge:
         if tool.name != name or tool.kind is not kind:
             kept = tool.namespace.name if tool.namespace is not None else None
             self.declared[flat_name(tool.name, kept)] = Declared(name, namespace.name if namespace else None, kind)
+
+    def _repeat(self, tool: Tool, namespace: Namespace) -> None:
+        """Count what each tool repeats of its namespace."""
+        self._repeated += len(namespace.name) + len(namespace.description or "")
+        if self._repeated > MOST_REPEATED:
+            raise ClientRequestError(
+                tool.at,
+                "this upstream has no namespaces, so each tool repeats the name and description of its own: over "
+                f"{MOST_REPEATED} characters in all; shorten them or send fewer tools",
+            )
 
     def _take(self, tool: Tool) -> None:
         # Checked here, because a flattened name may meet one that was written out.

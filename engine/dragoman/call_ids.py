@@ -7,6 +7,7 @@ came before. What a call is called depends on what stands before it alone: a lon
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, NamedTuple
 
 from .losses import Code, Losses
@@ -29,6 +30,8 @@ class Pairing(NamedTuple):
     """Those of the calls, and of the results where they are others."""
     whole: list[Turn]
     """The turns that are not in short: calls of anything but plain functions can only be among their parts."""
+    calls: int
+    """How many calls there are."""
 
 
 def pairing(turns: list[Turn]) -> Pairing:
@@ -57,8 +60,8 @@ def pairing(turns: list[Turn]) -> Pairing:
     distinct = len(set(ids)) == len(ids)
     answers = [result[0] for result in answered]
     if ids == answers:
-        return Pairing(distinct, distinct and in_step, ids, whole)
-    return Pairing(distinct, False, ids + answers, whole)
+        return Pairing(distinct, distinct and in_step, ids, whole, len(ids))
+    return Pairing(distinct, False, ids + answers, whole, len(ids))
 
 
 def tell_calls_apart(request: Request, losses: Losses) -> None:
@@ -77,7 +80,7 @@ class _Renaming:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._seen: dict[str, int] = {}
-        self._waiting: dict[str, list[str]] = {}
+        self._waiting: dict[str, deque[str]] = {}
 
     def rename(self, turns: list[Turn]) -> None:
         answered = False
@@ -116,9 +119,12 @@ class _Renaming:
         if times:
             new = fit_call_id(f"{call_id}:{times}", _LONGEST)
             self._losses.add(Code.CALL_ID, at, "another call before it has its id")
-        self._waiting.setdefault(call_id, []).append(new)
+        waiting = self._waiting.get(call_id)
+        if waiting is None:
+            waiting = self._waiting[call_id] = deque()
+        waiting.append(new)
         return new
 
     def _answered(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
-        return waiting.pop(0) if waiting else call_id
+        return waiting.popleft() if waiting else call_id

@@ -128,9 +128,8 @@ DIRECTIONS: dict[tuple[Dialect, Dialect], Direction] = {
 
 
 def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:
-    """The direction from a client's dialect to an upstream's. Raises ValueError for one that is not in the table."""
-    pair = Dialect(client), Dialect(upstream)
-    try:
-        return DIRECTIONS[pair]
-    except KeyError:
-        raise ValueError(f"no direction from {pair[0]} to {pair[1]}") from None
+    """The direction from a client's dialect to an upstream's. Raises ValueError for a dialect that does not exist."""
+    for dialect in (client, upstream):
+        if dialect not in CODECS:
+            raise ValueError(f"no dialect {str(dialect)!r}; there are {', '.join(CODECS)}")
+    return DIRECTIONS[Dialect(client), Dialect(upstream)]

@@ -2,6 +2,7 @@
 
     DragomanError                     everything below; carries a `Failure`
     ├── ClientRequestError            the client's request is wrong: 400, names the client's own field
+    │   ├── TooMany                   it holds more messages, parts, calls or tools than a limit allows: 400
     │   └── Unsupported               the request is right, but the upstream's dialect cannot carry it: 400
     ├── LimitExceeded                 a size limit was passed: 413 for a request, 502 for a reply
     └── UpstreamError                 the upstream's fault
@@ -88,6 +89,17 @@ class ClientRequestError(DragomanError):
         where = dotted(path)
         text = f"{where}: {message}" if where else message
         super().__init__(Failure(FailureKind.INVALID_REQUEST, text, 400, code=code, param=where or None))
+
+
+class TooMany(ClientRequestError):
+    """The request holds more of something than a limit allows: 400. `name` is the field of `Limits`, `limit` its value.
+
+    `held` says what there is too much of, with its count where that is known.
+    """
+
+    def __init__(self, path: Path | str, held: str, name: str, limit: int) -> None:
+        self.name, self.limit = name, limit
+        super().__init__(path, f"holds {held}; the limit {name} is {limit}")
 
 
 class Unsupported(ClientRequestError):

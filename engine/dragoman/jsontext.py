@@ -80,6 +80,14 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
 
 
+def canonical(value: Any) -> bytes:
+    """The same bytes for JSON values that are equal, in whatever order their keys stand."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
 def embed(text: str) -> orjson.Fragment:
     """JSON text as a value inside another, spelled as it is but for halves of surrogate pairs, which become escapes."""
     return orjson.Fragment(text if text.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text))

@@ -1,6 +1,7 @@
 """Size limits of the core, all in one place, all with a default.
 
-A limit protects memory: whoever sends more gets `errors.LimitExceeded`, never an unbounded buffer.
+A limit on bytes protects memory: what is larger gets `errors.LimitExceeded`, never an unbounded buffer. A limit on what
+one request holds protects the other requests, which wait while it is translated: what holds more gets `errors.TooMany`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ class Limits:
         default=16 * MIB, metadata={"doc": "arguments of all tool calls of one streamed reply (characters)"}
     )
     messages: int = field(default=100_000, metadata={"doc": "messages in one request (a count, Anthropic's own limit)"})
+    parts: int = field(
+        default=100_000,
+        metadata={"doc": "content parts and tool calls in one translated request, those in tool results too (a count)"},
+    )
+    calls: int = field(
+        default=50_000, metadata={"doc": "tool calls in the history of one translated request (a count)"}
+    )
+    tools: int = field(default=10_000, metadata={"doc": "tools declared in one translated request (a count)"})
+    stops: int = field(
+        default=4096, metadata={"doc": "stop sequences of one translated request (characters, and one for each)"}
+    )
     losses: int = field(default=256, metadata={"doc": "loss rows kept per request (a count; further ones are counted)"})
 
 

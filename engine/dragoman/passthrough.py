@@ -200,12 +200,15 @@ class Passthrough:
                         break
             if len(found) == 1 and found[0].data is not None and type(said := observer.said) is str and said:
                 ear.learn(found[0], Delta(0, said))
-                self._note_heads()
+                self._note_heads(found[0].data)
         return frames
 
-    def _note_heads(self) -> None:
+    def _note_heads(self, data: bytes) -> None:
         self._heads = None
         if self._renamer is not None and self._ear.groove is not None:
+            if self._renamer.repeats(data):  # not all of it stands before the text
+                self._ear.groove = None
+                return
             before = self._ear.groove.before
             name, mark, payload = before.partition(b"data: ")
             renamed = self._renamer.apply(payload)

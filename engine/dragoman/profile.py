@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from .choices import check_choices
 from .model import EFFORTS
 from .profiles import NAMED
 
@@ -25,7 +26,10 @@ def _list_flag(doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Flags of one upstream. Field metadata holds the documentation and the allowed values."""
+    """Flags of one upstream. Field metadata holds the documentation and the allowed values.
+
+    Raises ValueError for a value that is not allowed.
+    """
 
     family: str = _flag("", "who can read back the reasoning that this upstream sealed; empty = the dialect's name")
     max_tokens_field: str = _flag(
@@ -145,6 +149,9 @@ class Profile:
         "cache_control",
     )
 
+    def __post_init__(self) -> None:
+        check_choices(self)
+
     def with_flags(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
         changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
@@ -233,5 +240,15 @@ VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 
 
 def shipped(dialect: str, name: str | None = None) -> Profile:
-    """The shipped profile `name` for an upstream dialect (default: its vendor's). Raises KeyError if there is none."""
-    return SHIPPED[dialect, name or VENDOR[dialect]]
+    """The shipped profile `name` for an upstream dialect (default: its vendor's).
+
+    Raises ValueError if there is none.
+    """
+    vendor = VENDOR.get(dialect)
+    if vendor is None:
+        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR)}")
+    profile = SHIPPED.get((dialect, name or vendor))
+    if profile is None:
+        known = sorted(other for dialect_, other in SHIPPED if dialect_ == dialect)
+        raise ValueError(f"no profile {name!r} for the dialect {dialect!r}; there are {', '.join(known)}")
+    return profile

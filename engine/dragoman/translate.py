@@ -16,7 +16,7 @@ from .call_ids import pairing, tell_calls_apart
 from .context import ReplyContext
 from .directions import Direction
 from .envelope import TAG, Seal
-from .errors import ClientRequestError, Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
+from .errors import ClientRequestError, Failure, LimitExceeded, TooMany, UpstreamProtocolError, UpstreamStatusError
 from .events import Error, Usage
 from .jsontext import dumps, loads, loads_exact
 from .knobs import DEFAULT as DEFAULT_KNOBS
@@ -33,7 +33,8 @@ from .policies.budget import fit_budget
 from .profile import Profile, shipped
 from .protocols import Dialect
 from .replay import events_of
-from .splice import Renamer, find_value, put
+from .request_size import check_parts
+from .splice import Renamer, find_values, put, repeated_key
 from .sse import Encoder, Parser
 from .stages import Chain, Stage
 from .stops import StopCutter, cut_reply
@@ -114,8 +115,7 @@ class Translation:
         if self.passthrough:
             context.usage = self._counted(body)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
-                span = find_value(body, "model")
-                return put(body, span, context.model) if span is not None else body
+                return put(body, find_values(body, "model"), context.model)
             return body
         reply = self._read_reply(body, headers)
         return dumps(self.direction.client.write_reply(reply, context))
@@ -191,7 +191,8 @@ def translate(
 
     `payload` is the parsed body if the caller has it already; `upstream_model` the name to send (default: the
     client's). `created` and `request_id` appear in the reply; they are given, so that equal input makes equal output.
-    Raises ClientRequestError (naming the client's field) and LimitExceeded; nothing may be sent upstream then.
+    Raises ClientRequestError (naming the client's field), of which TooMany is a kind, and LimitExceeded; nothing may be
+    sent upstream then.
     """
     payload = parse_body(body, limits) if payload is None else payload
     profile = profile if profile is not None else shipped(direction.upstream.dialect)
@@ -209,6 +210,9 @@ def translate(
     family = profile.family or direction.upstream.dialect
     rewritten = direction.passthrough and profile.rewrite
     if direction.passthrough and not rewritten:
+        if (key := repeated_key(body, payload)) is not None:
+            # The upstream may read another of the two than was read here, and so another model than was routed by.
+            raise ClientRequestError((key,), "is given more than once; send it once")
         noisy = knobs.request_noise == "strip" and not profile.billing_line
         body = _restored(direction, body, payload, family, losses, noisy)
         losses.relax()
@@ -216,8 +220,16 @@ def translate(
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
     try:
+        conversation = direction.client.prompt[1]
+        check_parts(len(body), payload, conversation, limits)
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
-        distinct, settled, ids, whole = pairing(request.turns)
+        distinct, settled, ids, whole, calls = pairing(request.turns)
+        if calls > limits.calls:
+            raise TooMany((conversation,), f"{calls} tool calls", "calls", limits.calls)
+        if len(request.tools) > limits.tools:
+            raise TooMany(("tools",), f"{len(request.tools)} tools", "tools", limits.tools)
+        if request.stop:
+            _check_stops(request, limits)
         names.ids_fit = distinct and all_fit(ids, profile.call_id_max)
         if not distinct and dialect is not Dialect.CHAT:  # which pairs results by their place
             tell_calls_apart(request, losses)
@@ -242,10 +254,19 @@ def translate(
         context.seal = Seal(family, target)
     context.input_estimate = by_body(request, sent, dialect)
     if request.stop:
-        context.sent_stops = given = _stops_sent(written)
+        context.sent_stops = _stops_sent(written)
         if knobs.stop_emulation == "on":
+            given = frozenset(context.sent_stops)
             context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in given)
     return Translation(direction, sent, stream, context, target, rewritten)
+
+
+def _check_stops(request: Request, limits: Limits) -> None:
+    """Raise `TooMany` for long stop sequences or many: each is looked for in each piece of the reply's text."""
+    size = sum(map(len, request.stop)) + len(request.stop)
+    if size > limits.stops:
+        held = f"{len(request.stop)} stop sequences of {size - len(request.stop)} characters"
+        raise TooMany(request.stop_at, held, "stops", limits.stops)
 
 
 def _restored(direction: Direction, body: bytes, payload: Json, family: str, losses: Losses, noisy: bool) -> bytes:
@@ -268,10 +289,7 @@ def _renamed(body: bytes, payload: Json, target: str) -> bytes:
     """The client's own bytes, with the model's name changed where a route says so."""
     if payload["model"] == target:
         return body
-    span = find_value(body, "model")
-    if span is None:  # a key spelled with escapes: rare enough to write the whole body anew
-        return dumps({**payload, "model": target})
-    return put(body, span, target)
+    return put(body, find_values(body, "model"), target)
 
 
 def _stops_sent(written: Json) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from aiohttp import StreamReader, web
 
@@ -121,7 +122,7 @@ def wished(knobs: Knobs, headers: Mapping[str, str]) -> Knobs:
     if wish is None:
         return knobs
     values = KNOBS["on_loss"].metadata["values"]
-    word = wish.strip().lower()
+    word: Any = wish.strip().lower()
     if word not in values:
         raise ClientRequestError(ON_LOSS, f"expected one of {', '.join(values)}; got {wish[:40]!a}")
     return knobs if word == knobs.on_loss else replace(knobs, on_loss=word)

@@ -248,6 +248,7 @@ async def test_a_prefill_is_refused_where_the_knob_says_so(content: Any) -> None
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
         config = config_for(server.url, CHAT)
+        knob: Any
         for knob, asked in (("reject", 0), ("auto", 1)):
             knobs = replace(config.knobs, prefill=knob)
             async with gate(replace(config, knobs=knobs)) as entrance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -188,6 +189,7 @@ def test_T12_reasoning_between_the_fragments_of_a_call_does_not_touch_them() -> 
 def test_T12_reasoning_deltas_use_the_events_that_clients_read() -> None:
     """The delta used another field, and the client dropped the whole turn (nielspeter/claude-code-proxy#17)."""
     frames = spoken(CHAT, THOUGHT, ANSWER)
+    surface: Any
     for surface, kind in (("reasoning_text", "reasoning_text"), ("summary", "reasoning_summary_text")):
         translation = translated(direction(RESPONSES, CHAT), knobs=Knobs(reasoning_surface=surface))
         out = stream_through(translation, frames)
@@ -239,7 +241,7 @@ def test_T14_a_summary_never_leaks_into_the_answer_and_is_told_once(client: str)
 
 @to_responses
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
-def test_T14_reasoning_is_no_part_of_a_message_item(upstream: str, surface: str) -> None:
+def test_T14_reasoning_is_no_part_of_a_message_item(upstream: str, surface: Any) -> None:
     """The same towards Responses clients, streamed and whole (diegosouzapw/OmniRoute#5786,
     ggml-org/llama.cpp#18542)."""
     knobs = Knobs(reasoning_surface=surface)

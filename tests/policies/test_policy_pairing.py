@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import chain
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,7 @@ histories = st.lists(exchange | lone.map(lambda turn: [turn]), max_size=6).map(l
 
 
 @given(histories, st.sampled_from(("repair", "strip", "reject")))
-def test_a_settled_history_has_nothing_to_repair(turns: list[Turn], orphans: str) -> None:
+def test_a_settled_history_has_nothing_to_repair(turns: list[Turn], orphans: Any) -> None:
     if pairing(turns).settled:
         request, losses = Request("chat", "m", copy.deepcopy(turns)), Losses()
         repair_history(request, Knobs(orphans=orphans), losses)

@@ -10,7 +10,7 @@ import pytest
 from dragoman.errors import Unsupported
 from dragoman.losses import Code
 from dragoman.model import Json
-from dragoman.policies.schema_root import one_object
+from dragoman.policies.schema_root import Room, one_object
 from dragoman.policies.schema_tree import NODES, SchemaTree, is_complete
 from support.spoken import translated
 
@@ -116,7 +116,7 @@ def test_a_compatible_chat_server_judges_for_itself() -> None:
 )  # fmt: skip
 def test_what_the_one_object_allows(schema: Json, flat: Json) -> None:
     before = copy.deepcopy(schema)
-    assert one_object(schema) == {"type": "object", **flat}
+    assert one_object(schema, Room()) == {"type": "object", **flat}
     assert schema == before
 
 
@@ -134,7 +134,7 @@ def test_what_the_one_object_allows(schema: Json, flat: Json) -> None:
     ],
 )
 def test_a_root_that_is_no_object_is_left_for_the_writer_to_refuse(schema: Json) -> None:
-    assert one_object(schema) is None
+    assert one_object(schema, Room()) is None
     if "anyOf" in schema:
         with pytest.raises(Unsupported, match="tools\\[0\\]"):
             translated("chat", "messages", chat_body(schema))
@@ -142,7 +142,7 @@ def test_a_root_that_is_no_object_is_left_for_the_writer_to_refuse(schema: Json)
 
 def test_choices_that_multiply_are_not_followed_for_ever() -> None:
     defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 4} for n in range(40)}
-    assert one_object({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": PATH}}) is None
+    assert one_object({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": PATH}}, Room()) is None
 
 
 # --- keywords and references ------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_what_is_complete(schema: Json, complete: bool) -> None:
     ],
 )
 def test_what_a_strict_schema_may_say(schema: Json, written: Json) -> None:
-    tree = SchemaTree(schema, (), refused=("oneOf", "minItems", "format"), strict=True, refs=True, closed=True)
+    tree = SchemaTree(schema, (), Room(), refused=("oneOf", "minItems", "format"), strict=True, refs=True, closed=True)
     assert tree.rewritten() == written
 
 

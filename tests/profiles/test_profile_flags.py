@@ -201,7 +201,7 @@ def test_strict_is_not_sent_where_it_is_not_taken() -> None:
         ("user", ["system", "user", "user", "assistant", "user"], {Code.SYSTEM_DEMOTED: 1}),
     ],
 )
-def test_a_template_with_one_system_message_gets_one(mode: str, roles: list[str], lost: dict[Code, int]) -> None:
+def test_a_template_with_one_system_message_gets_one(mode: Any, roles: list[str], lost: dict[Code, int]) -> None:
     """`System message must be at the beginning` (ggml-org/llama.cpp#27367)."""
     late = [SAID, {"role": "system", "content": "be brief"}, {"role": "assistant", "content": "ok"}, SAID]
     body, counts = ask(flags={"system_inline": False}, knobs=Knobs(mid_system=mode), system="be kind", messages=late)

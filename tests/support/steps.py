@@ -14,8 +14,10 @@ from dragoman.protocols.messages import request_reader as messages_reader
 from dragoman.protocols.responses.open_turns import OpenTurns
 
 
-def _none(messages: list[Any], start: int, turns: list[Turn], custom: set[str] | None = None) -> int:
-    return start
+def _none(
+    numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str] | None = None
+) -> tuple[int, Any] | None:
+    return next(numbered, None)
 
 
 def _no_items(self: OpenTurns, items: list[Any], start: int) -> int:

@@ -262,7 +262,7 @@ def test_empty_reply_is_written() -> None:
         ("off", set()),
     ],
 )
-def test_T14_reasoning_goes_to_its_field_and_never_into_content(field: str, keys: set[str]) -> None:
+def test_T14_reasoning_goes_to_its_field_and_never_into_content(field: Any, keys: set[str]) -> None:
     written, _ = give(Reasoning("a"), Reasoning("b"), Text("x"), knobs=Knobs(reasoning_field=field))
     message = message_of(written)
     assert message["content"] == "x"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, LimitExceeded, Unsupported
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.events import Citation
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
@@ -204,7 +204,7 @@ def test_model_and_messages_are_required() -> None:
 
 
 def test_too_many_messages() -> None:
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(TooMany):
         read_request({"model": "m", "messages": [HI, HI]}, Losses(), Knobs(), Limits(messages=1))
 
 

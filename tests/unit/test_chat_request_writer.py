@@ -490,7 +490,7 @@ PREFILL = (HI, Turn(Role.ASSISTANT, [Text("Sure,")], ("messages", 7)))
 
 
 @pytest.mark.parametrize(("knob", "roles"), [("auto", 2), ("pass", 2), ("drop", 1)])
-def test_prefill(knob: str, roles: int) -> None:
+def test_prefill(knob: Any, roles: int) -> None:
     body, losses = ask(*PREFILL, knobs=Knobs(prefill=knob))
     assert len(body["messages"]) == roles
     assert losses == [(Code.CONTINUATION, "messages[7]")]

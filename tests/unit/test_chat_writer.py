@@ -164,7 +164,7 @@ def test_text_behind_a_call_is_a_loss_of_order() -> None:
         ("off", []),
     ],
 )
-def test_T15_reasoning_goes_to_the_field_the_operator_chose(value: str, fields: list[str]) -> None:
+def test_T15_reasoning_goes_to_the_field_the_operator_chose(value: Any, fields: list[str]) -> None:
     into = context(knobs=Knobs(reasoning_field=value))
     events = (
         START,
@@ -180,7 +180,7 @@ def test_T15_reasoning_goes_to_the_field_the_operator_chose(value: str, fields: 
 
 @pytest.mark.parametrize("knob", ["completed", "native"])
 @pytest.mark.parametrize("explanation", ["No.", None])
-def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: str, explanation: str | None) -> None:
+def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: Any, explanation: str | None) -> None:
     into = context(knobs=Knobs(refusal_terminal=knob))
     stop = Finish(Stop(StopReason.FILTERED, "refusal"), None, RefusalInfo(explanation, "cyber"))
     result = told(START, stop, End(), into=into)
@@ -190,7 +190,7 @@ def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: str, explanatio
 
 
 @pytest.mark.parametrize("knob", ["completed", "native"])
-def test_a_refusal_after_text_is_only_a_filter(knob: str) -> None:
+def test_a_refusal_after_text_is_only_a_filter(knob: Any) -> None:
     into = context(knobs=Knobs(refusal_terminal=knob))
     stop = Finish(Stop(StopReason.FILTERED, "refusal"), None, RefusalInfo("No."))
     result = told(START, BlockStart(0, Kind.TEXT), Delta(0, "a"), BlockEnd(0), stop, End(), into=into)

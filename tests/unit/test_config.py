@@ -451,9 +451,8 @@ def test_a_configuration_made_in_python_is_judged_alike() -> None:
     local = Provider("local", Dialect.CHAT, "http://127.0.0.1:9000/v1")
     Config(providers={"local": local}, routes=[Route("a", "local")]).check()
     wrong = Config(
-        providers={"lokal": local, "b": Provider("b", Dialect.CHAT, "nothing", profile=Profile(thinking="hard"))},
+        providers={"lokal": local, "b": Provider("b", Dialect.CHAT, "nothing", profile=Profile(max_output_tokens=-1))},
         routes=[Route("a", "locl", knobs={"orphans": "x", "y": "z"})],
-        knobs=Knobs(prefill="never"),
         server=Server(port=-1, timeouts=Timeouts(idle=0), receipts=-1, prefix_diagnostics=-1),
     )
     with pytest.raises(ConfigError) as caught:
@@ -463,10 +462,9 @@ def test_a_configuration_made_in_python_is_judged_alike() -> None:
         "server.receipts",
         "server.prefix_diagnostics",
         "server.timeouts.idle",
-        "knobs.prefill",
         "providers.lokal",
         "providers.b.base_url",
-        "providers.b.profile_flags.thinking",
+        "providers.b.profile_flags.max_output_tokens",
         "routes[0].provider",
         "routes[0].knobs.orphans",
         "routes[0].knobs.y",

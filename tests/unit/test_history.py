@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def system(text: str) -> Turn:
     return Turn(Role.INSTRUCTION, [Text(text)])
 
 
-def repaired(turns: list[Turn], orphans: str = "repair") -> tuple[list[Turn], Losses]:
+def repaired(turns: list[Turn], orphans: Any = "repair") -> tuple[list[Turn], Losses]:
     request = Request("chat", "m", copy.deepcopy(turns))
     losses = Losses()
     repair_history(request, Knobs(orphans=orphans), losses)

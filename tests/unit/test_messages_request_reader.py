@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, LimitExceeded, Unsupported
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Code, Losses
@@ -201,7 +201,7 @@ def test_malformed_fields_are_named(fields: dict[str, Any], where: str) -> None:
 
 
 def test_too_many_messages() -> None:
-    with pytest.raises(LimitExceeded, match="messages = 1"):
+    with pytest.raises(TooMany, match="messages: holds 2 messages; the limit messages is 1"):
         read_request({"model": "m", "max_tokens": 1, "messages": HI * 2}, Losses(), Knobs(), Limits(messages=1))
 
 

@@ -129,9 +129,9 @@ def outcome(upstream: str, history: list[Json], flags: Json) -> Any:
 def read(message: Json) -> int:
     """How many of one message are read in short."""
     turns: list[Turn] = []
-    number = read_steps([message], 0, turns)
-    assert len(turns) == number
-    return number
+    other = read_steps(iter([(0, message)]), turns)
+    assert len(turns) == (other is None)
+    return len(turns)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_an_empty_reply_and_one_without_counts() -> None:
         ([Text("")], "completed", "completed", ["No."]),
     ],
 )
-def test_a_messages_refusal(parts: list[Part], knob: str, status: str, refusals: list[str]) -> None:
+def test_a_messages_refusal(parts: list[Part], knob: Any, status: str, refusals: list[str]) -> None:
     """mapping §9.3, decision 0002."""
     into = context(knobs=Knobs(refusal_terminal=knob))
     info = RefusalInfo("No.", "cyber")

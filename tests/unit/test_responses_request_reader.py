@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import Response
 
 from dragoman.directions import direction
-from dragoman.errors import ClientRequestError, LimitExceeded, Unsupported
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Code, Losses
@@ -81,7 +81,7 @@ def test_input_is_needed() -> None:
 def test_items_are_counted() -> None:
     body: Json = {"model": "m", "input": [{"role": "user", "content": "x"}] * 3}
     read_request(body, Losses(), Knobs(), Limits(messages=3))
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(TooMany):
         read_request(body, Losses(), Knobs(), Limits(messages=2))
 
 

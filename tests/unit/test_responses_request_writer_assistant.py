@@ -102,7 +102,7 @@ def test_a_part_without_a_place_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("knob", "phases"), [("off", [None, None]), ("on", ["commentary", "final_answer"])])
-def test_phases_are_derived_if_wished(knob: str, phases: list[str | None]) -> None:
+def test_phases_are_derived_if_wished(knob: Any, phases: list[str | None]) -> None:
     turns = (HI, assistant(Text("a"), call()), user(result()), assistant(Text("b")), HI)
     items, _ = say(*turns, knobs=Knobs(derive_phase=knob))
     assert [item.get("phase") for item in items if item.get("role") == "assistant"] == phases

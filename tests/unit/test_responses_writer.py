@@ -205,7 +205,7 @@ def test_a_refusal_in_words_is_a_result() -> None:
         ("native", "incomplete incomplete content_filter message:completed"),
     ],
 )
-def test_a_messages_refusal_with_nothing_shown(knob: str, end: str) -> None:
+def test_a_messages_refusal_with_nothing_shown(knob: Any, end: str) -> None:
     """events.md 6.4: an item of its own before the terminal, which the knob decides."""
     into = context(knobs=Knobs(refusal_terminal=knob))
     assert told(START, DECLINED, End(), into=into)[2:] == [
@@ -228,7 +228,7 @@ def test_a_messages_refusal_without_a_word_gets_one() -> None:
 
 
 @pytest.mark.parametrize("knob", ["completed", "native"])
-def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: str) -> None:
+def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) -> None:
     """events.md 6.5, decision 0002."""
     lines = told(
         START, *prose(0, Kind.TEXT, "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))

@@ -197,7 +197,7 @@ def test_the_summary_surface() -> None:
 
 
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
-def test_reasoning_without_a_word_has_no_part(surface: str) -> None:
+def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
     into = context(knobs=Knobs(reasoning_surface=surface), seal=SEAL)
     signed = Opaque(0, "messages", "signature", "SIG", THOUGHT | {"thinking": ""})
     told = whole(BlockStart(0, Kind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)

@@ -31,7 +31,7 @@ streams = shapes.flatmap(event_streams)
 surfaces = st.sampled_from(("reasoning_text", "summary"))
 
 
-def context(surface: str = "reasoning_text", **settings: Any) -> ReplyContext:
+def context(surface: Any = "reasoning_text", **settings: Any) -> ReplyContext:
     knobs = Knobs(reasoning_surface=surface, refusal_terminal="native")
     return ReplyContext("client-model", 1, "req_1", knobs=knobs, seal=Seal("f", "m"), **settings)
 

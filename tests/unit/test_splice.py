@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.splice import Renamer, find_value, put
+from dragoman.splice import Renamer, find_value, find_values, put, repeated_key
 from support.strategies import texts
 
 _keys = st.sampled_from(("model", "message", "a", "mode", '"model"', "model\\", "{", "mödel")) | texts
@@ -57,7 +57,7 @@ def test_put_changes_that_value_only(body: bytes, path: tuple[str, ...], value: 
     span = find_value(body, *path)
     if span is None:
         return
-    changed = put(body, span, value)
+    changed = put(body, [span], value)
     assert changed.startswith(body[: span[0]])
     assert changed.endswith(body[span[1] :])
     expected = orjson.loads(body)
@@ -104,7 +104,7 @@ def test_the_renamer_remembers_a_prefix_and_still_agrees_with_a_scan(frames: lis
     renamer = Renamer(value, ("model",))
     for frame in frames + frames:
         span = find_value(frame, "model")
-        assert renamer.apply(frame) == (put(frame, span, value) if span is not None else frame)
+        assert renamer.apply(frame) == (put(frame, [span], value) if span is not None else frame)
 
 
 def test_the_renamer_takes_the_first_path_that_exists() -> None:
@@ -112,3 +112,81 @@ def test_the_renamer_takes_the_first_path_that_exists() -> None:
     assert renamer.apply(b'{"message":{"model":"old"}}') == b'{"message":{"model":"new"}}'
     assert renamer.apply(b'{"model":"old"}') == b'{"model":"new"}'
     assert renamer.apply(b'{"type":"ping"}') == b'{"type":"ping"}'
+
+
+# --- repeated keys ----------------------------------------------------------------------------------------------------
+
+
+def escaped(key: str, places: set[int]) -> str:
+    """The key as a JSON string, with the characters at `places` as escapes."""
+    spelled = "".join(f"\\u{ord(char):04x}" if n in places else json.dumps(char)[1:-1] for n, char in enumerate(key))
+    return f'"{spelled}"'
+
+
+_names = st.sampled_from(("model", "stream", "message", 'mo"del', "mod", "m\\")) | st.text("mode", max_size=5)
+
+
+@st.composite
+def members(draw: st.DrawFn) -> list[tuple[str, Any, str]]:
+    """Members of an object: the key, the value, and the member as it is spelled."""
+    found = []
+    for _ in range(draw(st.integers(0, 5))):
+        name = draw(_names)
+        value = draw(_values | st.lists(st.dictionaries(_names, _values, max_size=2), max_size=2))
+        key = escaped(name, draw(st.sets(st.integers(0, len(name)))))
+        space = draw(st.sampled_from(("", " ", "\n\t")))
+        found.append((name, value, f"{space}{key}{space}:{space}{json.dumps(value)}{space}"))
+    return found
+
+
+@given(members())
+def test_a_repeated_key_is_found_however_it_is_spelled(given_members: list[tuple[str, Any, str]]) -> None:
+    body = ("{" + ",".join(spelled for _, _, spelled in given_members) + "}").encode("utf-8", "surrogatepass")
+    names = [name for name, _, _ in given_members]
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    assert repeated_key(body, orjson.loads(body)) == (repeated[0] if repeated else None)
+
+
+@given(members(), st.text("abc", min_size=1, max_size=3))
+def test_every_value_of_a_repeated_key_is_replaced(given_members: list[tuple[str, Any, str]], value: str) -> None:
+    body = ("{" + ",".join(spelled for _, _, spelled in given_members) + "}").encode("utf-8", "surrogatepass")
+    changed = json.loads(put(body, find_values(body, "model"), value), object_pairs_hook=list)
+    before = json.loads(body, object_pairs_hook=list)
+    assert changed == [(key, value if key == "model" and isinstance(old, str) else old) for key, old in before]
+    assert Renamer(value, ("model",)).apply(body) == put(body, find_values(body, "model"), value)
+
+
+@given(st.lists(members(), min_size=2, max_size=4))
+def test_a_renamer_replaces_every_value_behind_a_remembered_prefix_too(
+    frames: list[list[tuple[str, Any, str]]],
+) -> None:
+    renamer = Renamer("new", ("model",))
+    renamer.apply(b'{"model":"old"}')
+    for frame in frames:
+        data = ("{" + ",".join(['"model":"old"', *(spelled for _, _, spelled in frame)]) + "}").encode(
+            "utf-8", "surrogatepass"
+        )
+        for key, value in json.loads(renamer.apply(data), object_pairs_hook=list):
+            assert key != "model" or not isinstance(value, str) or value == "new"
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (b'{"model":"a","model":"b"}', "model"),
+        (b'{"model":"a","mod\\u0065l":"b"}', "model"),
+        (b'{"\\u006dodel":"a","x":[{"model":"c"}],"model":"b"}', "model"),
+        (b'{"stream":true,"model":"a","stream":false}', "stream"),
+        (b'{"model":"a","x":{"model":"b"},"messages":[{"model":"c"},"model"]}', None),
+        (b'{"model":"a","x":"\\",\\"model\\":\\"b"}', None),
+        (b'{"model":"a"}', None),
+        (b" { } ", None),
+    ],
+)
+def test_keys_that_are_repeated(body: bytes, key: str | None) -> None:
+    assert repeated_key(body, orjson.loads(body)) == key
+
+
+def test_many_repeated_keys_are_replaced() -> None:
+    data = b"{" + b",".join([b'"model":"a"'] * 200_000) + b"}"
+    assert put(data, find_values(data, "model"), "b") == data.replace(b'"a"', b'"b"')

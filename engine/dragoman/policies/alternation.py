@@ -20,31 +20,34 @@ def alternate(request: Request, losses: Losses) -> None:
     Tool results are no user's message: they become messages of their own where roles have to alternate.
     """
     kept: list[Turn] = []
+    last: Turn | None = None
+    spoke = merged = False  # of the last turn kept: does it hold words, was it made here of several
     for turn in request.turns:
         if is_empty(turn):
             continue  # no writer would send it
-        last = kept[-1] if kept else None
-        if last is not None and last.role is turn.role and _are_one(last, turn):
-            kept[-1] = _merged(last, turn, losses)
-        else:
-            kept.append(turn)
+        role = turn.role
+        # What is merged holds words for good, and is not gone through again for each turn that joins it.
+        speaks = role is _ASSISTANT or (role is _USER and has_words(turn))
+        if last is not None and last.role is role and spoke and speaks:
+            if not merged:
+                last = kept[-1] = Turn(last.role, list(last.parts), last.at, last.spelling, name=last.name)
+                merged = True
+            _join(last, turn, losses)
+            continue
+        kept.append(turn)
+        last, spoke, merged = turn, speaks, False
     request.turns = kept
 
 
-def _are_one(last: Turn, turn: Turn) -> bool:
-    if turn.role is _USER:
-        return has_words(last) and has_words(turn)
-    return turn.role is _ASSISTANT
-
-
-def _merged(last: Turn, turn: Turn, losses: Losses) -> Turn:
+def _join(last: Turn, turn: Turn, losses: Losses) -> None:
+    """Add the parts of `turn` to `last`, in place."""
     losses.add(Code.TURNS_MERGED, turn.at, "joined the message before it")
     if last.name != turn.name:
         losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"), "the message now has two authors")
+        last.name = None
     parts = list(turn.parts)
     if turn.role is _ASSISTANT and parts and type(parts[0]) is Text:
         first = parts[0]
         # Two messages are two paragraphs, where two blocks of one message are one text (mapping §4.2).
         parts[0] = Text(first.text, first.at, first.cache, first.citations, first.logprobs, apart=True)
-    name = last.name if last.name == turn.name else None
-    return Turn(last.role, [*last.parts, *parts], last.at, last.spelling, name=name)
+    last.parts += parts

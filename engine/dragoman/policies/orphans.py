@@ -57,12 +57,12 @@ def repair_history(
                     if type(part) is ToolCall:
                         pending[part.id] = True
         elif role is _USER:
-            strays: tuple[int, ...] = ()
+            strays: list[int] = []
             place = 0
             if type(turn) is ResultTurn and turn.results is not None:
                 for result in turn.results:
                     if not pending.pop(result[0], False):
-                        strays = (*strays, place)
+                        strays.append(place)
                     elif results is None:
                         results = turn
                     place += 1
@@ -72,7 +72,7 @@ def repair_history(
                 for part in turn.parts:
                     if type(part) is ToolResult:
                         if not pending.pop(part.call_id, False):
-                            strays = (*strays, place)
+                            strays.append(place)
                         elif results is None:
                             results = turn
                     place += 1
@@ -89,9 +89,7 @@ def repair_history(
         for run in open_runs:
             _strip(turns[run.first : run.last + 1], run.orphans, losses, verified)
     else:
-        # From the end, so that the indexes of earlier runs stay right.
-        for run in reversed(open_runs):
-            _repair(turns, run, flagged)
+        _repair(turns, open_runs, flagged)
         for run in open_runs:
             for orphan in run.orphans:
                 losses.add(Code.ORPHAN_REPAIRED, orphan.at, "an error result was added")
@@ -112,7 +110,7 @@ def _calls(turns: list[Turn], pending: Iterable[str]) -> list[ToolCall]:
     return [calls[call_id] for call_id in pending]
 
 
-def _drop(turn: Turn, strays: tuple[int, ...], knobs: Knobs, losses: Losses) -> None:
+def _drop(turn: Turn, strays: list[int], knobs: Knobs, losses: Losses) -> None:
     parts = turn.parts
     for place in strays:
         stray = parts[place]
@@ -120,20 +118,32 @@ def _drop(turn: Turn, strays: tuple[int, ...], knobs: Knobs, losses: Losses) -> 
         if knobs.orphans == "reject":
             raise Unsupported(stray.at, f"no call {stray.call_id!r} waits for this result")
         losses.add(Code.ORPHAN_DROPPED, stray.at, "no call waits for this result")
-    turn.parts = [part for place, part in enumerate(parts) if place not in strays]
+    gone = frozenset(strays)
+    turn.parts = [part for place, part in enumerate(parts) if place not in gone]
 
 
-def _repair(turns: list[Turn], run: _Run, flagged: bool) -> None:
-    results: list[Part] = [
-        ToolResult(call.id, NO_RESULT, call.at, is_error=flagged, custom=call.custom, search=call.search)
-        for call in run.orphans
-    ]
-    if run.results is None:
-        turns.insert(run.last + 1, Turn(Role.USER, results, run.orphans[0].at))
-        return
-    parts = run.results.parts
-    after = max(index for index, part in enumerate(parts) if type(part) is ToolResult) + 1
-    run.results.parts = [*parts[:after], *results, *parts[after:]]
+def _repair(turns: list[Turn], runs: list[_Run], flagged: bool) -> None:
+    """Add the missing results, in turns of their own where no user turn holds another result of the run."""
+    added: dict[int, Turn] = {}
+    for run in runs:
+        results: list[Part] = [
+            ToolResult(call.id, NO_RESULT, call.at, is_error=flagged, custom=call.custom, search=call.search)
+            for call in run.orphans
+        ]
+        if run.results is None:
+            added[run.last] = Turn(Role.USER, results, run.orphans[0].at)
+            continue
+        parts = run.results.parts
+        after = max(index for index, part in enumerate(parts) if type(part) is ToolResult) + 1
+        run.results.parts = [*parts[:after], *results, *parts[after:]]
+    if added:
+        # One pass: to insert them one by one would move the rest of the history for each.
+        whole: list[Turn] = []
+        for index, turn in enumerate(turns):
+            whole.append(turn)
+            if index in added:
+                whole.append(added[index])
+        turns[:] = whole
 
 
 def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses, verified: bool) -> None:

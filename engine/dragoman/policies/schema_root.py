@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..jsontext import canonical
 from ..model import Json
 
 ROOT_WORDS: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "$ref"})
@@ -17,9 +18,45 @@ _SCHEMAS: Final = 500
 """Most choices, with those inside of them, that are put together."""
 
 
-def one_object(schema: Json) -> Json | None:
-    """The object in place of a root with any of `ROOT_WORDS`, or None where one of its choices is no object."""
-    return _Flattening(schema).flat(schema)
+WRITTEN_OUT: Final = 400_000
+"""What the references of one request may add once they are written out, in JSON values and pieces of 16 characters. A
+few hundred bytes of schemas that refer to each other can stand for gigabytes."""
+
+
+class Room:
+    """How much references may still add to the schemas of one request."""
+
+    __slots__ = ("_known", "left")
+
+    def __init__(self) -> None:
+        self.left = WRITTEN_OUT
+        self._known: dict[int, tuple[Any, int]] = {}
+        """Identity of a value → the value, which must live as long as its identity is known here, and its size."""
+
+    def takes(self, named: Json) -> bool:
+        """Is there room for what a reference names? It is taken."""
+        self.left -= self._size(named)
+        return self.left >= 0
+
+    def _size(self, value: Any) -> int:
+        if type(value) is str:
+            return 1 + len(value) // 16
+        if type(value) is not dict and type(value) is not list:
+            return 1
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        size = 1 + sum(map(self._size, value))
+        if type(value) is dict:
+            size += sum(map(self._size, value.values()))
+        self._known[id(value)] = value, size
+        return size
+
+
+def one_object(schema: Json, room: Room) -> Json | None:
+    """The object in place of a root with any of `ROOT_WORDS`, or None where one of its choices is no object or what
+    its references name is too large."""
+    return _Flattening(schema, room).flat(schema)
 
 
 def resolve(root: Json, reference: Any) -> Json | None:
@@ -38,10 +75,10 @@ def resolve(root: Json, reference: Any) -> Json | None:
 class _Flattening:
     """The one schema that is made an object; `left` bounds how much of it is followed."""
 
-    __slots__ = ("_left", "_root")
+    __slots__ = ("_left", "_room", "_root")
 
-    def __init__(self, root: Json) -> None:
-        self._root = root
+    def __init__(self, root: Json, room: Room) -> None:
+        self._root, self._room = root, room
         self._left = _SCHEMAS
 
     def flat(self, schema: Any) -> Json | None:
@@ -57,8 +94,8 @@ class _Flattening:
                 flat[key] = value
         flat["properties"] = dict(_dict(schema.get("properties")))
         if "$ref" in schema:
-            named = self.flat(resolve(self._root, schema["$ref"]))
-            if named is None:
+            target = resolve(self._root, schema["$ref"])
+            if target is None or not self._room.takes(target) or (named := self.flat(target)) is None:
                 return None
             _join(flat, [named], every=True)
         for word in ("allOf", "anyOf", "oneOf"):
@@ -92,7 +129,8 @@ def _join(flat: Json, objects: list[Json], *, every: bool) -> None:
         else:
             properties[name] = choices[0] if len(choices) == 1 else {"allOf" if every else "anyOf": choices}
     wanted = [_list(branch.get("required")) for branch in objects]
-    shared = [name for names in wanted for name in names if every or all(name in other for other in wanted)]
+    common = None if every else frozenset(wanted[0]).intersection(*wanted[1:])
+    shared = [name for names in wanted for name in names if common is None or name in common]
     required = list(dict.fromkeys([*_list(flat.get("required")), *shared]))
     if required:
         flat["required"] = required
@@ -110,13 +148,11 @@ def _join(flat: Json, objects: list[Json], *, every: bool) -> None:
 
 def _properties(objects: list[Json]) -> dict[str, list[Any]]:
     """Each property's different schemas."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, dict[bytes, Any]] = {}
     for branch in objects:
         for name, schema in _dict(branch.get("properties")).items():
-            choices = found.setdefault(name, [])
-            if schema not in choices:
-                choices.append(schema)
-    return found
+            found.setdefault(name, {}).setdefault(canonical(schema), schema)
+    return {name: list(choices.values()) for name, choices in found.items()}
 
 
 def _tell(flat: Json, wanted: list[list[str]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..errors import Path, Unsupported
 from ..jsontext import dumps
 from ..model import Json
-from .schema_root import resolve
+from .schema_root import Room, resolve
 
 _OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value has schemas by names, which are no keywords."""
@@ -35,16 +35,16 @@ class SchemaTree:
     """Rewrites one schema; `changes` counts what was done, in words.
 
     `refused` keywords are left out, and those of a `strict` schema told in the description; without `refs` each `$ref`
-    becomes what it names; with `closed` no object takes further properties. Raises `Unsupported` for a schema that
-    grows too large.
+    becomes what it names, as long as there is `room`; with `closed` no object takes further properties. Raises
+    `Unsupported` for a schema that grows too large.
     """
 
-    __slots__ = ("_at", "_closed", "_left", "_refs", "_refused", "_root", "_strict", "changes")
+    __slots__ = ("_at", "_closed", "_left", "_refs", "_refused", "_room", "_root", "_strict", "changes")
 
     def __init__(
-        self, root: Json, at: Path, *, refused: Collection[str], strict: bool, refs: bool, closed: bool
+        self, root: Json, at: Path, room: Room, *, refused: Collection[str], strict: bool, refs: bool, closed: bool
     ) -> None:
-        self._root, self._at = root, at
+        self._root, self._at, self._room = root, at, room
         self._refused, self._strict, self._refs, self._closed = refused, strict, refs, closed
         self._left = NODES
         self.changes: Counter[str] = Counter()
@@ -101,6 +101,10 @@ class SchemaTree:
         """What a reference names, with what stands beside it; an open object where it would come round again."""
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         named = resolve(self._root, reference)
+        if named is not None and not self._room.takes(named):
+            raise Unsupported(
+                self._at, "the schemas of this request grow too large with their references written out; use fewer"
+            )
         if named is None or reference in inside:
             self.changes["a $ref to itself became any object" if named else "left out a $ref without its target"] += 1
             return self._schema({"type": "object", **beside} if named else beside, inside)

@@ -13,7 +13,7 @@ from ..errors import Path
 from ..losses import Code, Losses
 from ..model import Json, Request, ToolKind
 from ..profile import Profile
-from .schema_root import ROOT_WORDS, one_object
+from .schema_root import ROOT_WORDS, Room, one_object
 from .schema_tree import SchemaTree, is_complete
 
 _FUNCTION: Final = ToolKind.FUNCTION
@@ -29,31 +29,32 @@ def sanitise_schemas(request: Request, profile: Profile, losses: Losses) -> None
     strictness = profile.strict_schemas != "any" or bool(profile.strict_refused)
     if unions and not rewrites and not strictness:
         return
+    room = Room()
     for tool in request.tools:
         schema = tool.schema
         if schema is None or tool.kind is not _FUNCTION:
             continue
         if not unions and not ROOT_WORDS.isdisjoint(schema):
-            schema = tool.schema = _flattened(schema, tool.at, losses)
+            schema = tool.schema = _flattened(schema, tool.at, room, losses)
         if rewrites:
-            schema = tool.schema = _rewritten(schema, tool.at, profile, losses)
+            schema = tool.schema = _rewritten(schema, tool.at, room, profile, losses)
         if strictness and tool.strict is True:
-            tool.schema, tool.strict = _strict(schema, tool.at, profile, losses)
+            tool.schema, tool.strict = _strict(schema, tool.at, room, profile, losses)
     form = request.format
     if form is None or form.schema is None:
         return
     if rewrites:
-        form.schema = _rewritten(form.schema, form.at, profile, losses)
+        form.schema = _rewritten(form.schema, form.at, room, profile, losses)
     # Where only closed schemas are taken, an answer's schema is always held to the letter.
     if strictness and (form.strict is True or profile.strict_schemas == "closed"):
-        form.schema, strict = _strict(form.schema, form.at, profile, losses)
+        form.schema, strict = _strict(form.schema, form.at, room, profile, losses)
         if not strict:
             form.strict = False
 
 
-def _flattened(schema: Json, at: Path, losses: Losses) -> Json:
+def _flattened(schema: Json, at: Path, room: Room, losses: Losses) -> Json:
     """The root as one object; one that is none by nature is left for the writer and the upstream to judge."""
-    flat = one_object(schema)
+    flat = one_object(schema, room)
     if flat is None:
         return schema
     words = ", ".join(word for word in schema if word in ROOT_WORDS)
@@ -61,19 +62,19 @@ def _flattened(schema: Json, at: Path, losses: Losses) -> Json:
     return flat
 
 
-def _rewritten(schema: Json, at: Path, profile: Profile, losses: Losses) -> Json:
+def _rewritten(schema: Json, at: Path, room: Room, profile: Profile, losses: Losses) -> Json:
     refused, refs = profile.schema_refused, profile.schema_refs
-    return _told(SchemaTree(schema, at, refused=refused, strict=False, refs=refs, closed=False), at, losses)
+    return _told(SchemaTree(schema, at, room, refused=refused, strict=False, refs=refs, closed=False), at, losses)
 
 
-def _strict(schema: Json, at: Path, profile: Profile, losses: Losses) -> tuple[Json, bool]:
+def _strict(schema: Json, at: Path, room: Room, profile: Profile, losses: Losses) -> tuple[Json, bool]:
     """A schema that is held to the letter, and whether it can be."""
     if profile.strict_schemas == "complete" and not is_complete(schema):
         losses.add(Code.SCHEMA_STRICTNESS, at, "not strict: some object is open or has optional properties")
         return schema, False
     closed = profile.strict_schemas == "closed"
     if closed or profile.strict_refused:
-        tree = SchemaTree(schema, at, refused=profile.strict_refused, strict=True, refs=True, closed=closed)
+        tree = SchemaTree(schema, at, room, refused=profile.strict_refused, strict=True, refs=True, closed=closed)
         schema = _told(tree, at, losses)
     return schema, True
 

@@ -17,17 +17,19 @@ def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> lis
     them. Raises `Unsupported` for any change if losses are refused."""
     kept: list[Json] = []
     joined = 0
+    merged: Json | None = None
     for message in messages:
         last = kept[-1] if kept else None
         if last is None or message.get("role") != "user" or last.get("role") != "user":
             kept.append(message)
             continue
         joined += 1
-        merged = {**last, "content": [*_parts(last, text), *_parts(message, text)]}
+        if last is not merged:  # the parts of one that joined others already are not copied again
+            kept[-1] = merged = {**last, "content": list(_parts(last, text))}
+        merged["content"] += _parts(message, text)
         if merged.get("name") != message.get("name"):
             losses.add(Code.PARTICIPANT_NAME, at, "a message now has two authors")
             merged.pop("name", None)
-        kept[-1] = merged
     if joined:
         losses.add(Code.TURNS_MERGED, at, f"{joined} of the user's joined those before them")
     return kept

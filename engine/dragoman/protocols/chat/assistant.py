@@ -60,6 +60,7 @@ class AssistantWriter:
         """
         losses = self.losses
         pieces: list[str] = []
+        length = counted = 0  # characters of the first `counted` pieces
         apart = False  # Does another block stand between the last piece and the next: then they are paragraphs.
         reasoning: list[str] = []
         details: list[Json] = []
@@ -83,7 +84,9 @@ class AssistantWriter:
                         pieces.append("\n\n")
                     apart = False
                     if part.citations:
-                        self._cite(part, sum(map(len, pieces)), annotations)
+                        length += sum(map(len, pieces[counted:]))
+                        counted = len(pieces)
+                        self._cite(part, length, annotations)
                     pieces.append(text)
                 continue
             apart = True

@@ -51,7 +51,9 @@ class Marks:
 
     def forget(self, parts: list[Json]) -> None:
         """The marked parts were taken back with their message."""
-        self._put = [put for put in self._put if not any(put[0] is part for part in parts)]
+        gone = {id(part) for part in parts}
+        while self._put and id(self._put[-1][0]) in gone:  # what was written last was marked last
+            self._put.pop()
 
     def thin(self) -> None:
         """At the end: drop all but the last four."""

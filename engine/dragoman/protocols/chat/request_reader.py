@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ClientRequestError, LimitExceeded, Path, Unsupported
+from ...errors import ClientRequestError, Path, TooMany, Unsupported
 from ...jsontext import dumps
 from ...knobs import Knobs
 from ...limits import DEFAULT as DEFAULT_LIMITS
@@ -62,7 +62,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     """Read a request body.
 
     Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry,
-    `LimitExceeded` for too many messages.
+    `TooMany` for too many messages.
     """
     request = Request(DIALECT, required(body, "model", str), [])
     if not _REJECTED.isdisjoint(body):
@@ -71,7 +71,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     if not messages:
         raise ClientRequestError(("messages",), "must not be empty")
     if len(messages) > limits.messages:
-        raise LimitExceeded("messages", limits.messages, upstream=False)
+        raise TooMany(("messages",), f"{len(messages)} messages", "messages", limits.messages)
     request.turns = read_messages(messages, losses)
 
     request.stream = bool(optional(body, "stream", bool))
@@ -123,9 +123,10 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
     """`messages` as turns, one for each message, in order."""
     turns: list[Turn] = []
     custom: set[str] = set()
-    i = -1
-    while (i := read_steps(messages, i + 1, turns, custom)) < len(messages):
-        message, at = messages[i], ("messages", i)
+    numbered = enumerate(messages)  # goes on where the last steps ended
+    while (other := read_steps(numbered, turns, custom)) is not None:
+        i, message = other
+        at = ("messages", i)
         if type(message) is not dict:
             raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
         role = message.get("role")

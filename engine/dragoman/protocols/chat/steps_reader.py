@@ -5,7 +5,7 @@ Nothing is refused or lost here: a message that is anything else is read field b
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
 from ...errors import Path
@@ -16,24 +16,25 @@ from .wire import DIALECT
 _PLAIN = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
 
 
-def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[str]) -> int:
-    """Append a turn for each message from `start` on, up to the first that is no step; gives the place of that one.
+def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str]) -> tuple[int, Any] | None:
+    """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
+    number, or None if all were steps.
 
     A step is what the assistant says: reasoning, a text and calls of functions; or the text that such a call gave; or a
     bare string of anyone else's. `custom` has the ids of the calls of other tools. Keys are looked up as if they were
     there, which costs half of asking for them, and what lacks one is no step.
     """
-    number = start
+    number, message = 0, None
     try:
-        for number, message in enumerate(islice(messages, start, None), start):
+        for number, message in numbered:
             role, content, size = message["role"], message["content"], len(message)
             at: Path = ("messages", number)
             if role == "tool":
                 call_id = message["tool_call_id"]
                 if size != 3 or type(content) is not str or type(call_id) is not str or not call_id:
-                    return number
+                    return number, message
                 if custom and call_id in custom:
-                    return number
+                    return number, message
                 answered = ResultTurn()
                 answered.at = at
                 answered.results = [(call_id, content, at, False)]
@@ -43,7 +44,7 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[s
                 spoken = SpokenTurn()
                 spoken.plain = plain = type(content) is str
                 if not plain and content is not None:
-                    return number
+                    return number, message
                 spoken.at = at
                 spoken.text = content
                 spoken.text_at = ("messages", number, "content")
@@ -54,20 +55,20 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn], custom: set[s
                     if "reasoning_content" in message:
                         thought = message["reasoning_content"]
                         if type(thought) is not str or not thought:
-                            return number
+                            return number, message
                         spoken.thoughts.append((thought, at, DIALECT, None, False, None, None))
                         size -= 1
                     if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
-                        return number
+                        return number, message
                 turns.append(spoken)
             elif type(content) is str and size == 2:
                 spelling = "" if role == "user" else role
                 turns.append(bare(_PLAIN[role], content, ("messages", number, "content"), at, spelling))
             else:
-                return number
+                return number, message
     except (KeyError, TypeError):  # TypeError: what should be an object is none
-        return number
-    return len(messages)
+        return number, message
+    return None
 
 
 def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:

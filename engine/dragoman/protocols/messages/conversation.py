@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...errors import Path, Unsupported
+from ...jsontext import dumps
 from ...knobs import Knobs
 from ...losses import Code, Losses
 from ...model import Json, Request, Role, Text, Turn
@@ -84,12 +85,15 @@ class _Builder:
     __slots__ = (
         "_ahead",
         "_answers",
+        "_behind",
         "_held",
         "_knobs",
+        "_looked",
         "_losses",
         "_mode",
         "_role",
         "_said",
+        "_thoughts",
         "_waiting",
         "_writer",
         "messages",
@@ -104,6 +108,12 @@ class _Builder:
         """Whose message is open: it is the last of `messages`."""
         self._answers = 0
         """How many blocks at the beginning of a user's message are results."""
+        self._behind: list[Json] = []
+        """Blocks that results have overtaken: they follow the results once the user's message is closed."""
+        self._looked: tuple[Json | None, int] = (None, 0)
+        """An assistant's message, and how many of its blocks are known to be no calls; -1: it holds one."""
+        self._thoughts: tuple[Json | None, int, set[bytes]] = (None, 0, set())
+        """An assistant's message, how many of its blocks were gone through for thinking, and the thinking found."""
         self._said: Turn | None = None
         """The assistant's last turn that said anything."""
         self._held: list[Json] = []
@@ -141,9 +151,7 @@ class _Builder:
         if self._waiting or self._ahead:
             self._add_user(results, _NONE, ())
         elif self._role == "user":  # another message of them, as Chat has one for each
-            place = self._answers
-            self._answers = place + len(results)
-            self.messages[-1]["content"][place:place] = results
+            self._put(self.messages[-1]["content"], results)
         else:
             self._role = "user"
             self._answers = len(results)
@@ -162,8 +170,7 @@ class _Builder:
                 for said_at in self._ahead:
                     self._losses.add(Code.BLOCK_ORDER, said_at, "moved behind the tool results")
                 self._ahead.clear()
-                run[self._answers : self._answers] = results
-                self._answers += len(results)
+                self._put(run, results)
             run += _blocks(rest)
         else:
             self._role = "user"
@@ -173,6 +180,22 @@ class _Builder:
             self.messages.append({"role": "user", "content": content})
         if rest:
             self._ahead.append(at)
+
+    def _put(self, run: list[Json], results: list[Json]) -> None:
+        """Add results to the open user's message. What stands behind the earlier ones is set aside: to move it with
+        each result would take quadratic time."""
+        if len(run) > self._answers:
+            self._behind += run[self._answers :]
+            del run[self._answers :]
+        run += results
+        self._answers = len(run)
+
+    def _close(self) -> None:
+        """The open user's message is complete."""
+        if self._behind:
+            run: list[Json] = self.messages[-1]["content"]
+            run[self._answers : self._answers] = self._behind
+            self._behind = []
 
     def _run(self) -> list[Json]:
         """The blocks of the open message, for more to come."""
@@ -190,6 +213,8 @@ class _Builder:
             run = self._run()
             run += self._unrepeated(_blocks(content), run, turn)
         else:
+            if self._behind:
+                self._close()
             self._role = "assistant"
             self.messages.append({"role": "assistant", "content": content})
         self._said = turn
@@ -198,7 +223,13 @@ class _Builder:
         """Without thinking that the turn has already: the check of signatures takes no block twice."""
         if blocks[0]["type"] not in _THOUGHTS:
             return blocks
-        kept = [block for block in blocks if block["type"] not in _THOUGHTS or block not in run]
+        message = self.messages[-1]
+        holder, looked, seen = self._thoughts
+        if holder is not message:
+            looked, seen = 0, set()
+        seen.update(_key(run[place]) for place in range(looked, len(run)) if run[place]["type"] in _THOUGHTS)
+        self._thoughts = (message, len(run), seen)
+        kept = [block for block in blocks if block["type"] not in _THOUGHTS or _key(block) not in seen]
         if len(kept) < len(blocks):
             self._losses.add(Code.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
         return kept
@@ -225,11 +256,20 @@ class _Builder:
             self._end_on_assistant()
         elif self._held:
             self._settle()
+        else:
+            self._close()
 
     def _calls(self) -> bool:
         """Does the assistant's message hold calls? Nothing but their results may then follow it."""
-        content = self.messages[-1]["content"]
-        return type(content) is list and any(block["type"] == "tool_use" for block in content)
+        message = self.messages[-1]
+        content = message["content"]
+        if type(content) is not list:
+            return False
+        looked = self._looked[1] if self._looked[0] is message else 0
+        if looked >= 0:
+            found = any(content[place]["type"] == "tool_use" for place in range(looked, len(content)))
+            self._looked = (message, -1 if found else len(content))
+        return self._looked[1] < 0
 
     def _settle(self) -> None:
         """No user's words follow the instructions that wait: they take their place, but for a call's results to come.
@@ -237,6 +277,7 @@ class _Builder:
         Behind a user's message they are one `system` message; behind an assistant's they become the user's themselves.
         """
         if self._role == "user":
+            self._close()
             self.messages.append({"role": "system", "content": bare(self._held, True)})
         elif self._calls():
             return
@@ -280,6 +321,11 @@ class _Builder:
 
 def _blocks(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _key(thought: Json) -> bytes:
+    """The same for thinking blocks that are equal."""
+    return dumps(dict(sorted(thought.items())))
 
 
 def _wrapped(block: Json) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import ClientRequestError, LimitExceeded, Path, Unsupported
+from ...errors import ClientRequestError, Path, TooMany, Unsupported
 from ...knobs import Knobs
 from ...limits import DEFAULT as DEFAULT_LIMITS
 from ...limits import Limits
@@ -73,7 +73,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     """The canonical request.
 
     Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry and
-    `LimitExceeded` for too many messages; what is merely of no use elsewhere becomes a loss row (mapping §8.2).
+    `TooMany` for too many messages; what is merely of no use elsewhere becomes a loss row (mapping §8.2).
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
@@ -179,27 +179,30 @@ def _service_tier(body: Json, losses: Losses) -> tuple[str | None, Path]:
 class _Conversation:
     """Reads `system` and `messages`; `effort` and `tools` end as what is in effect after the last message."""
 
-    __slots__ = ("_losses", "effort", "tools")
+    __slots__ = ("_changed", "_losses", "effort", "tools")
 
     def __init__(self, tools: list[Tool], effort: str | None, losses: Losses) -> None:
         self.tools, self.effort, self._losses = tools, effort, losses
+        self._changed: dict[str, Tool] | None = None
+        """The tools by name, once a message changes them."""
 
     def read(self, body: Json, limits: Limits) -> list[Turn]:
         messages = required(body, "messages", list)
         if not messages:
             raise ClientRequestError(("messages",), "at least one message is required")
         if len(messages) > limits.messages:
-            raise LimitExceeded("messages", limits.messages, upstream=False)
+            raise TooMany(("messages",), f"{len(messages)} messages", "messages", limits.messages)
         losses = self._losses
         turns: list[Turn] = []
         system = body.get("system")
         if system:
             parts, plain = self._content(system, INSTRUCTION, "the system prompt", ("system",))
             turns.append(Turn(_INSTRUCTION, parts, ("system",), "top", plain))
-        last_user = -1
-        index = -1
-        while (index := read_steps(messages, index + 1, turns)) < len(messages):
-            message, at = messages[index], ("messages", index)
+        last_user: int | None = None
+        numbered = enumerate(messages)  # goes on where the last steps ended
+        while (other := read_steps(numbered, turns)) is not None:
+            index, message = other
+            at = ("messages", index)
             if type(message) is not dict:
                 raise ClientRequestError(at, f"expected a message (an object), got {kind_of(message)}")
             role = message.get("role")
@@ -213,11 +216,13 @@ class _Conversation:
                     drop_unknown(message, _MESSAGE_KEYS, losses, at)
                 self._assistant(message, at, turns)
             elif role == "system":
-                if message.get("clear_at") is not None and last_user < 0:
+                if message.get("clear_at") is not None and last_user is None:
                     last_user = _last_user(messages)
-                self._system(message, at, turns, last_user)
+                self._system(message, at, turns, -1 if last_user is None else last_user)
             else:
                 raise ClientRequestError((*at, "role"), f"expected user, assistant or system; got {role!r}")
+        if self._changed is not None:
+            self.tools[:] = self._changed.values()
         return turns
 
     def _content(self, content: Any, table: Any, role: str, at: Path) -> tuple[list[Part], bool]:
@@ -268,10 +273,12 @@ class _Conversation:
     def _change_tools(self, content: list[Any], at: Path) -> list[Any]:
         if not any(type(block) is dict and block.get("type") in _CHANGES for block in content):
             return content
+        if self._changed is None:
+            self._changed = {tool.name: tool for tool in self.tools}
         texts: list[Any] = []
         for index, block in enumerate(content):
             if type(block) is dict and block.get("type") in _CHANGES:
-                change_tools(self.tools, block, (*at, index), self._losses)
+                change_tools(self._changed, block, (*at, index), self._losses)
             else:
                 texts.append(block)
         return texts

@@ -5,7 +5,7 @@ Nothing is refused or lost here: a message that is anything else is read block b
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any, Final
 
 from orjson import dumps
@@ -20,20 +20,20 @@ _PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")
 _USER: Final = Role.USER
 
 
-def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
-    """Append a turn for each message from `start` on, up to the first that is no step; gives the place of that one.
+def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
+    """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
+    number, or None if all were steps.
 
     A step is what the assistant says: thoughts, one text and calls, in this order; or what the user's side gives:
     results, texts and pictures; or a bare string of anyone's. Keys are looked up as if they were there, which costs
     half of asking for them, and what lacks one is no step.
     """
-    number = start - 1
+    number, message = 0, None
     try:
-        for message in islice(messages, start, None):
-            number += 1
+        for number, message in numbered:
             role, content = message["role"], message["content"]
             if not content or len(message) != 2:
-                return number
+                return number, message
             turn: Turn | None
             if type(content) is list:
                 if role == "assistant":
@@ -41,11 +41,11 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
                 elif role == "user":
                     turn = _given(content, number)
                 else:
-                    return number
+                    return number, message
                 if turn is None:
-                    return number
+                    return number, message
             elif type(content) is not str:
-                return number
+                return number, message
             elif role == "assistant":
                 turn = spoken(("messages", number), [], content, ("messages", number, "content"), [], False, True)
             else:
@@ -53,8 +53,8 @@ def read_steps(messages: list[Any], start: int, turns: list[Turn]) -> int:
                 turn = bare(who, content, ("messages", number, "content"), ("messages", number), spelling)
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
-        return number
-    return len(messages)
+        return number, message
+    return None
 
 
 def _spoken(content: list[Any], number: int) -> SpokenTurn | None:

@@ -33,6 +33,7 @@ _MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "non
 _FUNCTION: Final = ToolKind.FUNCTION
 
 WEB_SEARCH: Final = "web_search_20250305"
+_WEB_SEARCH: Final = "web_search"
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
@@ -105,8 +106,9 @@ def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
     )
 
 
-def change_tools(tools: list[Tool], block: Json, at: Path, losses: Losses) -> None:
-    """Apply a `tool_addition` or `tool_removal` block to the list, so that it ends as the list in effect (mapping §3).
+def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) -> None:
+    """Apply a `tool_addition` or `tool_removal` block to the tools by name, so that they end as those in effect
+    (mapping §3).
 
     A reference adds nothing: what it names is declared already.
     """
@@ -120,13 +122,13 @@ def change_tools(tools: list[Tool], block: Json, at: Path, losses: Losses) -> No
     kind = required(change, "type", str, path)
     if kind == "tool_definition":
         tool = read_tool(required(change, "definition", dict, path), (*path, "definition"), losses)
-        tools[:] = [known for known in tools if known.name != tool.name]
-        tools.append(tool)
+        tools.pop(tool.name, None)  # so that it becomes the last one
+        tools[tool.name] = tool
     elif kind != "tool_reference":
         raise Unsupported((*path, "type"), f"tool changes of type {kind!r} cannot be carried to this upstream")
     elif block["type"] == "tool_removal":
         name = required(change, "name", str, path)
-        tools[:] = [known for known in tools if known.name != name]
+        tools.pop(name, None)
 
 
 def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoice | None, bool | None]:
@@ -165,6 +167,7 @@ def write_tools(
     """
     out: list[Json] = []
     sent: dict[str, str] = {}
+    searches: int | None = None
     for tool in request.tools:
         if tool.namespace is not None:
             raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
@@ -176,7 +179,9 @@ def write_tools(
             written = tool.native
             names.fit(tool.name, tool.at)
         elif tool.kind is ToolKind.HOSTED:
-            mapped = _map_hosted(tool, knobs, losses, request.tools)
+            if searches is None:
+                searches = sum(other.name == _WEB_SEARCH for other in request.tools)
+            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == _WEB_SEARCH))
             if mapped is None:
                 continue
             written = mapped
@@ -229,15 +234,15 @@ def _write_schema(tool: Tool) -> Json:
     raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
 
 
-def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, tools: list[Tool]) -> Json | None:
+def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Json | None:
+    """The tool as Anthropic's own, or None; `taken` says that another tool has its name."""
     if knobs.hosted_tools == "reject":
         raise Unsupported(tool.at, f"the provider-run tool {tool.name!r} does not exist at this upstream")
-    is_search = tool.name == "web_search" or str(tool.native.get("type", "")).startswith("web_search")
-    taken = any(other is not tool and other.name == "web_search" for other in tools)
+    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type", "")).startswith(_WEB_SEARCH)
     if knobs.hosted_tools != "map" or not is_search or taken:
         losses.add(Code.HOSTED_TOOL, tool.at)
         return None
-    written: Json = {"type": WEB_SEARCH, "name": "web_search"}
+    written: Json = {"type": WEB_SEARCH, "name": _WEB_SEARCH}
     for key, value in tool.options.items():
         if not value and value is not False:
             continue
@@ -299,7 +304,8 @@ def _write_allowed(
         raise Unsupported(choice.at, "a tool call is required, but none of the allowed tools can be sent")
     if choice.require and len(allowed) == 1:
         return {"type": "tool", "name": allowed[0]}, tools
-    kept = [tool for tool in tools if tool["name"] in allowed]
+    names = frozenset(allowed)
+    kept = [tool for tool in tools if tool["name"] in names]
     if len(kept) < len(tools):
         losses.add(Code.TOOLS_FILTERED, choice.at, "the others were not sent")
     return {"type": "any" if choice.require else "auto"}, kept

@@ -29,7 +29,7 @@ _WORDS: Final = {
 class OpenTurns:
     """`turns` so far."""
 
-    __slots__ = ("_assistant", "_losses", "_results", "turns")
+    __slots__ = ("_assistant", "_instructions", "_losses", "_results", "turns")
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -38,11 +38,16 @@ class OpenTurns:
         """The parts of the assistant turn that is open, if one is and is no step in short."""
         self._results: list[Part] | None = None
         """The same of a turn of outputs."""
+        self._instructions = 0
+        """How many turns, from the first, are known to be instructions."""
 
     @property
     def started(self) -> bool:
         """Has anybody but the instructions spoken."""
-        return any(turn.role is not _INSTRUCTION for turn in self.turns)
+        turns = self.turns
+        while self._instructions < len(turns) and turns[self._instructions].role is _INSTRUCTION:
+            self._instructions += 1
+        return self._instructions < len(turns)
 
     def assistant(self, at: Path, *, plain: bool = False) -> list[Part]:
         """The parts of the open assistant turn, which begins here if none is open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import ClientRequestError, LimitExceeded, Unsupported
+from ...errors import ClientRequestError, TooMany, Unsupported
 from ...knobs import Knobs
 from ...limits import DEFAULT as DEFAULT_LIMITS
 from ...limits import Limits
@@ -58,7 +58,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     """Read a request body.
 
     Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry or what needs
-    stored state, `LimitExceeded` for too many items; what is merely of no use elsewhere becomes a loss row.
+    stored state, `TooMany` for too many items; what is merely of no use elsewhere becomes a loss row.
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
@@ -106,7 +106,7 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
         told = f"is required ({either})" if given is None else f"expected {either}, got {kind_of(given)}"
         raise ClientRequestError(where, told)
     elif len(given) > limits.messages:
-        raise LimitExceeded("messages", limits.messages, upstream=False)
+        raise TooMany(where, f"{len(given)} items", "messages", limits.messages)
     elif not given:
         raise ClientRequestError(where, "must not be empty")
     else:

@@ -24,7 +24,7 @@ _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 class ToolsWriter:
     """Writes the tools of one request, in the list and inside the results of tool searches."""
 
-    __slots__ = ("_choices", "_knobs", "_losses", "_names", "_picks", "_profile", "_request")
+    __slots__ = ("_choices", "_knobs", "_known", "_losses", "_names", "_picks", "_profile", "_request", "_searching")
 
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request = request
@@ -34,6 +34,10 @@ class ToolsWriter:
         """Does the choice name tools."""
         self._choices: dict[str, Json] = {}
         """Client name → how a choice names the tool that was sent for it."""
+        self._known: dict[tuple[str, str | None], Tool] | None = None
+        """The tools by name and namespace, once a result refers to one."""
+        self._searching: bool | None = None
+        """Is there a search for tools among those that are sent; None until it is asked."""
 
     def declared(self) -> list[Json]:
         """The `tools` of the request.
@@ -50,7 +54,9 @@ class ToolsWriter:
 
     def found(self, references: Sequence[ToolReference]) -> list[Json]:
         """The definitions of the tools that a search found."""
-        known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
+        if self._known is None:
+            self._known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
+        known = self._known
         tools = []
         for reference in references:
             tool = known.get((reference.name, reference.namespace))
@@ -179,10 +185,12 @@ class ToolsWriter:
 
     def _searches(self) -> bool:
         """Is there a search for tools among those that are sent?"""
-        return any(
-            tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
-            for tool in self._request.tools
-        )
+        if self._searching is None:
+            self._searching = any(
+                tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
+                for tool in self._request.tools
+            )
+        return self._searching
 
     def _is_search_sent(self, tool: Tool) -> bool:
         """Is it a provider-run search for tools that this upstream has as well?"""

@@ -1,0 +1,37 @@
+"""Checks of fields that take one of a few values, by the metadata that documents them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import Field, fields
+from typing import Any
+
+
+def check_choices(choices: Any) -> None:
+    """Raise `ValueError` for a field of a dataclass instance whose value is none of those that its metadata names.
+
+    `values` are the words that the field takes, `number` a kind and a range of numbers that it takes as well, `items`
+    the pattern of a list's entries. A field without them takes anything.
+    """
+    for spec in fields(choices):
+        value = getattr(choices, spec.name)
+        if value != spec.default and (wanted := _misfit(value, spec)) is not None:
+            raise ValueError(f"{spec.name}: expected {wanted}; got {value!r}")
+
+
+def _misfit(value: Any, spec: Field[Any]) -> str | None:
+    """What was expected, unless the value is that."""
+    known = spec.metadata
+    if items := known.get("items"):
+        fits = isinstance(value, (list, tuple))
+        fits = fits and all(type(item) is str and re.fullmatch(items, item) is not None for item in value)
+        return None if fits else f"a list of strings such as {known['form']!r}"
+    words = known.get("values") or ()
+    if not words or (isinstance(value, str) and value in words):
+        return None
+    one = f"one of {', '.join(map(repr, words))}"
+    if "number" not in known:
+        return one
+    kind, least, most = known["number"]
+    fits = type(value) in (int, kind) and least <= value <= most
+    return None if fits else f"{one} or a number from {least:g} to {most:g}"
