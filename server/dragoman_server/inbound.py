@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from aiohttp import StreamReader, web
 
-from dragoman.aio.line import Line
 from dragoman.aio.relay import STOPPING
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
@@ -50,11 +49,8 @@ class Bodies:
             raise _last(request, _invalid(400, f"the body cannot be read: {reason}")) from None
         except TimeoutError:
             raise _last(request, self._late()) from None
-        size = len(body)
-        if size > self._limit:
+        if len(body) > self._limit:
             raise self._too_long()
-        if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
-            line.heard(size)
         return body
 
     async def _arriving(self, content: StreamReader) -> bytes:
