@@ -10,6 +10,7 @@ from io import BytesIO
 import aiohttp
 
 from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from .slices import SMALL, next_turn, slice_end
 from .upstream import Call, Connections
 from .watch import Watch
 
@@ -34,20 +35,32 @@ class AiohttpAnswer:
         """The whole body."""
         pieces: list[bytes] = []
         size = 0
-        async for piece in self.batches():
+        async for piece in self._received(sliced=False):
             size += len(piece)
             if size > limit:
                 raise LimitExceeded("reply_body", limit, upstream=True)
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time."""
+    def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time, a long one in slices."""
+        return self._received(sliced=True)
+
+    async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
         content, watch = self._response.content, self._watch
         try:
             while data := await content.readany():
                 watch.received()
-                yield data
+                if len(data) <= SMALL or not sliced:
+                    yield data
+                    continue
+                start = 0
+                while start < len(data) and content.exception() is None:
+                    end = slice_end(data, start)
+                    yield data[start:end]
+                    start = end
+                    if start < len(data):
+                        await next_turn()
         except (aiohttp.ClientError, OSError) as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 
