@@ -68,7 +68,7 @@ class RawAnswer:
         return b"".join(pieces)
 
     def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time, a long one in slices. Expanded if it is compressed, asked for or not."""
+        """The body, one network read at a time, a long one in slices. Compressed ones are expanded."""
         return self._body(sliced=True)
 
     def _body(self, sliced: bool) -> AsyncGenerator[bytes, None]:
