@@ -16,6 +16,7 @@ from .watch import Watch
 
 _WHOLE = 2**20
 """aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""
+_BROKEN = (aiohttp.ClientError, OSError)
 _TRIES = 8
 """Connections that a call finds unfit before it gives up: each is closed, and nothing was sent on it."""
 
@@ -55,13 +56,13 @@ class AiohttpAnswer:
                     yield data
                     continue
                 start = 0
-                while start < len(data) and content.exception() is None:
+                # A failure of ours ends it at once, one of the connection's behind what was read.
+                while start < len(data) and isinstance(content.exception(), (*_BROKEN, type(None))):
                     end = slice_end(data, start)
                     yield data[start:end]
                     start = end
-                    if start < len(data):
-                        await next_turn()
-        except (aiohttp.ClientError, OSError) as error:
+                    await next_turn()
+        except _BROKEN as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 
     async def close(self) -> None:
