@@ -9,7 +9,6 @@ from typing import Any
 
 from aiohttp import StreamReader, web
 
-from dragoman.aio.line import Line
 from dragoman.aio.relay import STOPPING
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
@@ -56,11 +55,8 @@ class Bodies:
             raise _last(request, _invalid(400, f"the body cannot be read: {reason}")) from None
         except TimeoutError:
             raise _last(request, self._late(seconds)) from None
-        size = len(body)
-        if size > limit:
+        if len(body) > limit:
             raise _too_long(limit)
-        if length == size and (line := Line.of(request)) is not None:  # as it was sent: neither chunked nor compressed
-            line.heard(size)
         return body
 
     async def _arriving(self, content: StreamReader, limit: int, seconds: float) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import select
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -269,6 +271,35 @@ async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() 
             assert not lines.taken
             assert not made._open
             writer.close()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_nothing_for_it(taken: bool) -> None:
+    """After a mere close the kernel keeps what is unsent, megabytes, as long as the client stays connected."""
+    frames = text_stream(CHAT)
+    flowing = asyncio.Event()
+    flood = Send(chunk(frames[1] * 400))
+    script: list[Step] = [Send(sse_head() + chunk(b"".join(frames[:3]))), Wait(flowing), *[flood] * 400, Stall()]
+    async with asyncio.timeout(20), ScriptedServer(script) as server:
+        config = config_for(server.url, CHAT, timeouts=Timeouts(write=0.25))
+        made = Gateway(config, lines=True)
+        async with served(make_app(config, gateway=made, drain=0.0)) as (url, runner):
+            assert isinstance(runner, LineRunner)
+            lines = runner.lines
+            assert lines is not None
+            body = dump(request(MESSAGES, stream=True))
+            chunked = asked(MESSAGES, encoded=b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+            client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+            try:
+                client.sendall(asked(MESSAGES) if taken else chunked)
+                await until(lambda: lines.taken if taken else made._open)
+                flowing.set()
+                await until(lambda: not made._open, seconds=10)
+                events = select.poll()
+                events.register(client, select.POLLIN)
+                await until(lambda: events.poll(0)[0][1] & select.POLLERR)
+            finally:
+                client.close()
 
 
 async def test_a_worker_that_leaves_waits_for_taken_streams_and_their_clients_may_come_again() -> None:

@@ -10,11 +10,13 @@ from io import BytesIO
 import aiohttp
 
 from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from .slices import SMALL, next_turn, slice_end
 from .upstream import Call, Connections
 from .watch import Watch
 
 _WHOLE = 2**20
 """aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""
+_BROKEN = (aiohttp.ClientError, OSError)
 _TRIES = 8
 """Connections that a call finds unfit before it gives up: each is closed, and nothing was sent on it."""
 
@@ -34,21 +36,33 @@ class AiohttpAnswer:
         """The whole body."""
         pieces: list[bytes] = []
         size = 0
-        async for piece in self.batches():
+        async for piece in self._received(sliced=False):
             size += len(piece)
             if size > limit:
                 raise LimitExceeded("reply_body", limit, upstream=True)
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time."""
+    def batches(self) -> AsyncGenerator[bytes, None]:
+        """The body, one network read at a time, a long one in slices."""
+        return self._received(sliced=True)
+
+    async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
         content, watch = self._response.content, self._watch
         try:
             while data := await content.readany():
                 watch.received()
-                yield data
-        except (aiohttp.ClientError, OSError) as error:
+                if len(data) <= SMALL or not sliced:
+                    yield data
+                    continue
+                start = 0
+                # A failure of ours ends it at once, one of the connection's behind what was read.
+                while start < len(data) and isinstance(content.exception(), (*_BROKEN, type(None))):
+                    end = slice_end(data, start)
+                    yield data[start:end]
+                    start = end
+                    await next_turn()
+        except _BROKEN as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 
     async def close(self) -> None:

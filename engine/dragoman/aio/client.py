@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, StreamWriter
 
 from ..stages import Stage
-from .line import Line
+from .line import Line, reset
 from .pump import Pump
 from .watch import ClientGone, Watch
 
@@ -233,10 +233,10 @@ class Client:
         self._watch.expire(ClientGone())
 
     def cut(self) -> None:
-        """Drop the client."""
+        """Drop the client, which does not read."""
         transport = self._transport if self._request is None else self._request.transport
         if transport is not None:
-            transport.abort()
+            reset(transport)
 
     def close(self) -> None:
         """No more heartbeats."""

@@ -10,21 +10,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 from aiohttp.log import server_logger
 
 from .pump import driven
+from .request_framing import RequestFraming
 
 T = TypeVar("T")
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 HELD_MAX = 1 << 16
 """Bytes of further requests that are held while a taken reply goes on; then the client is not read."""
+_NO_LINGER = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close a connection at once with an RST, which frees what the kernel still has to send.
+
+    `transport.abort()` alone frees only the transport's own buffer. The kernel keeps megabytes for a client that stays
+    connected and does not read.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError):  # it is closed already
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
 
 
 class Carrier(Protocol):
@@ -73,6 +93,8 @@ class Lines:
     def __init__(self, server: web.Server) -> None:
         assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
         self.server = server
+        self._make_request = server.request_factory
+        server.request_factory = self._count_request
         self.taken: set[Line] = set()
         self.closing = False
         self._free = asyncio.Event()
@@ -94,6 +116,21 @@ class Lines:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._free.wait()
+
+    def _count_request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        """aiohttp calls this for each request, in order, just before its handler."""
+        transport = protocol.transport
+        line = transport.get_protocol() if transport is not None else None
+        if type(line) is Line:
+            line.handled += 1
+        return self._make_request(message, payload, protocol, writer, task)
 
     def free(self, line: Line) -> None:
         """Its reply is over."""
@@ -149,7 +186,7 @@ class LineRunner(web.AppRunner):
 
 
 class Line(asyncio.Protocol):
-    """One connection. `reply` is what is attended on it now.
+    """One connection. `reply` is what is attended on it now, `handled` the number of requests given to handlers.
 
     `writing_paused` says of a taken line that its client does not read; wait for `drain` then.
     """
@@ -157,14 +194,14 @@ class Line(asyncio.Protocol):
     __slots__ = (
         "_carrier",
         "_drained",
-        "_head",
+        "_framing",
         "_held",
         "_http",
         "_keep",
         "_lines",
         "_rest",
         "_transport",
-        "_unheard",
+        "handled",
         "reply",
         "writing_paused",
     )
@@ -173,7 +210,9 @@ class Line(asyncio.Protocol):
         self._lines = lines
         self._http: web.RequestHandler | None = lines.server()
         self._transport: asyncio.Transport | None = None
-        self._unheard = self._head = 0
+        self._framing: RequestFraming | None = RequestFraming()
+        """None while a reply is taken: aiohttp then gets no bytes."""
+        self.handled = 0
         self._carrier: Carrier | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
@@ -196,27 +235,21 @@ class Line(asyncio.Protocol):
         reply = self.reply = Attended(work, self)
         return reply
 
-    def heard(self, size: int) -> None:
-        """The body of the request whose reply is attended was read, and came as so many bytes.
-
-        aiohttp's parser does not tell whether it got anything behind it. So all bytes are counted that came since it
-        surely had none, and must be those of one head and this body. A connection on which more came, or a body of
-        another size than is sent, is never sure again: its replies are not taken.
-        """
-        if self._unheard == self._head + size:
-            self._unheard = 0
-
     def take(self, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
         """Take the attended reply from its handler. `keep`: the connection serves further requests when it is over.
 
         Gives what to call when the work has nothing to wait for any more; None if it has to stay where it is. What it
         waits for now is cancelled with the handler, and it must not take that for its own end.
+
+        It stays if aiohttp may have bytes of a further request: they would be lost with its parser.
         """
-        http, reply = self._http, self.reply
-        if http is None or reply is None or self._lines.closing or self._unheard:
+        http, reply, framing = self._http, self.reply, self._framing
+        if http is None or framing is None or reply is None or self._lines.closing:
+            return None
+        if framing.partial or framing.whole != self.handled:
             return None
         reply.left = True
-        self._http, self._carrier, self._keep = None, carrier, keep
+        self._http, self._framing, self._carrier, self._keep = None, None, carrier, keep
         self._lines.taken.add(self)
         http.transport = None  # aiohttp would close it
         http.connection_lost(None)
@@ -237,6 +270,8 @@ class Line(asyncio.Protocol):
         if rest.cancelled() or rest.exception() is not None or not self._keep or self._lines.closing:
             transport.close()
             return
+        self._framing = RequestFraming()
+        self.handled = 0
         http = self._http = self._lines.server()
         http.connection_made(transport)
         if self.writing_paused:
@@ -258,8 +293,12 @@ class Line(asyncio.Protocol):
                 self._drained = None
 
     def abort(self) -> None:
-        """Drop the client."""
-        if self._transport is not None:
+        """Drop the client. If it does not read, the connection is reset."""
+        if self._transport is None:
+            return
+        if self.writing_paused:
+            reset(self._transport)
+        else:
             self._transport.abort()
 
     # --- the transport's side ----------------------------------------------------------------------------------------
@@ -272,12 +311,8 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """aiohttp's, or for later."""
-        if self._http is not None:
-            if not self._unheard:
-                self._head = data.find(b"\r\n\r\n") + 4
-            # A head alone is all of its request, unless a body is due; behind a reply that may be taken it counts, too.
-            if self._unheard or self.reply or len(data) != self._head or data.startswith(b"POST "):
-                self._unheard += len(data)
+        if self._http is not None and self._framing is not None:
+            self._framing.feed(data)
             self._http.data_received(data)
             return
         self._held += data

@@ -14,7 +14,7 @@ from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usag
 from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..nulls import NullTrimmer
-from ..sse import CR, LF, Frame, frame_at
+from ..sse import CR, LF, Frame, frame_at, without_empty_lines
 from .overflow import sized
 
 Note = Callable[[Deltas], bool]
@@ -122,6 +122,10 @@ class StreamReader:
             frame = frames.pop()
             # Nearly every one is one line of data, perhaps named: its payload is cut out here, without a `Frame`.
             head, field, payload = frame.partition(b"data: ")
+            if not frame or frame[0] == LF:
+                data = without_empty_lines(data[at:])
+                at, end, frames = 0, len(data), []
+                continue
             if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _NAMED[head]) is None:
                 found, at = frame_at(data, at, self.context.limits)
                 for each in found:

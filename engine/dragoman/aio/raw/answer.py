@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast
 
 from ...errors import LimitExceeded, StreamTruncated
+from ..slices import SMALL, next_turn, slice_end
 from ..watch import Watch
 from .connection import Connection
 from .encoding import Decoder, decoder
@@ -24,7 +25,8 @@ class _Parking:
 
 
 _PARKED = cast("Awaitable[None]", _Parking())
-_PIECES = 16
+_PIECES = 4
+"""Pieces that are expanded in one turn of the loop."""
 
 
 class RawAnswer:
@@ -54,7 +56,7 @@ class RawAnswer:
         """The whole body."""
         pieces: list[bytes] = []
         size = 0
-        async with aclosing(self.batches()) as batches:
+        async with aclosing(self._body(sliced=False)) as batches:
             async for piece in batches:
                 size += len(piece)
                 if size > limit:
@@ -66,22 +68,33 @@ class RawAnswer:
         return b"".join(pieces)
 
     def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time; expanded if it is compressed, asked for or not."""
-        return self._received() if self._encoding is None else self._expanded(self._encoding)
+        """The body, one network read at a time, a long one in slices. Compressed ones are expanded."""
+        return self._body(sliced=True)
 
-    async def _expanded(self, encoding: str) -> AsyncGenerator[bytes, None]:
+    def _body(self, sliced: bool) -> AsyncGenerator[bytes, None]:
+        return self._received(sliced) if self._encoding is None else self._expanded(self._encoding, sliced)
+
+    async def _expanded(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
         expander: Decoder | None = decoder(encoding)
-        async with aclosing(self._received()) as received:
+        async with aclosing(self._received(sliced)) as received:
             async for data in received:
                 if expander is None:
                     yield data
-                else:
-                    for piece in expander.expand(data):
+                    continue
+                for piece in expander.expand(data):
+                    if not sliced or len(piece) <= SMALL:
                         yield piece
+                        continue
+                    start = 0
+                    while start < len(piece):
+                        end = slice_end(piece, start)
+                        yield piece[start:end]
+                        start = end
+                        await next_turn()
         if expander is not None:
             expander.finish()
 
-    async def _received(self) -> AsyncGenerator[bytes, None]:
+    async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
         connection, watch = self._connection, self._watch
         if connection is None:
             raise StreamTruncated("the reply was closed before it was read")
@@ -90,6 +103,17 @@ class RawAnswer:
             while self._connection is connection:
                 if pieces:
                     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                    if len(data) > SMALL and sliced and (end := slice_end(data, 0)) < len(data):
+                        pieces[:] = (data,)  # not taken yet: `fail` and `leave` clear what is here
+                        start = 0
+                        while end < len(data) and pieces:
+                            watch.heard = True
+                            yield data[start:end]
+                            await next_turn()
+                            start, end = end, slice_end(data, end)
+                        if pieces:
+                            pieces[0] = data[start:]
+                        continue
                     pieces.clear()
                     if connection.unread:
                         connection.taken()

@@ -28,6 +28,8 @@ _BARREN_BYTES = 64 * 1024
 """Of chunk extensions and trailers without a byte of body between."""
 _JOINED = 64 * 1024
 """A body up to this size is copied behind its head: cheaper than a second buffer for the kernel."""
+_BULK = 64 * 1024
+"""A read longer than this that is not taken at once is the last until it is: uvloop would go on, up to 32 in a turn."""
 BROKEN = "upstream connection broke before the end of the stream"
 
 
@@ -184,9 +186,10 @@ class Connection(Reply, asyncio.Protocol):
             else:
                 self._wake()
             if self.pieces:
-                # Not taken at once: by one who awaits it, or by one who is behind.
+                # Not taken at once: by a reader that awaits it, is behind, or takes it in slices.
                 self.unread = unread = self.unread + len(data)
-                if unread > self._connections.unread and not self._paused and self._phase is _BODY:
+                full = unread > self._connections.unread or len(data) > _BULK
+                if full and not self._paused and self._phase is _BODY:
                     self._paused = True
                     self._transport.pause_reading()
         elif self._phase is _BODY:

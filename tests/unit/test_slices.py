@@ -1,0 +1,38 @@
+"""Where a long batch is cut into slices."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.aio.slices import LINES, SLICE, SMALL, next_turn, slice_end
+
+DENSE = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
+SPARSE = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
+BATCHES = st.lists(st.tuples(DENSE | SPARSE, st.integers(1, 6000)), max_size=4).map(
+    lambda parts: b"".join(unit * count for unit, count in parts)[:300_000]
+)
+
+
+@given(BATCHES)
+def test_slices_are_the_batch_and_none_holds_much(data: bytes) -> None:
+    start = 0
+    while start < len(data):
+        end = slice_end(data, start)
+        piece = data[start:end]
+        assert piece
+        assert len(piece) <= SLICE
+        assert len(piece) <= SMALL or piece.count(b"\n") <= LINES
+        assert end == len(data) or piece.endswith(b"\n\n") or b"\n\n" not in piece
+        start = end
+    assert start == len(data)
+
+
+async def test_others_have_a_turn() -> None:
+    order: list[str] = []
+    asyncio.get_running_loop().call_soon(order.append, "other")
+    await next_turn()
+    order.append("next")
+    assert order == ["other", "next"]
