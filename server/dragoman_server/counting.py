@@ -149,7 +149,7 @@ class Counting:
     async def _understood(self, request: web.Request, client: Dialect, request_id: str) -> _Asked:
         """The request as it would be sent. Raises DragomanError."""
         gateway = self._gateway
-        gateway.admit(request.headers)
+        gateway.admit(request)
         limits = gateway.config.server.limits
         body = await gateway.bodies.read(request)
         payload = parse_body(body, limits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
@@ -32,6 +31,7 @@ from dragoman.translate import Translation, parse_body, translate
 
 from .catalogue import anthropic_models, openai_models
 from .clients import Clients
+from .cors import Cors
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
@@ -41,10 +41,11 @@ from .outages import Outages
 from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
-from .rescue import OWN_ID, asked_in, error_response
+from .rescue import OWN_ID, asked_in, error_response, new_request_id
 from .routing import Router
 from .settings import Config
 from .siblings import Siblings
+from .websites import Websites
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
@@ -60,11 +61,6 @@ CLIENT_GONE = 499
 
 def _gone() -> bool:
     return True
-
-
-def new_request_id() -> str:
-    """A fresh request id in the form both vendors use."""
-    return f"req_{os.urandom(16).hex()}"
 
 
 class Gateway:
@@ -95,6 +91,9 @@ class Gateway:
         self.metrics = Metrics(now=now, validate=config.server.validate)
         self.outages = Outages(config.providers)
         self.bodies = Bodies(config.server)
+        server = config.server
+        self.cors = Cors(server.cors_origins)
+        self._websites = None if server.keys else Websites(server.host, server.allowed_hosts, self.cors)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
@@ -162,7 +161,7 @@ class Gateway:
         """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
         client, name = asked_in(request), request.match_info.get("name")
         try:
-            check_inbound(self.config, request.headers)
+            self.owner(request)
             router = self.router
             known = [(name, router.resolve(name, client).provider.name)] if name else router.known_models()
         except DragomanError as error:
@@ -248,7 +247,7 @@ class Gateway:
         """What to send upstream, and what to make of the answer."""
         headers = request.headers
         client = receipt.client
-        receipt.owner = self.admit(headers)
+        receipt.owner = self.admit(request)
         if (known := self.clients.recognise(headers)) is not None:
             receipt.client_profile = known.name
         self.receipts.file(receipt)
@@ -279,14 +278,20 @@ class Gateway:
         exchange = Exchange(client, translation, provider.name, receipt, self._now, self.outages)
         return self._call(request, translation, provider), exchange
 
-    def admit(self, headers: Mapping[str, str]) -> bytes:
+    def owner(self, request: web.Request) -> bytes:
+        """The digest of the client's key. Raises DragomanError for a client that may not use the gateway."""
+        if self._websites is not None:
+            self._websites.check(request)
+        return check_inbound(self.config, request.headers)
+
+    def admit(self, request: web.Request) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
-        if headers.get(_SENDER) == self._sender:
+        if request.headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return check_inbound(self.config, headers)
+        return self.owner(request)
 
     async def fetch(self, request: web.Request, call: Call) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""

@@ -1,0 +1,107 @@
+"""Limits on a server's connections: how many there may be, and how long one may say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from aiohttp.http import HttpProcessingError
+
+MARGIN = 32
+"""Connections beyond a limit that get a reply; those beyond them are dropped without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that no handler makes."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def encode(self) -> bytes:
+        """All of it as sent. The connection ends with it."""
+        reason = HTTPStatus(self.status).phrase
+        headers = {**self.headers, "content-length": str(len(self.body)), "connection": "close"}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"HTTP/1.1 {self.status} {reason}\r\n{lines}\r\n".encode("latin-1") + self.body
+
+
+class HeadTimeout(HttpProcessingError):
+    """A request's head did not end in time."""
+
+    code = 408
+
+
+class TooManyConnections(HttpProcessingError):
+    """One connection more than a limit allows. `limit` is the setting's name."""
+
+    code = 503
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(message="too many connections")
+        self.limit = limit
+
+
+def plain(error: HttpProcessingError, _: bytes) -> Reply:
+    """The error's text."""
+    return Reply(error.code, {"content-type": "text/plain; charset=utf-8"}, error.message.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of one server. `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its
+    head is complete, and between two requests. `connections` and `per_address` are counts, 0 = no limit. `refuse` makes
+    the reply to a request that no handler gets, from the error and the first bytes of the request."""
+
+    head: float = 30.0
+    keep_alive: float = 660.0
+    connections: int = 0
+    per_address: int = 0
+    refuse: Callable[[HttpProcessingError, bytes], Reply] = field(default=plain)
+
+
+class Count:
+    """The open connections of a server."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._addresses: dict[object, str] = {}
+        self._by_address: dict[str, int] = {}
+        self.open = 0
+
+    def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
+        """Count a connection in; gives the error if it is one too many. It stays counted until `remove`."""
+        self.open += 1
+        bounds, here = self._bounds, 0
+        if bounds.per_address:
+            peer = transport.get_extra_info("peername")
+            if isinstance(peer, tuple):
+                address = self._addresses[connection] = peer[0]
+                here = self._by_address[address] = self._by_address.get(address, 0) + 1
+        if bounds.connections and self.open > bounds.connections:
+            return TooManyConnections("max_connections")
+        if here > bounds.per_address:
+            return TooManyConnections("max_connections_per_address")
+        return None
+
+    def beyond_reply(self, connection: object) -> bool:
+        """Is a refused connection beyond those that get a reply."""
+        bounds = self._bounds
+        if bounds.connections and self.open > bounds.connections + MARGIN:
+            return True
+        address = self._addresses.get(connection)
+        return address is not None and self._by_address[address] > bounds.per_address + MARGIN
+
+    def remove(self, connection: object) -> None:
+        """A connection that is counted has ended."""
+        self.open -= 1
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            left = self._by_address[address] - 1
+            if left:
+                self._by_address[address] = left
+            else:
+                del self._by_address[address]
