@@ -21,7 +21,7 @@ from .settings import Server
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""
 _CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "")
-"""What aiohttp decodes before a body comes here; br and zstd only where their packages are installed, else a refusal."""
+"""What aiohttp decodes before a body comes here; br and zstd only where their packages are installed."""
 PIECE = 1 << 16
 """Bytes of a body that have `timeouts.body` to come. So a slow line may send a long one, and a drip does not last."""
 

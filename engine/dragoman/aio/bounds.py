@@ -9,6 +9,8 @@ from http import HTTPStatus
 
 from aiohttp.http import HttpProcessingError
 
+from .lingering import Lingering
+
 MARGIN = 32
 """Connections beyond a limit that get a reply; those beyond them are dropped without one."""
 
@@ -63,41 +65,57 @@ class Bounds:
     refuse: Callable[[HttpProcessingError, bytes], Reply] = field(default=plain)
 
 
-class Count:
-    """The open connections of a server."""
+class Open:
+    """The open connections of a server, counted. `ending` are those whose client was refused."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
+        self.ending: set[Lingering] = set()
         self._addresses: dict[object, str] = {}
         self._by_address: dict[str, int] = {}
-        self.open = 0
+        self.count = 0
 
     def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
         """Count a connection in; gives the error if it is one too many. It stays counted until `remove`."""
-        self.open += 1
-        bounds, here = self._bounds, 0
+        self.count += 1
+        bounds, here = self.bounds, 0
         if bounds.per_address:
             peer = transport.get_extra_info("peername")
             if isinstance(peer, tuple):
                 address = self._addresses[connection] = peer[0]
                 here = self._by_address[address] = self._by_address.get(address, 0) + 1
-        if bounds.connections and self.open > bounds.connections:
+        if bounds.connections and self.count > bounds.connections:
             return TooManyConnections("max_connections")
         if here > bounds.per_address:
             return TooManyConnections("max_connections_per_address")
         return None
 
-    def beyond_reply(self, connection: object) -> bool:
-        """Is a refused connection beyond those that get a reply."""
-        bounds = self._bounds
-        if bounds.connections and self.open > bounds.connections + MARGIN:
+    def refuse(self, connection: object, excess: TooManyConnections, transport: asyncio.Transport) -> None:
+        """Answer the first bytes of a connection that is one too many, or drop it if there are many too many."""
+        if self._beyond_reply(connection):
+            transport.abort()
+        else:
+            self.end(transport, excess, None)
+
+    def end(self, transport: asyncio.Transport, error: HttpProcessingError, start: bytes | None) -> None:
+        """Answer a request that begins with `start`, or with what comes next if it is None; then close."""
+        Lingering(transport, lambda begun: self.bounds.refuse(error, begun).encode(), start, self.ending)
+
+    def close(self) -> None:
+        """Drop the clients that were refused."""
+        for one in tuple(self.ending):
+            one.abort()
+
+    def _beyond_reply(self, connection: object) -> bool:
+        bounds = self.bounds
+        if bounds.connections and self.count > bounds.connections + MARGIN:
             return True
         address = self._addresses.get(connection)
         return address is not None and self._by_address[address] > bounds.per_address + MARGIN
 
     def remove(self, connection: object) -> None:
         """A connection that is counted has ended."""
-        self.open -= 1
+        self.count -= 1
         address = self._addresses.pop(connection, None)
         if address is not None:
             left = self._by_address[address] - 1

@@ -11,8 +11,8 @@ from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawR
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from .bounds import Bounds, HeadTimeout
-from .lingering import START, Lingering
+from .bounds import HeadTimeout, Open
+from .lingering import START
 from .wheel import Wheel, wheel_of
 
 
@@ -45,13 +45,13 @@ def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
 
 
 class Handler(web.RequestHandler):
-    """The requests of one connection. `kept`: it has served some before, so the next one may take long to begin."""
+    """The requests of one connection `among` a server's. `kept`: it has served some before, so the next one may take long to begin."""
 
-    __slots__ = ("_bounds", "_due", "_kept", "_slot", "_start", "_wheel")
+    __slots__ = ("_among", "_due", "_kept", "_slot", "_start", "_wheel")
 
-    def __init__(self, bounds: Bounds, kept: bool, server: web.Server, **kwargs: Any) -> None:
+    def __init__(self, among: Open, kept: bool, server: web.Server, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
-        self._bounds = bounds
+        self._among = among
         self._start = b""
         """The first bytes of a head that has not ended yet, or of one that was refused."""
         self._due = 0.0
@@ -86,8 +86,8 @@ class Handler(web.RequestHandler):
 
     def _await_head(self) -> None:
         loop = asyncio.get_running_loop()
-        self._due = loop.time() + self._bounds.head
-        self._wheel = wheel_of(loop, self._bounds.head / 4)
+        self._due = loop.time() + self._among.bounds.head
+        self._wheel = wheel_of(loop, self._among.bounds.head / 4)
         self._slot = self._wheel.put(self)
 
     def _have_head(self) -> None:
@@ -101,7 +101,7 @@ class Handler(web.RequestHandler):
             return
         self._have_head()
         if self._start:
-            self._refuse(HeadTimeout(message=f"the request's head did not end within {self._bounds.head:g} s"))
+            self._refuse(HeadTimeout(message=f"the request's head did not end within {self._among.bounds.head:g} s"))
         else:
             self.force_close()  # there is no request to answer
 
@@ -139,7 +139,7 @@ class Handler(web.RequestHandler):
         self._messages.clear()
         self.transport = None  # aiohttp would close it
         self.connection_lost(None)
-        Lingering(transport, lambda start: self._bounds.refuse(error, start).encode(), self._start)
+        self._among.end(transport, error, self._start)
 
     def _tell(self, error: BaseException, peer: object) -> None:
         address = peer[0] if isinstance(peer, tuple) else peer
@@ -158,7 +158,7 @@ class Handler(web.RequestHandler):
         if not isinstance(exc, HttpProcessingError):
             start = f"{request.method} {request.path} HTTP/1.1".encode(errors="replace")
             exc = HttpProcessingError(code=status, message="internal error")
-        reply = self._bounds.refuse(exc, start)
+        reply = self._among.bounds.refuse(exc, start)
         response = web.Response(status=reply.status, headers=reply.headers, body=reply.body)
         response.force_close()
         return response

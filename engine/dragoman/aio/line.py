@@ -18,9 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from aiohttp import web
 from aiohttp.log import server_logger
 
-from .bounds import Bounds, Count, TooManyConnections
+from .bounds import Bounds, Open
 from .handler import Handler
-from .lingering import Lingering
 from .pump import driven
 
 T = TypeVar("T")
@@ -68,8 +67,8 @@ class Attended(Generic[T]):
 
 
 class Lines:
-    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself, `count`
-    counts all of them.
+    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself; all
+    are counted in `open`.
 
     The server's `handler_cancellation` must be on.
     """
@@ -77,8 +76,7 @@ class Lines:
     def __init__(self, server: web.Server, bounds: Bounds | None = None) -> None:
         assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
         self.server = server
-        self.bounds = bounds or Bounds()
-        self.count = Count(self.bounds)
+        self.open = Open(bounds or Bounds())
         self.taken: set[Line] = set()
         self.closing = False
         self._free = asyncio.Event()
@@ -89,7 +87,7 @@ class Lines:
     def handler(self, *, kept: bool) -> Handler:
         """aiohttp's part in a connection, which has served requests before if it is `kept`."""
         server = self.server
-        return Handler(self.bounds, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
+        return Handler(self.open, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
 
     @property
     def connections(self) -> list[web.RequestHandler | Line]:
@@ -98,6 +96,7 @@ class Lines:
 
     async def close(self, seconds: float) -> None:
         """Drop those that are still taken, and let the replies come to their end."""
+        self.open.close()
         for line in self.taken:
             line.abort()
         if self.taken:
@@ -294,18 +293,11 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client."""
         self._transport = cast("asyncio.Transport", transport)
-        excess = self._lines.count.add(self, transport)
+        excess = self._lines.open.add(self, transport)
         if excess is not None:
-            self._refuse(excess, self._transport)
+            self._lines.open.refuse(self, excess, self._transport)
         elif self._http is not None:
             self._http.connection_made(transport)
-
-    def _refuse(self, excess: TooManyConnections, transport: asyncio.Transport) -> None:
-        lines = self._lines
-        if lines.count.beyond_reply(self):
-            transport.abort()
-        else:
-            Lingering(transport, lambda start: lines.bounds.refuse(excess, start).encode(), None)
 
     def data_received(self, data: bytes) -> None:
         """aiohttp's, or for later."""
@@ -344,7 +336,7 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The client hung up, or was dropped."""
         self._transport = None
-        self._lines.count.remove(self)
+        self._lines.open.remove(self)
         if self._http is not None:
             self._http.connection_lost(exc)
             return

@@ -22,9 +22,16 @@ class Lingering(asyncio.Protocol):
     """Takes a transport over from its protocol, which then only gets `connection_lost`.
 
     `reply` makes the reply from the first bytes of the request: those are `start`, or what comes next if it is None.
+    It is in `among` until the connection is closed.
     """
 
-    def __init__(self, transport: asyncio.Transport, reply: Callable[[bytes], bytes], start: bytes | None) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        reply: Callable[[bytes], bytes],
+        start: bytes | None,
+        among: set[Lingering],
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._before = cast("asyncio.Protocol", transport.get_protocol())
         self._transport = transport
@@ -32,6 +39,8 @@ class Lingering(asyncio.Protocol):
         self._due = loop.time() + LINGER
         self._wheel: Wheel = wheel_of(loop, 1.0)
         self._slot = self._wheel.put(self)
+        self._among = among
+        among.add(self)
         transport.set_protocol(self)
         if not transport.is_reading() and not transport.is_closing():
             transport.resume_reading()
@@ -58,9 +67,14 @@ class Lingering(asyncio.Protocol):
     def look(self, now: float, /) -> None:
         """The wheel's look at it."""
         if now >= self._due:
-            self._transport.abort()
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop the client."""
+        self._transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The end."""
         self._wheel.take(self, self._slot)
+        self._among.discard(self)
         self._before.connection_lost(cast("Exception | None", exc))
