@@ -1,4 +1,4 @@
-"""What a web page in a browser can do with a gateway of this machine that has no keys: nothing, unless it is allowed."""
+"""What a web page in a browser can do with a gateway on this machine that has no keys: nothing unless allowed."""
 
 from __future__ import annotations
 

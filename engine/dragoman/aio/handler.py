@@ -45,7 +45,8 @@ def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
 
 
 class Handler(web.RequestHandler):
-    """The requests of one connection `among` a server's. `kept`: it has served some before, so the next one may take long to begin."""
+    """The requests of one connection `among` those of a server. `kept`: it has served some before, so that the next one
+    may begin late."""
 
     __slots__ = ("_among", "_due", "_kept", "_slot", "_start", "_wheel")
 
@@ -79,8 +80,8 @@ class Handler(web.RequestHandler):
             if self._wheel is not None:
                 self._have_head()
             self._judge(self._request_count - count, idle, data)
-        elif idle and not self._start:
-            self._start = data.lstrip(b"\r\n")[:START]
+        elif idle and len(self._start) < START:
+            self._start = (self._start + data).lstrip(b"\r\n")[:START]
             if self._start and self._wheel is None:
                 self._await_head()
 
@@ -121,7 +122,7 @@ class Handler(web.RequestHandler):
             fault = _fault(messages[place][0])
             if fault is None:
                 continue
-            self._start = self._start or data[:START]
+            self._start = (self._start + data)[:START]
             if idle and place == 0 and isinstance(fault, HttpProcessingError):
                 self._refuse(fault)
             else:
