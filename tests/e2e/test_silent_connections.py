@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio.bounds import MARGIN, Bounds
+from dragoman.aio import handler
+from dragoman.aio.bounds import Bounds, margin
+from dragoman.aio.handler import Handler
 from dragoman.aio.line import LineRunner
 from dragoman.aio.upstream import Timeouts
 from dragoman.aio.wheel import wheel_of
@@ -49,6 +51,20 @@ class Limited:
         self.totals = totals
         self.port = runner.addresses[0][1]
         self.pairs: list[Pair] = []
+
+    def handler(self) -> Handler:
+        """The handler of the only connection."""
+        (http,) = self.lines.server.connections
+        assert isinstance(http, Handler)
+        return http
+
+    async def late(self, come: bytes) -> None:
+        """The only connection's time for a head is up, when so much of it has come."""
+        await until(lambda: come in self.handler()._start)
+        handler = self.handler()
+        handler.look(handler._due - 0.001)
+        assert handler.transport is not None
+        handler.look(handler._due)
 
     async def connect(self, **more: Any) -> Pair:
         """A client."""
@@ -93,37 +109,36 @@ async def test_a_connection_that_says_nothing_is_closed() -> None:
 @pytest.mark.parametrize("behind", [False, True], ids=["first", "behind another"])
 async def test_a_head_that_does_not_end_is_a_408_of_the_endpoints_dialect(path: str, behind: bool) -> None:
     client = {endpoint: dialect for dialect, endpoint in PATHS.items()}.get(path, CHAT)
-    async with limited(timeouts=Timeouts(head=0.03)) as gateway:
+    async with limited(timeouts=Timeouts(head=50)) as gateway:
         reader, writer = await gateway.connect()
         if behind:
             writer.write(HEALTH)
             assert (await whole(reader))[0] == 200
         writer.write(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-".encode())
+        await gateway.late(b"content-")
         status, head, body = await whole(reader)
         assert status == 408
         assert b"\r\nconnection: close\r\n" in head
         assert b"\r\nserver: dragoman\r\n" in head
-        assert "the request's head did not end within 0.03 s (timeouts.head)" in read_error(client, body).message
+        assert "the request's head did not end within 50 s (timeouts.head)" in read_error(client, body).message
         assert await reader.read() == b""
         assert gateway.totals.read(MALFORMED) == [0]  # that is the log's part, which `dragoman serve` has
 
 
 async def test_a_head_that_drips_does_not_last() -> None:
-    async with limited(timeouts=Timeouts(head=0.05)) as gateway:
+    """Its time is counted from its first byte."""
+    async with limited(timeouts=Timeouts(head=50)) as gateway:
         reader, writer = await gateway.connect()
         writer.write(b"GET / HTTP/1.1\r\n")
-
-        async def drip() -> None:
-            with suppress(ConnectionError):
-                while True:
-                    writer.write(b"x-a: b\r\n")
-                    await writer.drain()
-                    await asyncio.sleep(0.002)
-
-        dripping = asyncio.create_task(drip())
+        await until(lambda: b"GET" in gateway.handler()._start)
+        due = gateway.handler()._due
+        for number in range(100):
+            writer.write(b"x-%d: b\r\n" % number)
+            await writer.drain()
+        await until(lambda: b"x-99" in gateway.handler()._start)
+        assert gateway.handler()._due == due
+        await gateway.late(b"x-99")
         assert (await whole(reader))[0] == 408
-        dripping.cancel()
-        await asyncio.gather(dripping, return_exceptions=True)
 
 
 async def test_a_connection_without_a_further_request_ends_later() -> None:
@@ -192,9 +207,9 @@ async def test_one_connection_too_many_is_a_503_of_the_endpoints_dialect(
 ) -> None:
     caplog.set_level(logging.WARNING)
     client = {endpoint: dialect for dialect, endpoint in PATHS.items()}.get(path, CHAT)
-    async with limited(max_connections=2) as gateway:
-        first = [await gateway.connect() for _ in range(2)]
-        await until(lambda: gateway.lines.open.count == 2)
+    async with limited(max_connections=8) as gateway:
+        first = [await gateway.connect() for _ in range(8)]
+        await until(lambda: gateway.lines.open.count == 8)
         for _ in range(3):
             reader, writer = await gateway.connect()
             writer.write(
@@ -218,15 +233,55 @@ async def test_one_connection_too_many_is_a_503_of_the_endpoints_dialect(
 
 
 async def test_far_too_many_are_dropped() -> None:
-    async with limited(max_connections=1) as gateway:
-        for _ in range(1 + MARGIN):
+    most = 8 + margin(8)
+    async with limited(max_connections=8) as gateway:
+        for _ in range(most):
             await gateway.connect()
-        await until(lambda: gateway.lines.open.count == 1 + MARGIN)
+        await until(lambda: gateway.lines.open.count == most)
         reader, writer = await gateway.connect()
         writer.write(HEALTH)
         with suppress(ConnectionError):
             assert await reader.read() == b""
-        await until(lambda: gateway.lines.open.count == 1 + MARGIN)
+        await until(lambda: gateway.lines.open.count == most)
+
+
+async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest first; a connection that has served a request is no such one."""
+    monkeypatch.setattr(handler, "GRACE", 0.0)
+    async with limited(max_connections=3) as gateway:
+        served, served_writer = await gateway.connect()
+        served_writer.write(HEALTH)
+        assert (await whole(served))[0] == 200
+        half, half_writer = await gateway.connect()
+        half_writer.write(b"POST /v1/messages HTTP/1.1\r\n")
+        silent, _ = await gateway.connect()
+        await until(lambda: gateway.lines.open.count == 3)
+        for reader in (half, silent):
+            fresh, writer = await gateway.connect()
+            writer.write(HEALTH)
+            assert (await whole(fresh))[0] == 200
+            if reader is half:
+                status, _, body = await whole(half)
+                assert status == 503
+                assert "as many connections" in read_error(MESSAGES, body).message
+            assert await reader.read() == b""
+        fresh, writer = await gateway.connect()
+        writer.write(HEALTH)
+        assert (await whole(fresh))[0] == 503
+        served_writer.write(HEALTH)
+        assert (await whole(served))[0] == 200
+
+
+async def test_a_new_connection_has_its_time_before_it_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "GRACE", 60.0)
+    async with limited(max_connections=1) as gateway:
+        first, first_writer = await gateway.connect()
+        await until(lambda: gateway.lines.open.count == 1)
+        fresh, writer = await gateway.connect()
+        writer.write(HEALTH)
+        assert (await whole(fresh))[0] == 503
+        first_writer.write(HEALTH)
+        assert (await whole(first))[0] == 200
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
@@ -268,7 +323,7 @@ def test_half_of_the_files_are_for_clients() -> None:
 
 
 async def test_the_command_has_them_and_counts() -> None:
-    config = config_for(NOWHERE, CHAT, port=0, timeouts=Timeouts(head=0.05), max_connections=2)
+    config = config_for(NOWHERE, CHAT, port=0, timeouts=Timeouts(head=1), max_connections=2)
     async with running(config) as up, ClientSession() as session, asyncio.timeout(10):
         port = int(up.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

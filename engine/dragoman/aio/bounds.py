@@ -6,13 +6,27 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp.http import HttpProcessingError
 
 from .lingering import Lingering
 
-MARGIN = 32
-"""Connections beyond a limit that get a reply; those beyond them are dropped without one."""
+GRACE = 1.0
+"""Seconds that a new connection has for its first request before it may have to make room for another one."""
+
+
+def margin(limit: int) -> int:
+    """How many connections beyond a limit get a reply; those beyond them are dropped without one."""
+    return min(32, max(4, limit // 4))
+
+
+class Waiting(Protocol):
+    """A new connection whose first request has not come."""
+
+    def make_room(self, now: float) -> bool:
+        """Close the connection, if it has waited for `GRACE`. Returns whether it is closed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +80,22 @@ class Bounds:
 
 
 class Open:
-    """The open connections of a server, counted. `ending` are those whose client was refused."""
+    """The open connections of a server, counted. `waiting` are those whose first request has not come, oldest first;
+    `ending` are those whose client was refused."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
+        self.waiting: dict[Waiting, None] = {}
         self.ending: set[Lingering] = set()
         self._addresses: dict[object, str] = {}
         self._by_address: dict[str, int] = {}
         self.count = 0
 
     def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
-        """Count a connection in; gives the error if it is one too many. It stays counted until `remove`."""
+        """Count a connection in; gives the error if it is one too many. It stays counted until `remove`.
+
+        One that has sent no request makes room for it: silent clients must not keep the others out.
+        """
         self.count += 1
         bounds, here = self.bounds, 0
         if bounds.per_address:
@@ -84,11 +103,15 @@ class Open:
             if isinstance(peer, tuple):
                 address = self._addresses[connection] = peer[0]
                 here = self._by_address[address] = self._by_address.get(address, 0) + 1
-        if bounds.connections and self.count > bounds.connections:
+        if bounds.connections and self.count > bounds.connections and not self._make_room():
             return TooManyConnections("max_connections")
         if here > bounds.per_address:
             return TooManyConnections("max_connections_per_address")
         return None
+
+    def _make_room(self) -> bool:
+        oldest = next(iter(self.waiting), None)
+        return oldest is not None and oldest.make_room(asyncio.get_running_loop().time())
 
     def refuse(self, connection: object, excess: TooManyConnections, transport: asyncio.Transport) -> None:
         """Answer the first bytes of a connection that is one too many, or drop it if there are many too many."""
@@ -108,10 +131,10 @@ class Open:
 
     def _beyond_reply(self, connection: object) -> bool:
         bounds = self.bounds
-        if bounds.connections and self.count > bounds.connections + MARGIN:
+        if bounds.connections and self.count > bounds.connections + margin(bounds.connections):
             return True
         address = self._addresses.get(connection)
-        return address is not None and self._by_address[address] > bounds.per_address + MARGIN
+        return address is not None and self._by_address[address] > bounds.per_address + margin(bounds.per_address)
 
     def remove(self, connection: object) -> None:
         """A connection that is counted has ended."""

@@ -11,7 +11,7 @@ from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawR
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from .bounds import HeadTimeout, Open
+from .bounds import GRACE, HeadTimeout, Open, TooManyConnections
 from .lingering import START
 from .wheel import Wheel, wheel_of
 
@@ -64,6 +64,7 @@ class Handler(web.RequestHandler):
         """A client: from now on its head is due."""
         super().connection_made(transport)
         if not self._kept:
+            self._among.waiting[self] = None
             self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -95,6 +96,7 @@ class Handler(web.RequestHandler):
         wheel, self._wheel = self._wheel, None
         if wheel is not None:
             wheel.take(self, self._slot)
+            self._among.waiting.pop(self, None)
 
     def look(self, now: float, /) -> None:
         """The wheel's look at it, while a head is due."""
@@ -105,6 +107,17 @@ class Handler(web.RequestHandler):
             self._refuse(HeadTimeout(message=f"the request's head did not end within {self._among.bounds.head:g} s"))
         else:
             self.force_close()  # there is no request to answer
+
+    def make_room(self, now: float) -> bool:
+        """See `Waiting`."""
+        if now < self._due - self._among.bounds.head + GRACE:
+            return False
+        self._have_head()
+        if self._start and self.transport is not None:
+            excess = TooManyConnections("max_connections")
+            self.transport.write(self._among.bounds.refuse(excess, self._start).encode())
+        self.force_close()
+        return True
 
     def _judge(self, count: int, idle: bool, data: bytes) -> None:
         """Look at the last `count` requests."""
