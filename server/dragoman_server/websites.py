@@ -96,11 +96,14 @@ def _is_same(origin: str, host: str) -> bool:
 
 
 def _is_json(content_type: str | None) -> bool:
-    """Programs may leave the type out; a browser that does so sends an `Origin`."""
+    """Is a body of this type JSON, or of a type that says nothing. Some programs' HTTP clients send no type, or that of
+    any bytes; browsers send the one with an `Origin` only, and the other across sites only if they may."""
     if content_type is None or content_type == "application/json":
         return True
     essence = content_type.partition(";")[0].strip().lower()
-    return essence == "application/json" or (essence.startswith("application/") and essence.endswith("+json"))
+    if essence in ("application/json", "application/octet-stream"):
+        return True
+    return essence.startswith("application/") and essence.endswith("+json")
 
 
 def _foreign_host(host: str) -> DragomanError:

@@ -27,6 +27,7 @@ PAGES = {
     "a form": (["content-type: application/x-www-form-urlencoded"], 415, "-H 'content-type: application/json'"),
     "plain text": (["content-type: text/plain;charset=UTF-8"], 415, "'text/plain;charset=UTF-8' is not JSON"),
     "a multipart form": (["content-type: multipart/form-data; boundary=x"], 415, "is not JSON"),
+    "a type of its own": (["content-type: text/xml"], 415, "is not JSON"),
     "a type that hides": (["content-type: text/plain; application/json"], 415, "is not JSON"),
     "an origin": ([JSON, f"origin: {EVIL}"], 403, "web pages of 'https://evil.example' may not use"),
     "an origin of this machine": ([JSON, "origin: http://localhost:3000"], 403, "server.cors_origins"),
@@ -86,6 +87,7 @@ async def test_a_name_that_a_page_has_pointed_here_is_refused(path: str, host: s
         pytest.param(["Content-Type: Application/JSON; charset=utf-8"], id="json with a charset"),
         pytest.param(["content-type: application/vnd.api+json"], id="another json"),
         pytest.param([], id="no type"),
+        pytest.param(["content-type: application/octet-stream"], id="bytes"),
         pytest.param([JSON, "sec-fetch-site: none"], id="the user"),
     ],
 )
