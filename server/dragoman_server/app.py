@@ -6,14 +6,16 @@ import logging
 from collections.abc import AsyncIterator
 
 from aiohttp import web
+from aiohttp.web import AbstractResource
 
 from dragoman.errors import Failure, FailureKind
 
 from .counting import Counting
-from .gateway import Gateway, new_request_id
+from .gateway import Gateway
+from .inbound import expected
 from .inspection import Inspection
 from .remarks import remarks
-from .rescue import asked_in, error_response
+from .rescue import SOFTWARE, asked_in, error_response, new_request_id
 from .retirement import say_last
 from .settings import Config
 from .unserved import no_websocket, not_served
@@ -40,6 +42,7 @@ def setup(
         for sentence in remarks(config):
             log.warning("%s", sentence)
     prefix = prefix.rstrip("/")
+    others = set(app.router.resources())
     counting = Counting(gateway)
     for path, endpoint in (
         ("chat/completions", gateway.chat),
@@ -49,16 +52,20 @@ def setup(
         ("responses/input_tokens", counting.responses),
     ):
         for form in _FORMS:
-            app.router.add_post(prefix + form.format(path), endpoint)
+            app.router.add_post(prefix + form.format(path), endpoint, expect_handler=expected)
     _add_unserved(app, prefix, gateway)
     inspection = Inspection(gateway)
-    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain)
+    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=expected)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     for form in _FORMS:
         app.router.add_get(prefix + form.format("models"), gateway.models)
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", gateway.models)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
+    if gateway.cors:
+        _share(app, gateway, set(app.router.resources()) - others)
+    if prefix:
+        app.router.add_route("*", f"{prefix}/{{path:.*}}", _nowhere)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
         await counting.warm()
@@ -92,6 +99,22 @@ def _add_unserved(app: web.Application, prefix: str, gateway: Gateway) -> None:
     app.router.add_get(f"{prefix}/v1/responses", websocket, allow_head=False)
 
 
+def _share(app: web.Application, gateway: Gateway, resources: set[AbstractResource]) -> None:
+    """Let the web pages of `server.cors_origins` use these resources."""
+
+    async def preflight(request: web.Request) -> web.Response:
+        return await gateway.cors.preflight(request, gateway.new_id())
+
+    async def mark(request: web.Request, response: web.StreamResponse) -> None:
+        if request.match_info.route.resource in resources:
+            gateway.cors.mark(request, response)
+
+    for resource in resources:
+        if isinstance(resource, web.Resource) and not any(route.method == "*" for route in resource):
+            resource.add_route("OPTIONS", preflight)
+    app.on_response_prepare.append(mark)
+
+
 def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
     """The gateway as an application of its own."""
     app = web.Application()
@@ -101,9 +124,14 @@ def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 1
     # Last, for what is nowhere else. A middleware that told the router's refusals would be a frame or two of each open
     # stream, and some of each request's time.
     app.router.add_route("*", "/{path:.*}", _nowhere)
+    app.on_response_prepare.append(_signed)
     if config.simulated:
         app.on_response_prepare.append(_mark_simulated)
     return app
+
+
+async def _signed(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers["server"] = SOFTWARE  # aiohttp's own tells its version and Python's
 
 
 async def _mark_simulated(_: web.Request, response: web.StreamResponse) -> None:

@@ -101,17 +101,22 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
 def _server(table: Table) -> Server:
     default = Server()
     host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
     receipts = table.integer("receipts")
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles = table.boolean("client_profiles")
+    names = ("backlog", "max_connections", "max_connections_per_address")
+    counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
     server = Server(
         host=default.host if host is None else host,
         port=default.port if port is None else port,
         keys=tuple(Secret(key.strip()) for key in keys or ()),
+        allowed_hosts=tuple(allowed_hosts or ()),
+        cors_origins=tuple(cors_origins or ()),
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
         receipts=default.receipts if receipts is None else receipts,
@@ -122,6 +127,7 @@ def _server(table: Table) -> Server:
         validate=default.validate if validate is None else validate,
         client_profiles=default.client_profiles if client_profiles is None else client_profiles,
         prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
+        **counts,
     )
     table.finish()
     return server

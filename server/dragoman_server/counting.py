@@ -148,7 +148,7 @@ class Counting:
     async def _understood(self, request: web.Request, client: Dialect, request_id: str) -> _Asked:
         """The request as it would be sent. Raises DragomanError."""
         gateway = self._gateway
-        gateway.admit(request.headers)
+        gateway.admit(request)
         loaded = gateway.loaded  # a reload may replace it while the body comes
         limits = loaded.config.server.limits
         body = await gateway.bodies.read(request)

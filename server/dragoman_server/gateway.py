@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
@@ -32,6 +31,7 @@ from dragoman.translate import Translation, parse_body, translate
 
 from .catalogue import anthropic_model, anthropic_models, openai_model, openai_models
 from .clients import Clients
+from .cors import Cors
 from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
@@ -44,7 +44,7 @@ from .prefixes import Prefixes
 from .providers import Auth, Provider
 from .receipts import Receipt, Receipts
 from .remarks import remarks
-from .rescue import OWN_ID, asked_in, error_response
+from .rescue import OWN_ID, asked_in, error_response, new_request_id
 from .routing import Router
 from .settings import Config
 from .siblings import Siblings
@@ -64,11 +64,6 @@ CLIENT_GONE = 499
 
 def _gone() -> bool:
     return True
-
-
-def new_request_id() -> str:
-    """A fresh request id in the form both vendors use."""
-    return f"req_{os.urandom(16).hex()}"
 
 
 class Gateway:
@@ -96,6 +91,7 @@ class Gateway:
         self.prefixes = Prefixes(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
         self.bodies = Bodies(config.server)
+        self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
@@ -215,7 +211,7 @@ class Gateway:
         client, name = asked_in(request), request.match_info.get("name")
         headers, loaded, messages = request.headers, self.loaded, client is Dialect.MESSAGES
         try:
-            self.admit(headers)
+            self.admit(request)
             if name:
                 model = self._known_models.one(loaded, name, client, headers)
                 body = anthropic_model(model) if messages else openai_model(model)
@@ -311,7 +307,7 @@ class Gateway:
         """What to send upstream, and what to make of the answer."""
         headers = request.headers
         client = receipt.client
-        receipt.owner = self.admit(headers)
+        receipt.owner = self.admit(request)
         loaded = self.loaded  # a reload may replace it while the body comes
         server = loaded.config.server
         if (known := loaded.clients.recognise(headers)) is not None:
@@ -352,14 +348,21 @@ class Gateway:
             )
         return call, exchange
 
-    def admit(self, headers: Mapping[str, str]) -> bytes:
+    def owner(self, request: web.Request) -> bytes:
+        """The digest of the client's key. Raises DragomanError for a client that may not use the gateway."""
+        loaded = self.loaded
+        if loaded.websites is not None:
+            loaded.websites.check(request)
+        return check_inbound(loaded.config, request.headers)
+
+    def admit(self, request: web.Request) -> bytes:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
-        if headers.get(_SENDER) == self._sender:
+        if request.headers.get(_SENDER) == self._sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return check_inbound(self.config, headers)
+        return self.owner(request)
 
     async def fetch(self, request: web.Request, call: Call) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""

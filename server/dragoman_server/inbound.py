@@ -8,16 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from aiohttp import StreamReader, web
+from aiohttp.http import HttpVersion11
 
 from dragoman.aio.relay import STOPPING
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.model import Json
 
+from .rescue import asked_in, error_response, new_request_id, unsupported
 from .settings import Server
 
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""
+_CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "")
+"""What aiohttp decodes before a body comes here; br and zstd only where their packages are installed."""
 PIECE = 1 << 16
 """Bytes of a body that have `timeouts.body` to come. So a slow line may send a long one, and a drip does not last."""
 
@@ -46,6 +50,10 @@ class Bodies:
         """The body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
         length, content = request.content_length, request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
+        coding = request.headers.get("content-encoding")
+        if coding is not None and coding.strip().lower() not in _CODINGS:
+            told = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
+            raise DragomanError(unsupported(told))
         if length is not None and length > limit:
             raise _too_long(limit)
         try:
@@ -88,6 +96,22 @@ class Bodies:
 
 def _too_long(limit: int) -> LimitExceeded:
     return LimitExceeded("request_body", limit, upstream=False)
+
+
+async def expected(request: web.Request) -> web.Response | None:
+    """What becomes of a request's `Expect`, before its body is read: 100 lets the client send the body, or 417."""
+    wish = request.headers.get("expect", "").strip().lower()
+    if request.version < HttpVersion11:
+        return None
+    if wish == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # no byte of the reply itself has been sent
+        return None
+    response = error_response(
+        asked_in(request), _invalid(417, f"Expect: {wish[:100]!a} is not known here"), new_request_id()
+    )
+    response.set_status(417)
+    return response
 
 
 def _invalid(status: int, message: str) -> Failure:

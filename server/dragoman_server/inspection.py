@@ -19,7 +19,6 @@ from dragoman.protocols import Dialect
 from dragoman.translate import parse_body, translate
 
 from .clients import BY_NAME
-from .credentials import check_inbound
 from .explain import explanation, guess_client
 from .exposition import CONTENT_TYPE, exposition
 from .gateway import Gateway
@@ -58,7 +57,7 @@ class Inspection:
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            body = await make(request, check_inbound(self._gateway.config, request.headers))
+            body = await make(request, self._gateway.owner(request))
         except _Asked as refused:
             return error_response(refused.client, refused.failure, request_id)
         except DragomanError as error:

@@ -15,8 +15,6 @@ import sys
 BALANCED = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
 """Whether the system spreads connections over several sockets of one address. Elsewhere SO_REUSEPORT is missing, or the
 socket bound last gets all of them."""
-BACKLOG = 1024
-"""Connections that may wait in one socket's queue (the system may allow fewer)."""
 
 
 class Listeners:
@@ -48,11 +46,11 @@ class Listeners:
         while self.balanced and len(self.groups) < shares:
             self.groups.append(self._bound(reuse_port=True))
 
-    def listen(self) -> None:
-        """Let connections come. They wait until a worker accepts them."""
+    def listen(self, backlog: int) -> None:
+        """Let connections come. They wait until a worker accepts them, `backlog` of them in each socket's queue."""
         for group in self.groups:
             for sock in group:
-                sock.listen(BACKLOG)
+                sock.listen(backlog)
 
     def descriptors(self) -> list[list[int]]:
         """The file descriptors, as `groups`."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
-from dragoman.aio.upstream import Connections
 from dragoman.protocols import Dialect
 
 from .catalogue import KnownModel
 from .clients import Clients
+from .cors import Cors
 from .model_names import ModelNames
 from .outages import Outages
 from .routing import Router
 from .settings import Config
+from .websites import Websites
 
-FIXED = ("host", "port", "workers", "transport", "connections")
+FIXED = (
+    *("host", "port", "backlog", "workers", "transport", "connections", "cors_origins"),
+    *("max_connections", "max_connections_per_address", "timeouts.head", "timeouts.keep_alive"),
+)
 """Settings of `[server]` that take effect at the start only."""
 
 
@@ -25,7 +30,17 @@ class LoadedConfig:
     A reload replaces the whole object, and a request keeps the one that it was admitted by.
     """
 
-    __slots__ = ("__weakref__", "clients", "config", "listings", "model_names", "outages", "router", "upstreams")
+    __slots__ = (
+        "__weakref__",
+        "clients",
+        "config",
+        "listings",
+        "model_names",
+        "outages",
+        "router",
+        "upstreams",
+        "websites",
+    )
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -33,6 +48,9 @@ class LoadedConfig:
         self.model_names = ModelNames(self.router)
         self.clients = Clients(config.server.client_profiles)
         self.outages = Outages(config.providers)
+        server = config.server
+        self.websites = None if server.keys else Websites(server.host, server.allowed_hosts, Cors(server.cors_origins))
+        """The rules for requests of web pages; None where a key is asked for instead."""
         self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, where they do not depend on the request."""
         self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
@@ -41,16 +59,24 @@ class LoadedConfig:
 
 def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:
     """`new` with the fixed settings of `running`, and the paths of those in which the two differ."""
-    old, wanted = running.server, new.server
-    changed = []
-    for name in FIXED:
-        if getattr(old, name) == getattr(wanted, name):
-            continue
-        if name == "connections":
-            names = (part.name for part in fields(Connections))
-            differing = (part for part in names if getattr(old.connections, part) != getattr(wanted.connections, part))
-            changed += [f"server.connections.{part}" for part in differing]
-        else:
-            changed.append(f"server.{name}")
-    kept = {name: getattr(old, name) for name in FIXED}
-    return replace(new, server=replace(wanted, **kept)), changed
+    changed: list[str] = []
+    server: Any = new.server
+    for path in FIXED:
+        group, _, name = path.rpartition(".")
+        old, wanted = running.server, server
+        if group:
+            old, wanted = getattr(old, group), getattr(wanted, group)
+        kept = getattr(old, name)
+        changed += (f"server.{path}{part}" for part in _differences(kept, getattr(wanted, name)))
+        wanted = replace(wanted, **{name: kept})
+        server = replace(server, **{group: wanted}) if group else wanted
+    return replace(new, server=server), changed
+
+
+def _differences(old: Any, new: Any) -> list[str]:
+    """Which fields of two groups of settings differ, as `.name`; or `[""]` for other values that differ."""
+    if old == new:
+        return []
+    if not is_dataclass(old):
+        return [""]
+    return [f".{part.name}" for part in fields(old) if getattr(old, part.name) != getattr(new, part.name)]

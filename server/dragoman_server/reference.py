@@ -144,6 +144,7 @@ _LABELS = {
     "ended": "`completed`, `failed`, `refused`, `rejected`, `abandoned`, as in a [receipt](http-api.md#receipts)",
     "status": "`2xx`, `4xx` (499: the client left), `5xx`, as the client got it: of a stream that fails late, `2xx`",
     "stream": "`true`, `false`: what the client asked for",
+    "limit": "the setting: `max_connections`, `max_connections_per_address`",
     "how": "`exact`, `remembered`, `estimate`, `failed`",
     "kind": "of tokens and of the gateway's own errors: as above; of upstream errors: ",
     "code": "of the [loss](losses.md)",

@@ -23,9 +23,10 @@ from .listeners import cannot_listen
 from .notify import notify
 from .remarks import open_doors
 from .serverlog import ServerLog
-from .settings import Config
+from .settings import Config, Server
 from .tables import ConfigError
 from .totals import RELOADS, Totals
+from .unhandled import bounds_of
 
 log = logging.getLogger("dragoman")
 
@@ -58,17 +59,25 @@ async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, host: str, port: int, *, drain: float = 1.0, totals: Totals | None = None
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    drain: float = 1.0,
+    totals: Totals | None = None,
+    server: Server | None = None,
 ) -> AsyncIterator[str]:
     """Serve `app` on `host:port` (0 = any free port) and give its URL.
 
     At the end, requests that the app itself did not bring to an end get `drain` seconds. What is no request is counted
-    in `totals`. Raises OSError if the address cannot be had.
+    in `totals`. `server` has the limits on connections. Raises OSError if the address cannot be had.
     """
-    runner = LineRunner(app, shutdown_timeout=drain, log=ServerLog(totals or Totals()))
+    server, totals = server or Server(), totals or Totals()
+    bounds = bounds_of(server, totals)
+    runner = LineRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, host, port, backlog=server.backlog)
         try:
             await site.start()
         except OSError as error:
@@ -93,7 +102,7 @@ async def running(
     async with with_upstream(config, pace=pace) as (filled, simulator_url):
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
-        async with listening(app, server.host, server.port, totals=gateway.metrics.totals) as url:
+        async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
             gateway.discover()
             yield Running(filled, url, simulator_url, gateway)
 

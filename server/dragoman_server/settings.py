@@ -143,6 +143,8 @@ WORKERS_MAX = 256
 
 TRANSPORTS = ("raw", "aiohttp")
 """How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
+_HOST = re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+")
 _LEAST = {"head": 1024, "unread": 1024}
 _OFF_AT_ZERO = frozenset({"early_reply"})
 
@@ -151,16 +153,25 @@ _OFF_AT_ZERO = frozenset({"early_reply"})
 class Server:
     """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests.
 
+    Without keys, `allowed_hosts` are the names besides this machine's own that requests may be sent to (`websites`).
+    Web pages of `cors_origins` may use the gateway (`cors`).
+
     `workers` are the processes of `dragoman serve` (0 = one for each core); after a reload the old ones have
     `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams. With
     `validate`, translated streams are judged by the grammar of the client's dialect; with `client_profiles`, known
     clients get the knobs that they need (`clients`). `prefix_diagnostics` is the number of conversations of which is
     remembered what prompt caches hang on (`prefixes`).
+
+    `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves
+    `max_connections` at once (0 = half of the files that it may open), of one address
+    `max_connections_per_address` (0 = no limit).
     """
 
     host: str = "127.0.0.1"
     port: int = 8080
     keys: tuple[Secret, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
     receipts: int = 1000
@@ -171,6 +182,9 @@ class Server:
     validate: bool = True
     client_profiles: bool = True
     prefix_diagnostics: int = 0
+    backlog: int = 1024
+    max_connections: int = 0
+    max_connections_per_address: int = 0
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys
@@ -186,10 +200,20 @@ class Server:
         for index, key in enumerate(self.keys):
             if not key.reveal():
                 yield f"server.keys[{index}]", "is empty"
+        yield from _host_problems(self.allowed_hosts)
+        yield from _origin_problems(self.cors_origins)
         if self.receipts < 0:
             yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
         if self.prefix_diagnostics < 0:
             yield "server.prefix_diagnostics", f"expected 0 (none) or more; got {self.prefix_diagnostics}"
+        if self.backlog < 1:
+            yield "server.backlog", f"expected 1 or more; got {self.backlog}"
+        if self.max_connections < 0:
+            told = "expected 0 (half of the files that a process may open) or more"
+            yield "server.max_connections", f"{told}; got {self.max_connections}"
+        if self.max_connections_per_address < 0:
+            told = "expected 0 (no limit) or more"
+            yield "server.max_connections_per_address", f"{told}; got {self.max_connections_per_address}"
         if not 0 <= self.workers <= WORKERS_MAX:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
@@ -208,6 +232,20 @@ class Server:
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"
+
+
+def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
+    for index, host in enumerate(hosts):
+        if not _HOST.fullmatch(host):
+            told = 'expected a host name without scheme and port, "*.example.com" or "*"'
+            yield f"server.allowed_hosts[{index}]", f'{told}; got "{host}"'
+
+
+def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
+    for index, origin in enumerate(origins):
+        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+            told = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
+            yield f"server.cors_origins[{index}]", f'{told}; got "{origin}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,14 @@ GATEWAY_ERRORS = Family(
 MALFORMED = Family(
     "dragoman_malformed_requests_total",
     Kind.COUNTER,
-    "What `dragoman serve` could not read as HTTP: mostly answered with 400, and then in no other number.",
+    "What `dragoman serve` could not read as HTTP, or not in time: mostly answered with an error 4xx, and then in no"
+    " other number.",
+)
+REFUSED_CONNECTIONS = Family(
+    "dragoman_refused_connections_total",
+    Kind.COUNTER,
+    "Connections of clients beyond `server.max_connections` or `server.max_connections_per_address`, as `limit` says.",
+    ("limit",),
 )
 OUTPUT_VIOLATIONS = Family(
     "dragoman_output_violations_total",
@@ -132,6 +139,7 @@ FAMILIES = {
         UPSTREAM_ERRORS,
         GATEWAY_ERRORS,
         MALFORMED,
+        REFUSED_CONNECTIONS,
         OUTPUT_VIOLATIONS,
         CPU,
         MEMORY,

@@ -27,7 +27,6 @@ from dragoman.model import Json
 from .app import make_app
 from .channel import Channel, Unanswered, receive_first
 from .gateway import Gateway
-from .listeners import BACKLOG
 from .logs import configure
 from .retirement import LINGER, Retirement
 from .running import DRAIN, run_loop, with_upstream
@@ -35,6 +34,7 @@ from .serverlog import ServerLog
 from .settings import Config
 from .tables import ConfigError
 from .totals import Totals
+from .unhandled import bounds_of
 
 REPORT_EVERY = 5.0
 """Seconds between two reports of a worker's numbers: what it counted after the last one dies with it if it crashes."""
@@ -100,7 +100,9 @@ class Worker:
             gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
             app = make_app(config, gateway=gateway, drain=told.drain)
             retirement = Retirement(app, linger=told.linger)
-            runner = LineRunner(app, shutdown_timeout=1.0, log=ServerLog(gateway.metrics.totals))
+            totals = gateway.metrics.totals
+            bounds = bounds_of(config.server, totals)
+            runner = LineRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
@@ -132,8 +134,9 @@ class Worker:
             for share in wanted:
                 if share not in self._sites:
                     # Duplicates, as a site closes its socket and may be wanted again.
+                    backlog = self._assignment.config.server.backlog
                     self._sites[share] = [
-                        web.SockSite(runner, sock.dup(), backlog=BACKLOG) for sock in self._shares[share]
+                        web.SockSite(runner, sock.dup(), backlog=backlog) for sock in self._shares[share]
                     ]
                     for site in self._sites[share]:
                         await site.start()

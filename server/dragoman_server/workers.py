@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Any
 
 from .census import Census
-from .gateway import new_request_id
 from .hired import Hired, WorkerFailed
 from .listeners import BALANCED, Listeners
 from .notify import notify
+from .rescue import new_request_id
 from .retirement import LINGER
 from .running import DRAIN
 from .settings import Config
@@ -169,7 +169,7 @@ class Supervisor:
         self._census.expected = count
         self._config, self._shares = config, len(self._listeners.groups)
         self._failures.clear()
-        self._listeners.listen()
+        self._listeners.listen(config.server.backlog)
         self._deal()
         for worker in old.values():
             worker.dismiss("retire")

@@ -186,7 +186,7 @@ async def test_an_unknown_model_answers_404_with_the_known_ones(stage: Stage, cl
 async def test_an_oversized_body_answers_413_before_it_is_read(stage: Stage, client: Dialect, framing: str) -> None:
     """With a length the body need not even come; in chunks no more than the limit is read."""
     path = "/v1/chat/completions" if client is CHAT else "/v1/messages"
-    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n".encode()
     if framing == "length":
         sent = head + b"content-length: 1000000000\r\n\r\n"
     else:

@@ -234,7 +234,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
     ):
         both = b""
         for body in (dump(request(CHAT, stream=True)), b"[]"):
-            head_ = f"POST {PATHS[CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+            head_ = f"POST {PATHS[CHAT]} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
             close = "connection: close\r\n" if body == b"[]" else ""
             both += f"{head_}{close}\r\n".encode() + body
         answered = await raw_exchange(entrance.port, both)

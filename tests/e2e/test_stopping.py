@@ -86,7 +86,7 @@ async def test_new_requests_are_refused_with_a_time_to_retry(client: Dialect) ->
 
 def _asked(client: Dialect, *, streamed: bool = True) -> bytes:
     body = dump(request(client, stream=streamed))
-    return f"POST {PATHS[client]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    return f"POST {PATHS[client]} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
 @DIRECTIONS
@@ -133,7 +133,7 @@ async def test_a_kept_connection_that_is_used_while_stopping_is_answered_at_once
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             kept_reader, kept = await asyncio.open_connection("127.0.0.1", port)
-            kept.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+            kept.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await kept_reader.readuntil(b'{"status":"ok"}')
             writer.write(_asked(client))
             await reader.readuntil(b"\n\n\r\n")

@@ -1,4 +1,4 @@
-"""What is no HTTP request: its 400 for whoever sent it, one line of the log without a word of it, and a number."""
+"""What is no HTTP request: its error for whoever sent it, one line of the log without a word of it, and a number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = {
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00my-key\r\n\r\n", 400, "https on a port of http"),
     "a header without a colon": (_HEAD + b"x-api-key my-key\r\n\r\n", 400, "BadHttpMessage"),
     "a value that is none": (_HEAD + b"x-api-key: my-key\x00\r\n\r\n", 400, "BadHttpMessage"),
-    "a long header": (_HEAD + b"x-api-key: " + b"my-key" * 2000 + b"\r\n\r\n", 400, "LineTooLong"),
+    "a long header": (_HEAD + b"x-api-key: " + b"my-key" * 2000 + b"\r\n\r\n", 431, "LineTooLong"),
     "an address that is none": (b"GET http://[my-key HTTP/1.1\r\nhost: x\r\n\r\n", 400, "InvalidURLError"),
     "no chunks": (_HEAD + b"transfer-encoding: chunked\r\n\r\nmy-key\r\n", 400, "BadHttpMessage"),
     "a body that nobody read": (

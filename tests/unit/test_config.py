@@ -128,7 +128,11 @@ def test_an_empty_file_gives_the_documented_defaults() -> None:
         "heartbeat": 15,
         "early_reply": 0,
         "body": 60,
+        "head": 30,
+        "keep_alive": 660,
     }
+    assert (server.allowed_hosts, server.cors_origins, server.backlog) == ((), (), 1024)
+    assert (server.max_connections, server.max_connections_per_address) == (0, 0)
     assert config.models.policy == "reject"
     assert Models(small="x").policy == Models(big="x").policy == "small"
 
@@ -214,6 +218,16 @@ knobs = { on_los = "reject" }
         ({"server": {"host": ""}}, "server.host"),
         ({"server": {"keys": "one"}}, "server.keys"),
         ({"server": {"keys": ["a", 1]}}, "server.keys[1]"),
+        ({"server": {"allowed_hosts": "x"}}, "server.allowed_hosts"),
+        ({"server": {"allowed_hosts": ["x", "http://x"]}}, "server.allowed_hosts[1]"),
+        ({"server": {"allowed_hosts": ["x:8080"]}}, "server.allowed_hosts[0]"),
+        ({"server": {"allowed_hosts": ["a*.example.com"]}}, "server.allowed_hosts[0]"),
+        ({"server": {"cors_origins": ["https://x/"]}}, "server.cors_origins[0]"),
+        ({"server": {"cors_origins": ["*", "x.example"]}}, "server.cors_origins[1]"),
+        ({"server": {"backlog": 0}}, "server.backlog"),
+        ({"server": {"max_connections": -1}}, "server.max_connections"),
+        ({"server": {"max_connections_per_address": -1}}, "server.max_connections_per_address"),
+        ({"server": {"timeouts": {"head": 0}}}, "server.timeouts.head"),
         ({"server": {"limits": {"blocks": 1.5}}}, "server.limits.blocks"),
         ({"server": {"limits": {"blocks": 0}}}, "server.limits.blocks"),
         ({"server": {"limits": {"blocks": True}}}, "server.limits.blocks"),
@@ -279,6 +293,20 @@ def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
 )
 def test_what_workers_cannot_be(key: str, wrong: Any, told: str) -> None:
     assert problems({"server": {key: wrong}})[f"server.{key}"] == told
+
+
+def test_hosts_origins_and_counts_of_connections_are_read() -> None:
+    told = {
+        "allowed_hosts": ["llm.example.com", "*.example.org", "*", "${NAME}", "192.0.2.1", "[::1]"],
+        "cors_origins": ["https://x.example:8443", "null", "*", "chrome-extension://*"],
+        "backlog": 7,
+        "max_connections": 8,
+        "max_connections_per_address": 9,
+    }
+    server = parse_config({"server": told}, {"NAME": "from-the-environment"}).server
+    assert server.allowed_hosts == (*told["allowed_hosts"][:3], "from-the-environment", "192.0.2.1", "[::1]")  # type: ignore[index]
+    assert server.cors_origins == tuple(told["cors_origins"])  # type: ignore[arg-type]
+    assert (server.backlog, server.max_connections, server.max_connections_per_address) == (7, 8, 9)
 
 
 def test_environment_references() -> None:

@@ -41,7 +41,7 @@ def test_all_shares_have_one_port_and_no_connection_comes_before_it_is_wanted(ba
         assert made.url == f"http://127.0.0.1:{made.port}"
         assert len({fd for group in made.descriptors() for fd in group}) == len(made.groups)
         assert not answers(made.port)
-        made.listen()
+        made.listen(100)
         assert all(answers(made.port) for _ in range(20))
         made.grow(2)
         assert len(made.groups) == (3 if balanced else 1)
@@ -50,7 +50,7 @@ def test_all_shares_have_one_port_and_no_connection_comes_before_it_is_wanted(ba
 @BOTH
 def test_a_port_in_use_is_not_shared_with_strangers(balanced: bool) -> None:
     with bound(balanced=balanced) as first:
-        first.listen()
+        first.listen(100)
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{first.port}: address already in use") as told:
             Listeners("127.0.0.1", first.port, balanced=balanced)
         assert told.value.errno == errno.EADDRINUSE

@@ -23,6 +23,8 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.log import server_logger
 
+from .bounds import Bounds, Open
+from .handler import Handler
 from .pump import driven
 from .request_framing import RequestFraming
 
@@ -85,22 +87,29 @@ class Attended(Generic[T]):
 
 
 class Lines:
-    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself.
+    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself; all
+    are counted in `open`.
 
     The server's `handler_cancellation` must be on.
     """
 
-    def __init__(self, server: web.Server) -> None:
+    def __init__(self, server: web.Server, bounds: Bounds | None = None) -> None:
         assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
         self.server = server
         self._make_request = server.request_factory
         server.request_factory = self._count_request
+        self.open = Open(bounds or Bounds())
         self.taken: set[Line] = set()
         self.closing = False
         self._free = asyncio.Event()
 
     def __call__(self) -> Line:
         return Line(self)
+
+    def handler(self, *, kept: bool) -> Handler:
+        """aiohttp's part in a connection, which has served requests before if it is `kept`."""
+        server = self.server
+        return Handler(self.open, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
 
     @property
     def connections(self) -> list[web.RequestHandler | Line]:
@@ -109,6 +118,7 @@ class Lines:
 
     async def close(self, seconds: float) -> None:
         """Drop those that are still taken, and let the replies come to their end."""
+        self.open.close()
         for line in self.taken:
             line.abort()
         if self.taken:
@@ -140,17 +150,33 @@ class Lines:
 
 
 class LineRunner(web.AppRunner):
-    """An application's runner whose connections are lines. `log` is aiohttp's for what happens to them.
+    """An application's runner whose connections are lines. `log` is aiohttp's for what happens to them, `bounds` limits
+    them.
 
     Stopping, it lets the application end its replies before its connections go deaf: a client that uses a kept one
     meanwhile is answered, if only with a refusal. aiohttp's own would not read from it, and close it in the end.
     """
 
-    __slots__ = ("_shut", "lines")
+    __slots__ = ("_bounds", "_shut", "lines")
 
-    def __init__(self, app: web.Application, *, shutdown_timeout: float, log: Log = server_logger) -> None:
-        # handler_cancellation: a client that hangs up cancels its handler, and with it the upstream, at once.
-        super().__init__(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_timeout, logger=log)
+    def __init__(
+        self,
+        app: web.Application,
+        *,
+        shutdown_timeout: float,
+        log: Log = server_logger,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._bounds = bounds or Bounds()
+        super().__init__(
+            app,
+            # A client that hangs up cancels its handler, and with it the upstream, at once.
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=shutdown_timeout,
+            logger=log,
+            keepalive_timeout=self._bounds.keep_alive,
+        )
         self.lines: Lines | None = None
         self._shut = False
 
@@ -164,7 +190,7 @@ class LineRunner(web.AppRunner):
         await super().setup()
         server = super().server
         assert server is not None
-        self.lines = Lines(server)
+        self.lines = Lines(server, self._bounds)
 
     async def shutdown(self) -> None:
         """Have the application stop, once: `cleanup` does before aiohttp would."""
@@ -208,7 +234,7 @@ class Line(asyncio.Protocol):
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._http: web.RequestHandler | None = lines.server()
+        self._http: web.RequestHandler | None = lines.handler(kept=False)
         self._transport: asyncio.Transport | None = None
         self._framing: RequestFraming | None = RequestFraming()
         """None while a reply is taken: aiohttp then gets no bytes."""
@@ -272,7 +298,7 @@ class Line(asyncio.Protocol):
             return
         self._framing = RequestFraming()
         self.handled = 0
-        http = self._http = self._lines.server()
+        http = self._http = self._lines.handler(kept=True)
         http.connection_made(transport)
         if self.writing_paused:
             self.writing_paused = False
@@ -306,7 +332,10 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client."""
         self._transport = cast("asyncio.Transport", transport)
-        if self._http is not None:
+        excess = self._lines.open.add(self, transport)
+        if excess is not None:
+            self._lines.open.refuse(self, excess, self._transport)
+        elif self._http is not None:
             self._http.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -342,6 +371,7 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The client hung up, or was dropped."""
         self._transport = None
+        self._lines.open.remove(self)
         if self._http is not None:
             self._http.connection_lost(exc)
             return

@@ -21,7 +21,7 @@ KIB = 1024
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """Seconds. `write` bounds one write to a client that does not read, `body` the wait for one that does not send;
-    `heartbeat` is the longest silence it sees."""
+    `heartbeat` is the longest silence it sees. `head` and `keep_alive` are for the connections of `dragoman serve`."""
 
     connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
     first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
@@ -37,6 +37,16 @@ class Timeouts:
         },
     )
     body: float = field(default=60.0, metadata={"doc": "the next 64 KiB of a request's body, or its end"})
+    head: float = field(
+        default=30.0,
+        metadata={
+            "doc": "from a client's connection, or the first byte of a further request, to the end of the headers"
+        },
+    )
+    keep_alive: float = field(
+        default=660.0,
+        metadata={"doc": "a client's connection without a request; be above what a balancer keeps its own for"},
+    )
 
 
 @dataclass(frozen=True, slots=True)

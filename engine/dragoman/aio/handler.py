@@ -1,0 +1,178 @@
+"""aiohttp's connection handler with a limit on the time that a request's head takes, and replies of our own making for
+requests that reach no handler: aiohttp's are plain text, and it accepts some that RFC 9112 does not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import _ErrInfo
+
+from .bounds import GRACE, HeadTimeout, Open, TooManyConnections
+from .lingering import START
+from .wheel import Wheel, wheel_of
+
+
+class BadVersion(HttpProcessingError):
+    """A request of another version than HTTP/1.0 and HTTP/1.1."""
+
+    code = 505
+
+
+class BadTransferEncoding(HttpProcessingError):
+    """A request whose end cannot be known, or differs between this server and a proxy before it (RFC 9112 §6.1)."""
+
+    code = 400
+
+
+def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
+    """Why a request is refused though aiohttp's parser took it, or why the parser did not."""
+    if isinstance(message, _ErrInfo):
+        return message.exc
+    version = message.version
+    if version != HttpVersion11 and version != HttpVersion10:
+        told = f"HTTP/{version.major}.{version.minor}"
+        return BadVersion(message=f"{told} is not spoken here: send HTTP/1.1")
+    codings = message.headers.getall("transfer-encoding", ())
+    if codings and version == HttpVersion10:
+        return BadTransferEncoding(message="HTTP/1.0 has no transfer-encoding: send a content-length")
+    if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
+        return BadTransferEncoding(message='the only transfer-encoding that is read here is "chunked"')
+    return None
+
+
+class Handler(web.RequestHandler):
+    """The requests of one connection `among` those of a server. `kept`: it has served some before, so that the next one
+    may begin late."""
+
+    __slots__ = ("_among", "_due", "_kept", "_slot", "_start", "_wheel")
+
+    def __init__(self, among: Open, kept: bool, server: web.Server, **kwargs: Any) -> None:
+        super().__init__(server, **kwargs)
+        self._among = among
+        self._start = b""
+        """The first bytes of a head that has not ended yet, or of one that was refused."""
+        self._due = 0.0
+        self._wheel: Wheel | None = None
+        self._slot = 0
+        self._kept = kept
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client: from now on its head is due."""
+        super().connection_made(transport)
+        if not self._kept:
+            self._among.waiting[self] = None
+            self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The client is gone."""
+        self._have_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """As ever, but requests that may not be served are refused."""
+        count = self._request_count
+        idle = self._waiter is not None or count == 0
+        super().data_received(data)
+        if self._request_count != count:
+            if self._wheel is not None:
+                self._have_head()
+            self._judge(self._request_count - count, idle, data)
+        elif idle and len(self._start) < START:
+            self._start = (self._start + data).lstrip(b"\r\n")[:START]
+            if self._start and self._wheel is None:
+                self._await_head()
+
+    def _await_head(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + self._among.bounds.head
+        self._wheel = wheel_of(loop, self._among.bounds.head / 4)
+        self._slot = self._wheel.put(self)
+
+    def _have_head(self) -> None:
+        wheel, self._wheel = self._wheel, None
+        if wheel is not None:
+            wheel.take(self, self._slot)
+            self._among.waiting.pop(self, None)
+
+    def look(self, now: float, /) -> None:
+        """The wheel's look at it, while a head is due."""
+        if now < self._due:
+            return
+        self._have_head()
+        if self._start:
+            self._refuse(HeadTimeout(message=f"the request's head did not end within {self._among.bounds.head:g} s"))
+        else:
+            self.force_close()  # there is no request to answer
+
+    def make_room(self, now: float) -> bool:
+        """See `Waiting`."""
+        if now < self._due - self._among.bounds.head + GRACE:
+            return False
+        self._have_head()
+        if self._start and self.transport is not None:
+            excess = TooManyConnections("max_connections")
+            self.transport.write(self._among.bounds.refuse(excess, self._start).encode())
+        self.force_close()
+        return True
+
+    def _judge(self, count: int, idle: bool, data: bytes) -> None:
+        """Look at the last `count` requests."""
+        messages = self._messages
+        message = messages[-1][0]
+        if (
+            count == 1
+            and not isinstance(message, _ErrInfo)
+            and message.version is HttpVersion11
+            and not message.chunked
+        ):
+            self._start = b""
+            return
+        for place in range(len(messages) - count, len(messages)):
+            fault = _fault(messages[place][0])
+            if fault is None:
+                continue
+            self._start = (self._start + data)[:START]
+            if idle and place == 0 and isinstance(fault, HttpProcessingError):
+                self._refuse(fault)
+            else:
+                # Behind requests that are still to be answered; aiohttp has it told by `handle_error` in its turn.
+                messages[place] = (_ErrInfo(400, fault, str(fault)), EMPTY_PAYLOAD)
+            return
+        self._start = b""
+
+    def _refuse(self, error: HttpProcessingError) -> None:
+        """Answer the client, end aiohttp's part, and then the connection."""
+        transport = self.transport
+        if transport is None:
+            return
+        self._tell(error, self.peername)
+        self._messages.clear()
+        self.transport = None  # aiohttp would close it
+        self.connection_lost(None)
+        self._among.end(transport, error, self._start)
+
+    def _tell(self, error: BaseException, peer: object) -> None:
+        address = peer[0] if isinstance(peer, tuple) else peer
+        self.logger.error("Error handling request from %s", address, exc_info=error)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The reply to a request that cannot be served, or whose handler has failed."""
+        super().handle_error(request, status, exc, message)  # it logs, and raises if a reply has begun
+        start = self._start
+        if not isinstance(exc, HttpProcessingError):
+            start = f"{request.method} {request.path} HTTP/1.1".encode(errors="replace")
+            exc = HttpProcessingError(code=status, message="internal error")
+        reply = self._among.bounds.refuse(exc, start)
+        response = web.Response(status=reply.status, headers=reply.headers, body=reply.body)
+        response.force_close()
+        return response

@@ -1,0 +1,130 @@
+"""Keeps web pages away from a gateway that has no keys.
+
+A browser sends requests to this machine for any page that is open in it. Without keys nothing tells such a request from
+a program's but what is refused here: a host name that is not this machine's (a page may point its own name here: DNS
+rebinding), an origin that is not the gateway's own, and a body of a type that a page may send without asking first.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from aiohttp import web
+
+from dragoman.errors import DragomanError, Failure, FailureKind
+
+from .cors import Cors
+from .rescue import unsupported
+
+_KNOWN_MAX = 64
+"""Host headers that are remembered as allowed: a client sends the same one each time."""
+
+
+class Websites:
+    """The rules while no keys are set. `host` is the address listened on, `allowed_hosts` are further names for it."""
+
+    def __init__(self, host: str, allowed_hosts: Sequence[str], cors: Cors) -> None:
+        self._any_host = "*" in allowed_hosts
+        self._names = {"localhost", _plain(host), _plain(socket.gethostname())}
+        self._names.update(_plain(name) for name in allowed_hosts if not name.startswith("*"))
+        self._suffixes = (".localhost", *(_plain(name[1:]) for name in allowed_hosts if name.startswith("*.")))
+        self._cors = cors
+        self._known: set[tuple[str, object]] = set()
+
+    def check(self, request: web.Request) -> None:
+        """Raises DragomanError (403, 415) for a request that a web page of another site may have caused."""
+        headers = request.headers
+        host = headers.get("host", "")
+        if not self._any_host:
+            transport = request.transport
+            sockname = transport.get_extra_info("sockname") if transport is not None else None
+            local = sockname[0] if isinstance(sockname, tuple) else ""
+            known = self._known
+            if (host, local) not in known:
+                if not self._is_ours(host, local):
+                    raise _foreign_host(host)
+                if len(known) >= _KNOWN_MAX:
+                    known.clear()
+                known.add((host, local))
+        origin = headers.get("origin")
+        if origin is not None:
+            if not (_is_same(origin, host) or self._cors.allows(origin)):
+                raise _foreign_page(f"web pages of {origin[:100]!a}")
+        elif headers.get("sec-fetch-site") == "cross-site" and not self._cors.any:
+            raise _foreign_page("web pages of other sites")
+        if request.method == "POST" and not _is_json(headers.get("content-type")):
+            raise _wrong_type(headers["content-type"])
+
+    def _is_ours(self, host: str, local: str) -> bool:
+        """Is a `Host` one that leads here without a page's help. `local` is the address the connection came in on."""
+        name = _plain(host)
+        if not name or name in self._names or name.endswith(self._suffixes):
+            return True  # HTTP/1.0 has no Host; browsers always send one
+        try:
+            address = ip_address(name)
+        except ValueError:
+            return False
+        if address.is_loopback or name == local:
+            return True
+        # Nobody else's name leads to an address. Behind a port that is forwarded it is another one than ours.
+        return not _is_loopback(local)
+
+
+def _plain(host: str) -> str:
+    """A `Host` without its port, its brackets and a name's last dot, in lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    return host.removesuffix(".")
+
+
+def _is_loopback(local: str) -> bool:
+    try:
+        return ip_address(local).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_same(origin: str, host: str) -> bool:
+    """Did the page come from the gateway itself: what a host that is mounted beside it shows."""
+    scheme, _, where = origin.lower().partition("://")
+    return bool(where) and scheme in ("http", "https") and where == host.strip().lower()
+
+
+def _is_json(content_type: str | None) -> bool:
+    """Is a body of this type JSON, or of a type that says nothing. Some programs' HTTP clients send no type, or that of
+    any bytes; browsers send the one with an `Origin` only, and the other across sites only if they may."""
+    if content_type is None or content_type == "application/json":
+        return True
+    essence = content_type.partition(";")[0].strip().lower()
+    if essence in ("application/json", "application/octet-stream"):
+        return True
+    return essence.startswith("application/") and essence.endswith("+json")
+
+
+def _foreign_host(host: str) -> DragomanError:
+    message = (
+        f"the host name {host[:100]!a} is not known to this gateway, which has no keys and so refuses names that a web"
+        " page could have made up: add it to server.allowed_hosts, or set server.keys"
+    )
+    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+
+
+def _foreign_page(pages: str) -> DragomanError:
+    message = (
+        f"{pages} may not use this gateway, which has no keys: add their origin to server.cors_origins, or set"
+        " server.keys"
+    )
+    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+
+
+def _wrong_type(content_type: str) -> DragomanError:
+    message = (
+        f"the content-type {content_type[:100]!a} is not JSON, and this gateway has no keys and so refuses what any web"
+        " page could send: send content-type: application/json (with curl: -H 'content-type: application/json')"
+    )
+    return DragomanError(unsupported(message))
