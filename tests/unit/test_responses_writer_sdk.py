@@ -18,7 +18,7 @@ from dragoman.envelope import Seal
 from dragoman.events import Event
 from dragoman.protocols.responses import Writer
 from dragoman.sse import Encoder, Frame
-from grammar import responses
+from grammar import open_responses, responses
 from grammar.responses_items import ERROR_CODES
 from support import canonical
 from support.strategies import ANY, RESPONSES_ONLY, batches, event_streams
@@ -52,6 +52,13 @@ def written(events: list[Event], into: ReplyContext) -> list[Frame]:
     assert writer.done
     written: list[Frame] = frames
     return written
+
+
+@given(streams, surfaces)
+def test_every_stream_satisfies_the_open_responses_schema(events: list[Event], surface: str) -> None:
+    for frame in written(events, context(surface)):
+        if frame.data is not None:
+            open_responses.check_event(json.loads(frame.data))
 
 
 @given(streams, surfaces)
