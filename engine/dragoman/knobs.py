@@ -50,6 +50,12 @@ class Knobs:
     reasoning_surface: str = _knob(
         "reasoning_text", "Responses clients: reasoning text is shown as itself or as a summary", "summary"
     )
+    error_codes: str = _knob(
+        "documented",
+        "Responses clients: codes of `response.failed` are those of the API's schema only, or also those that Codex"
+        " decides by",
+        "codex",
+    )
     demote_reasoning: str = _knob("off", "foreign reasoning in history becomes plain assistant text", "on")
     custom_tool_bridge: str = _knob(
         "auto",

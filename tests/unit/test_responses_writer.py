@@ -271,7 +271,7 @@ def test_T22_an_error_closes_nothing() -> None:
         "failed failed message:incomplete",
     ]
     failed = checked(START, BlockStart(0, Kind.TEXT), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
-    assert failed["error"] == {"code": "server_is_overloaded", "message": "Overloaded"}
+    assert failed["error"] == {"code": "server_error", "message": "Overloaded"}
     assert failed["output"][0]["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
 
 

@@ -184,7 +184,7 @@ class ResponsesObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`response.failed`, with the next number and the snapshot that the stream began with."""
         self._last += 1
-        error = response_error(failure)
+        error = response_error(failure, self.knobs)
         snapshot = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None)
         response = snapshot.ended("failed", [], error=error)
         if self._echo:
