@@ -57,6 +57,12 @@ class Knobs:
     reasoning_surface: Literal["reasoning_text", "summary"] = _knob(
         "reasoning_text", "Responses clients: reasoning text is shown as itself or as a summary", "summary"
     )
+    error_codes: Literal["documented", "codex"] = _knob(
+        "documented",
+        "Responses clients: codes of `response.failed` are those of the API's schema only, or also those that Codex"
+        " decides by",
+        "codex",
+    )
     demote_reasoning: Literal["off", "on"] = _knob(
         "off", "foreign reasoning in history becomes plain assistant text", "on"
     )

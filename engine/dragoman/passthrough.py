@@ -13,6 +13,7 @@ from .errors import Failure, LimitExceeded, StreamTruncated
 from .events import Delta, Usage
 from .groove import Ear, Volatile
 from .jsontext import loads
+from .knobs import DEFAULT as DEFAULT_KNOBS
 from .limits import DEFAULT, Limits
 from .losses import Code, Losses
 from .model import Json
@@ -28,7 +29,18 @@ class Observer:
     breaches of the dialect's grammar, in words.
     """
 
-    __slots__ = ("calling", "closed", "complete", "failure", "lenient", "moved", "said", "usage", "violations")
+    __slots__ = (
+        "calling",
+        "closed",
+        "complete",
+        "failure",
+        "knobs",
+        "lenient",
+        "moved",
+        "said",
+        "usage",
+        "violations",
+    )
 
     volatile: ClassVar[Volatile] = Volatile()
     """What changes in this dialect's deltas besides their text."""
@@ -44,6 +56,7 @@ class Observer:
         self.closed = False
         self.lenient = False
         """Is the server known to leave the terminal event out (profile `message_stop`)."""
+        self.knobs = DEFAULT_KNOBS
         self.usage: Usage | None = None
         self.failure: Failure | None = None
         self.violations: list[str] = []

@@ -80,6 +80,7 @@ class Translation:
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 renamer = Renamer(context.model, *client.model_paths)
             observer = client.observer()
+            observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
             return (Passthrough(observer, renamer, context.limits, context.request_id or None, context.losses),)
         stages: list[Stage[Any, Any]] = [Parser(context.limits, whole=not context.logprobs), upstream.reader(context)]

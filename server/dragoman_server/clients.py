@@ -53,8 +53,8 @@ CLIENTS: tuple[ClientProfile, ...] = (
         "Codex",
         "codex",
         ("originator", "codex"),
-        {"reasoning_surface": "summary"},
-        "it shows summaries of reasoning only",
+        {"reasoning_surface": "summary", "error_codes": "codex"},
+        "it shows summaries of reasoning only, and decides by error codes that the API's schema does not list",
     ),
     ClientProfile(
         "opencode",

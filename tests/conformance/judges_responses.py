@@ -11,8 +11,8 @@ _UNION = get_args(get_args(ResponseStreamEvent)[0])
 EVENTS: dict[str, Any] = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in _UNION}
 """The SDK's type of each event by its name: one type tells more of what is wrong than their union does."""
 
-UNTYPED = frozenset({"context_length_exceeded", "insufficient_quota", "server_is_overloaded"})
-"""Codes of `response.failed` that the service sends and Codex acts upon, though the SDK's type does not list them."""
+UNTYPED = frozenset({"server_is_overloaded"})
+"""Codes of `response.failed` that the upstream sends, though the SDK's type does not list them: they pass through."""
 
 TERMINALS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _OPENINGS = ("response.created", "response.in_progress")

@@ -96,7 +96,9 @@ def anthropic_sdk(url: str) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(base_url=url, api_key="key", max_retries=0, http_client=http)
 
 
-def openai_sdk(url: str) -> openai.AsyncOpenAI:
-    """The vendor's client, which never retries."""
+def openai_sdk(url: str, *, strict: bool = False) -> openai.AsyncOpenAI:
+    """The vendor's client, which never retries; a `strict` one raises for a reply that its types do not allow."""
     http = openai.DefaultAsyncHttpxClient(verify=_trust())
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0, http_client=http)
+    return openai.AsyncOpenAI(
+        base_url=f"{url}/v1", api_key="key", max_retries=0, http_client=http, _strict_response_validation=strict
+    )

@@ -31,6 +31,7 @@ ERROR_CODES = {
     "server_error",
     "rate_limit_exceeded",
     "invalid_prompt",
+    "invalid_image",
     "bio_policy",
     "server_is_overloaded",
     "slow_down",
@@ -39,7 +40,8 @@ ERROR_CODES = {
     "usage_not_included",
     "cyber_policy",
 }
-"""The codes that clients know: a stranger is taken for a fault of the transport."""
+"""The codes that Codex knows: another one is taken for a fault of the transport. The API's schema lists fewer; that a
+translated stream keeps to those is held by `test_responses_writer_sdk`."""
 _ITEM_KEYS = {
     "message": ({"id", "type", "role", "status", "content"}, {"phase"}),
     "reasoning": ({"id", "type", "summary"}, {"content", "encrypted_content", "status"}),

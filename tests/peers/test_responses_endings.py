@@ -110,7 +110,7 @@ def test_T22_an_error_in_mid_stream_is_the_last_word(client: str, upstream: str)
     held, out = answer(client, upstream, *broken_off(upstream), *BROKEN[upstream])
     assert held.error is not None
     assert "overloaded" in held.error["message"]
-    assert held.error.get("code", "server_is_overloaded") == "server_is_overloaded"
+    assert held.error.get("code") in (None, "server_error" if client == RESPONSES else "server_is_overloaded")
     assert held.error.get("type", "overloaded_error") in ("overloaded_error", "service_unavailable_error")
     for mark in (b"response.completed", b"response.output_item.done", b"message_stop", b"content_block_stop", DONE):
         assert mark not in out

@@ -121,7 +121,8 @@ def test_a_profile_changes_knobs_that_there_are(client: Any) -> None:
 
 def test_what_the_operator_set_goes_before_a_client_profile() -> None:
     assert adapted(Knobs(), ())["codex"].reasoning_surface == "summary"
-    assert "codex" not in adapted(Knobs(), {"reasoning_surface"})
+    assert adapted(Knobs(), {"reasoning_surface"})["codex"] == Knobs(error_codes="codex")
+    assert "codex" not in adapted(Knobs(), {"reasoning_surface", "error_codes"})
     assert chosen(Knobs(orphans="strip")) == {"orphans"}
     assert chosen(Knobs(), ["reasoning_surface"]) == {"reasoning_surface"}
 

@@ -24,6 +24,7 @@ CHAT, MESSAGES, RESPONSES = Dialect
 CLAUDE_CODE = {"user-agent": "claude-cli/2.1.329 (external, cli)", "x-app": "cli"}
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", "originator": "codex_exec"}
 TOO_LONG = samples.dump({"error": {"message": "prompt too long", "code": "context_length_exceeded", "type": "x"}})
+OVERLOADED = b'data: {"error":{"message":"busy","type":"server_error","code":"server_is_overloaded"}}\n\n'
 THINKING = [
     samples.chat_frame({"role": "assistant", "content": ""}),
     samples.chat_frame({"reasoning_content": "hm"}),
@@ -64,6 +65,27 @@ async def test_codex_is_shown_reasoning_as_a_summary(
             receipt = await told(entrance, f"receipts/{request_id}")
     assert f"event: response.{shown}.delta" in said
     assert receipt["client_profile"] == profile
+
+
+@pytest.mark.parametrize(
+    ("headers", "server", "code"),
+    [
+        (CODEX, {}, "server_is_overloaded"),
+        ({"user-agent": "OpenAI/Python 3.52.0"}, {}, "server_error"),
+        (CODEX, {"client_profiles": False}, "server_error"),
+    ],
+)
+async def test_only_codex_gets_codes_outside_of_the_schema(headers: dict[str, str], server: Any, code: str) -> None:
+    """A strictly typed client fails to parse them; Codex retries on them (design §8)."""
+    frames = [samples.chat_frame({"content": "so"}), OVERLOADED]
+    async with (
+        ScriptedServer(stream(frames)) as upstream,
+        gate(config_for(upstream.url, CHAT, **server)) as entrance,
+        entrance.post(RESPONSES, stream=True, headers=headers) as response,
+    ):
+        said = await response.read()
+    failed = json.loads(said.rsplit(b"data: ", 1)[1])
+    assert (failed["type"], failed["response"]["error"]["code"]) == ("response.failed", code)
 
 
 async def test_claude_code_is_spared_nulls_and_told_how_long_its_prompt_is() -> None:
@@ -143,7 +165,10 @@ async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
             assert response.status == 400
             assert "claude-code, codex" in (await response.json())["error"]["message"]
     for facts in (asked, named, in_general):
-        assert (facts["client_profile"], facts["knobs"]) == ("codex", {"reasoning_surface": "summary"})
+        assert (facts["client_profile"], facts["knobs"]) == (
+            "codex",
+            {"reasoning_surface": "summary", "error_codes": "codex"},
+        )
     assert (nobody["client_profile"], nobody["knobs"], nobody["profile"]) == (None, {}, "compatible")
 
 
@@ -153,6 +178,9 @@ def test_the_command_line_explains_for_a_client(capsys: pytest.CaptureFixture[st
     words = ["explain", "--to", "chat", "--client", "codex", "--json", str(file)]
     assert main(words) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["client_profile"], facts["knobs"]) == ("codex", {"reasoning_surface": "summary"})
+    assert (facts["client_profile"], facts["knobs"]) == (
+        "codex",
+        {"reasoning_surface": "summary", "error_codes": "codex"},
+    )
     assert main([*words[:-1], "--knob", "reasoning_surface=reasoning_text", str(file)]) == 0
-    assert json.loads(capsys.readouterr().out)["knobs"] == {}
+    assert json.loads(capsys.readouterr().out)["knobs"] == {"error_codes": "codex"}

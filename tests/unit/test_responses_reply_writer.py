@@ -62,7 +62,7 @@ def test_a_reply_in_full() -> None:
                 "id": "msg_x1",
                 "role": "assistant",
                 "status": "completed",
-                "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+                "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}],
             },
             {
                 "type": "function_call",
@@ -81,8 +81,21 @@ def test_a_reply_in_full() -> None:
         "incomplete_details": None,
         "instructions": None,
         "metadata": {},
-        "temperature": None,
-        "top_p": None,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "top_logprobs": 0,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
+        "reasoning": None,
+        "text": {"format": {"type": "text"}},
+        "truncation": "disabled",
+        "background": False,
+        "service_tier": "default",
+        "safety_identifier": None,
+        "prompt_cache_key": None,
+        "user": None,
         "previous_response_id": None,
         "store": False,
         "usage": {
@@ -92,6 +105,7 @@ def test_a_reply_in_full() -> None:
             "output_tokens_details": {"reasoning_tokens": 2},
             "total_tokens": 19,
         },
+        "completed_at": None,
     }
 
 

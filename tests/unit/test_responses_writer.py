@@ -107,8 +107,11 @@ def test_the_first_frames_in_full() -> None:
     response = (
         b'{"id":"resp_x","object":"response","created_at":1,"model":"client-model","status":"in_progress","output":[],'
         b'"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"error":null,"incomplete_details":null,'
-        b'"instructions":null,"metadata":{},"temperature":null,"top_p":null,"previous_response_id":null,"store":false,'
-        b'"usage":null}}'
+        b'"instructions":null,"metadata":{},"temperature":1.0,"top_p":1.0,"presence_penalty":0.0,'
+        b'"frequency_penalty":0.0,"top_logprobs":0,"max_output_tokens":null,"max_tool_calls":null,"reasoning":null,'
+        b'"text":{"format":{"type":"text"}},"truncation":"disabled","background":false,"service_tier":"default",'
+        b'"safety_identifier":null,"prompt_cache_key":null,"user":null,"previous_response_id":null,"store":false,'
+        b'"usage":null,"completed_at":null}}'
     )
     assert frames(START) == [
         Frame("response.created", b'{"type":"response.created","sequence_number":0,"response":' + response),
@@ -121,7 +124,7 @@ def test_text_in_full() -> None:
     events = checked(START, *prose(0, Kind.TEXT, "Hel", "lo"), finish(StopReason.END, "end_turn"), End())
     item = {"type": "message", "id": "msg_x1", "role": "assistant", "status": "in_progress", "content": []}
     at = {"item_id": "msg_x1", "output_index": 0, "content_index": 0}
-    part = {"type": "output_text", "text": "Hello", "annotations": []}
+    part = {"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}
     whole = item | {"status": "completed", "content": [part]}
     assert events[2:9] == [
         {"type": "response.output_item.added", "sequence_number": 2, "output_index": 0, "item": item},
@@ -268,8 +271,8 @@ def test_T22_an_error_closes_nothing() -> None:
         "failed failed message:incomplete",
     ]
     failed = checked(START, BlockStart(0, Kind.TEXT), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
-    assert failed["error"] == {"code": "server_is_overloaded", "message": "Overloaded"}
-    assert failed["output"][0]["content"] == [{"type": "output_text", "text": "Hel", "annotations": []}]
+    assert failed["error"] == {"code": "server_error", "message": "Overloaded"}
+    assert failed["output"][0]["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
 
 
 def test_T23_a_cut_stream_fails_with_what_there_was() -> None:
@@ -329,11 +332,11 @@ def test_every_stop_reason(reason: StopReason, status: str) -> None:
 
 
 def test_the_echo_the_model_and_the_time() -> None:
-    echo: Json = {"instructions": "Be brief", "tools": [{"type": "function", "name": "f"}], "tool_choice": None}
+    echo: Json = {"instructions": "Be brief", "tools": [{"type": "function", "name": "f"}]}
     echo |= {"id": "resp_other", "store": True, "reasoning": {"effort": "low"}, "metadata": {"a": "b"}}
     into = context(echo=echo, knobs=Knobs(echo_model="upstream"))
     response = payloads(Start("", "upstream-model", None, 17), finish(StopReason.END), End(), into=into)[-1]["response"]
     assert (response["id"], response["created_at"], response["model"]) == ("resp_req_1", 17, "upstream-model")
     assert (response["instructions"], response["tool_choice"], response["store"]) == ("Be brief", "auto", False)
     assert (response["reasoning"], response["metadata"]) == ({"effort": "low"}, {"a": "b"})
-    assert "completed_at" not in response
+    assert response["completed_at"] is None

@@ -242,10 +242,8 @@ def usage_of(scenario: Scenario) -> Json:
 
 def response_of(reply: Reply) -> Json:
     """The snapshot of a response that has just begun, echoing the request."""
-    body = reply.body
-    tier = body.get("service_tier")
-    text = {"format": {"type": "text"}, "verbosity": "medium"} | (body.get("text") or {})
-    reasoning = {"effort": None, "summary": None} | (body.get("reasoning") or {})
+    body: Json = {key: value for key, value in reply.body.items() if value is not None}
+    tier = body.get("service_tier", "auto")
     return {
         "id": reply.mint("resp_", 50),
         "object": "response",
@@ -254,27 +252,50 @@ def response_of(reply: Reply) -> Json:
         "background": False,
         "completed_at": None,
         "error": None,
+        "frequency_penalty": 0.0,
         "incomplete_details": None,
         "instructions": body.get("instructions"),
         "max_output_tokens": body.get("max_output_tokens"),
         "max_tool_calls": body.get("max_tool_calls"),
         "model": reply.model,
         "output": [],
-        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "presence_penalty": 0.0,
         "previous_response_id": body.get("previous_response_id"),
         "prompt_cache_key": body.get("prompt_cache_key"),
-        "reasoning": reasoning,
+        "reasoning": {"effort": None, "summary": None} | body.get("reasoning", {}),
         "safety_identifier": body.get("safety_identifier"),
-        "service_tier": "default" if tier in (None, "auto") else tier,
-        "store": body.get("store") is not False,
+        "service_tier": "default" if tier == "auto" else tier,
+        "store": body.get("store", True),
         "temperature": body.get("temperature", 1.0),
-        "text": text,
-        "tool_choice": body.get("tool_choice") or "auto",
-        "tools": body.get("tools") or [],
-        "top_logprobs": body.get("top_logprobs") or 0,
+        "text": _text_of(body.get("text", {})),
+        "tool_choice": _choice_of(body.get("tool_choice", "auto")),
+        "tools": [_tool_of(tool) for tool in body.get("tools", ())],
+        "top_logprobs": body.get("top_logprobs", 0),
         "top_p": body.get("top_p", 1.0),
-        "truncation": body.get("truncation") or "disabled",
+        "truncation": body.get("truncation", "disabled"),
         "usage": None,
         "user": body.get("user"),
-        "metadata": body.get("metadata") or {},
+        "metadata": body.get("metadata", {}),
     }
+
+
+def _text_of(text: Json) -> Json:
+    """The output format with every key that the schema of a reply requires."""
+    echo = {"format": {"type": "text"}, "verbosity": "medium"} | {k: v for k, v in text.items() if v is not None}
+    if echo["format"].get("type") == "json_schema":
+        strict = echo["format"].get("strict") or False
+        echo["format"] = {"description": None} | echo["format"] | {"strict": strict}
+    return echo
+
+
+def _choice_of(choice: Any) -> Any:
+    """A choice among allowed tools has its mode."""
+    return {"mode": "auto"} | choice if isinstance(choice, dict) and choice.get("type") == "allowed_tools" else choice
+
+
+def _tool_of(tool: Json) -> Json:
+    """A function with every key that the schema of a reply requires. OpenAI tries `strict` where none is given."""
+    if tool.get("type") != "function":
+        return tool
+    return {"description": None, "parameters": None, "strict": True} | tool

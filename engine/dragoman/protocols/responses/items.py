@@ -75,8 +75,7 @@ class Item:
         part: Json = {"type": form.part, form.key: text}
         if form is TEXT:
             part["annotations"] = self.annotations
-            if self.logprobs:
-                part["logprobs"] = self.logprobs
+            part["logprobs"] = self.logprobs
         return part
 
     def build(self, status: str, text: Any = None) -> Json:

@@ -25,10 +25,22 @@ from .wire import read_usage
 
 _ECHO_MOST: Final = 256 * 1024
 """Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
-_LONG: Final[Json] = {"instructions": None, "tools": [], "metadata": {}, "text": None, "prompt": None}
+_LONG: Final[Json] = {
+    "instructions": None,
+    "tools": [],
+    "metadata": {},
+    "text": {"format": {"type": "text"}},
+    "prompt": None,
+}
 
-_NOT_OURS: Final = ("previous_response_id", "store")
-"""Of these only the server knows, and the schema does not ask for them."""
+# fmt: off
+_ADDED: Final = (
+    "id", "object", "created_at", "model", "status", "output", "parallel_tool_calls", "tool_choice", "tools", "error",
+    "incomplete_details", "instructions", "metadata", "temperature", "top_p", "usage",
+)
+# fmt: on
+"""What is added to a first snapshot that lacks it: OpenAI's schema requires it. The rest stays as the server has it,
+since a snapshot must not change within a stream."""
 
 
 class ResponsesObserver(Observer):
@@ -172,13 +184,12 @@ class ResponsesObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`response.failed`, with the next number and the snapshot that the stream began with."""
         self._last += 1
-        error = response_error(failure)
+        error = response_error(failure, self.knobs)
         snapshot = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None)
         response = snapshot.ended("failed", [], error=error)
-        for key in _NOT_OURS:
-            del response[key]
         if self._echo:
-            response = {**response, **loads(self._echo), "status": "failed", "error": error}
+            added = {key: response[key] for key in _ADDED}
+            response = {**added, **loads(self._echo), "status": "failed", "error": error}
         response["output"] = [Fragment(item) for item in self._done or ()]
         payload = {"type": "response.failed", "sequence_number": self._last, "response": response}
         return Frame("response.failed", dumps(payload))

@@ -13,6 +13,7 @@ from ...model import Json, Request, Role, Text, Thinking, Turn
 from ..chat.wire import CACHE_KEYS
 from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
 from .controls_reader import read_reasoning, read_text
+from .echo import echo_of
 from .items_reader import ItemsReader
 from .tools_reader import ToolList, read_tool_choice
 from .wire import DIALECT
@@ -79,7 +80,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     _read_controls(request, body, items, losses)
     if not _SERVICE.isdisjoint(body):
         _read_service(request, body, losses)
-    request.echo = _echo(body)
+    request.echo = echo_of(body)
     return request
 
 
@@ -167,37 +168,3 @@ def _read_service(request: Request, body: Json, losses: Losses) -> None:
     stream_options = optional(body, "stream_options", dict)
     if stream_options:
         drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
-
-
-# --- echo -------------------------------------------------------------------------------------------------------------
-
-_ECHOED: Final = ("user", "safety_identifier", *CACHE_KEYS, "top_logprobs")
-_WHEN_GIVEN: Final = frozenset(_ECHOED)
-_PLAIN_TEXT: Final[Json] = {"type": "text"}
-
-
-def _echo(body: Json) -> Json:
-    """What every Response object repeats of its request, by reference; the SDKs require the keys (mapping §9.1)."""
-    text = body.get("text") or {}
-    tools, parallel = body.get("tools"), body.get("parallel_tool_calls")
-    echo: Json = {
-        "instructions": body.get("instructions"),
-        "max_output_tokens": body.get("max_output_tokens"),
-        "max_tool_calls": body.get("max_tool_calls"),
-        "metadata": body.get("metadata") or {},
-        "parallel_tool_calls": True if parallel is None else parallel,
-        "previous_response_id": None,
-        "reasoning": body.get("reasoning"),
-        "store": False,
-        "temperature": body.get("temperature"),
-        "text": text if text.get("format") is not None else {**text, "format": _PLAIN_TEXT},
-        "tool_choice": "auto" if (choice := body.get("tool_choice")) is None else choice,
-        "tools": [] if tools is None else tools,
-        "top_p": body.get("top_p"),
-        "truncation": body.get("truncation") or "disabled",
-    }
-    if not _WHEN_GIVEN.isdisjoint(body):
-        for key in _ECHOED:
-            if body.get(key) is not None:
-                echo[key] = body[key]
-    return echo

@@ -1,7 +1,8 @@
 """The Response object: what the first and the last event of a stream hold, and what a whole reply is (responses §7).
 
-It repeats the request (`ReplyContext.echo`), as clients check their own settings in it, and has every key that the
-schema requires, null where nothing is known. `completed_at` is told where a clock is given: the cores have none.
+It has every key that the Open Responses specification and OpenAI's schema require. What the request set is repeated
+(`ReplyContext.echo`), as clients check their own settings in it; for the rest there are the API's defaults: numbers
+where the schema wants numbers, null where it allows null.
 """
 
 from __future__ import annotations
@@ -9,26 +10,61 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...context import ReplyContext
+from ...losses import Code
 from ...model import Json
 from ...names import reply_id
 
 ID_PREFIX: Final = "resp_"
+_DEFAULT_TIER: Final = "default"
+_DEFAULTS: Final[Json] = {
+    "id": "",
+    "object": "response",
+    "created_at": 0,
+    "model": "",
+    "status": "in_progress",
+    "output": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "reasoning": None,
+    "text": {"format": {"type": "text"}},
+    "truncation": "disabled",
+    "background": False,
+    "service_tier": _DEFAULT_TIER,
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "user": None,
+    "previous_response_id": None,
+    "store": False,
+}
+"""Every key of a reply whose request set nothing, in the order in which they are written."""
 _OWN: Final[Json] = {
     "object": "response",
     "status": "in_progress",
     "output": [],
     "error": None,
     "incomplete_details": None,
+    "background": False,
     "previous_response_id": None,
     "store": False,
     "usage": None,
+    "completed_at": None,
 }
-"""What is the reply's own, whatever the echo says: nothing is stored here, so nothing can be built on."""
-_NEVER_NULL: Final[Json] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-_ORDER: Final[Json] = dict.fromkeys(
-    ("id", "object", "created_at", "model", "status", "output", *_NEVER_NULL, "error", "incomplete_details",
-     "instructions", "metadata", "temperature", "top_p", "previous_response_id", "store")
-) | _NEVER_NULL | {"metadata": {}}  # fmt: skip
+"""What the request cannot set: nothing is stored here, so nothing can be built on.
+
+The validator's fast path needs the keys that only the last snapshot fills in at the end of the object.
+"""
 
 
 class Snapshot:
@@ -47,10 +83,10 @@ class Snapshot:
 
         Made anew at the end of it: kept, it would be a kilobyte of each open stream.
         """
-        told = {**_ORDER, **self._context.echo, **_OWN}
-        for key, usual in _NEVER_NULL.items():
-            if told[key] is None:
-                told[key] = usual
+        context = self._context
+        told = {**_DEFAULTS, **context.echo, **_OWN}
+        if told["service_tier"] != _DEFAULT_TIER and Code.SERVICE_TIER in context.losses.counts:
+            told["service_tier"] = _DEFAULT_TIER  # The wish was not sent to the upstream.
         told["id"] = ID_PREFIX + self.base
         told["created_at"] = self._created
         told["model"] = self._model

@@ -15,9 +15,15 @@ from ...model import Json
 from ...validator import Breach, counted, member, payload_of
 from .told_items import ToldItem
 
-_REQUIRED: Final = frozenset(
-    ("error", "incomplete_details", "instructions", "metadata", "output", "temperature", "tools", "top_p", "usage")
-)
+# fmt: off
+_REQUIRED: Final = frozenset((
+    "error", "incomplete_details", "instructions", "metadata", "output", "tools", "usage", "completed_at", "text",
+    "previous_response_id", "truncation", "reasoning", "user", "max_output_tokens", "max_tool_calls", "service_tier",
+    "safety_identifier", "prompt_cache_key",
+))
+_NUMBERS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
+_BOOLEANS: Final = ("parallel_tool_calls", "store", "background")
+# fmt: on
 _SPELLED: Final = re.compile(
     rb'("response":\{"id":"[^"\\]+","object":"response","created_at":\d{1,18},"model":"[^"\\]*"),'
     rb'"status":"(\w+)","output":\['
@@ -89,8 +95,12 @@ class ToldResponse:
         told, time, model = response.get("id"), response.get("created_at"), response.get("model")
         if not told or type(told) is not str or type(time) is not int or type(model) is not str:
             raise Breach("a response without an id, a time or a model")
-        if type(response.get("parallel_tool_calls")) is not bool or response.get("tool_choice") is None:
-            raise Breach("a response without parallel_tool_calls or tool_choice")
+        if response.get("tool_choice") is None:
+            raise Breach("a response without tool_choice")
+        if any(type(response.get(key)) not in (int, float) for key in _NUMBERS):
+            raise Breach("a response without one of its numbers")
+        if any(type(response.get(key)) is not bool for key in _BOOLEANS):
+            raise Breach("a response without one of its booleans")
         begun = hash(
             b'"response":{"id":%b,"object":"response","created_at":%d,"model":%b'
             % (dump_str(told), time, dump_str(model))

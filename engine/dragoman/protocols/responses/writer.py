@@ -369,7 +369,7 @@ class ResponsesWriter(StreamWriter):
         if self._snapshot is None:
             # The SDK takes nothing before `response.created`, not even a failure.
             self._start(Snapshot(self.context, "", "", None), out)
-        response = self._begun.ended("failed", self._told(), error=response_error(event.failure))
+        response = self._begun.ended("failed", self._told(), error=response_error(event.failure, self.context.knobs))
         self._emit("response.failed", b'"response":' + dumps(response), out)
 
     def _told(self) -> list[Any]:

@@ -1,0 +1,132 @@
+"""The seven HTTP cases of the Open Responses specification, over a Chat and over a Messages upstream.
+
+Each is asked for whole and as a stream, of a gateway on a real socket. What comes back satisfies the specification's
+schema and the types of the official SDK, every object and every event of it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+from openai.types.responses import Response
+
+from conformance.judges_responses import judge_responses, responses_events
+from conformance.samples import PNG
+from conformance.served import Served, Upstream, model_at, openai_sdk
+from grammar import open_responses
+from grammar import responses as stream_grammar
+
+Json = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """A request without its model. The upstream plays `script`; the reply has an item of the type `item`."""
+
+    body: Json
+    script: str = "sim-text"
+    item: str = "message"
+
+
+def said(role: str, content: Any, **more: Any) -> Json:
+    return {"type": "message", "role": role, "content": content, **more}
+
+
+WEATHER: Json = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather in a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+PICTURE = [
+    {"type": "input_text", "text": "What is this?"},
+    {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+]
+BASIC = Case({"input": [said("user", "Greet me in three words.")]})
+CASES = {
+    "basic": BASIC,
+    "system-prompt": Case({"input": [said("system", "You are a sailor."), said("user", "Greet me.")]}),
+    "tool-call": Case({"input": [said("user", "Weather in Oslo?")], "tools": [WEATHER]}, "sim-tools", "function_call"),
+    "image": Case({"input": [said("user", PICTURE)]}),
+    "multi-turn": Case(
+        {"input": [said("user", "I am Kim."), said("assistant", "Hello Kim."), said("user", "Who am I?")]}
+    ),
+    "assistant-phase": Case(
+        {
+            "input": [
+                said("user", "Two and two?"),
+                said("assistant", "I add them up.", phase="commentary"),
+                said("assistant", "It is four.", phase="final_answer"),
+                said("user", "Only the number."),
+            ]
+        }
+    ),
+}
+"""The seventh case, streaming, is each of these as a stream."""
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+async def post(served: Served, body: Json) -> bytes:
+    """A reply's body, as a client without an SDK gets it."""
+    async with aiohttp.ClientSession() as session, session.post(f"{served.url}/v1/responses", json=body) as response:
+        assert response.status == 200
+        return await response.read()
+
+
+@each_case
+async def test_a_whole_reply_satisfies_the_specification(served: Served, upstream: Upstream, case: Case) -> None:
+    body = {"model": model_at(upstream, case.script), **case.body}
+    reply = json.loads(await post(served, body))
+    open_responses.check_response(reply)
+    assert reply["status"] == "completed"
+    assert case.item in [item["type"] for item in reply["output"]]
+    assert reply["completed_at"] >= reply["created_at"]
+    async with openai_sdk(served.url, strict=True) as gpt:
+        parsed = await gpt.responses.create(**body)
+    Response.model_validate(parsed.to_dict(), strict=True)
+    assert [item.type for item in parsed.output] == [item["type"] for item in reply["output"]]
+
+
+@each_case
+async def test_a_stream_satisfies_the_specification(served: Served, upstream: Upstream, case: Case) -> None:
+    body = {"model": model_at(upstream, case.script), **case.body, "stream": True}
+    stream = await post(served, body)
+    events = [json.loads(line.removeprefix(b"data: ")) for line in stream.splitlines() if line.startswith(b"data: ")]
+    for event in events:
+        open_responses.check_event(event)
+    assert stream_grammar.check(stream).finish == "completed"
+    told = {event["type"] for event in events}
+    items = [event["item"]["type"] for event in events if event["type"] == "response.output_item.done"]
+    assert case.item in items
+    if case.item == "function_call":
+        assert {"response.function_call_arguments.delta", "response.function_call_arguments.done"} <= told
+    else:
+        assert {"response.content_part.added", "response.output_text.delta", "response.output_text.done"} <= told
+    seen: list[Any] = []
+    async with openai_sdk(served.url, strict=True) as gpt:
+        await responses_events(await gpt.responses.create(**body), seen)
+    assert [item.type for item in judge_responses(seen).output] == items
+
+
+async def test_the_requests_reach_the_upstream(served: Served, upstream: Upstream) -> None:
+    """The picture, the earlier turns and the system message are really sent; a phase is a loss, and its text is not."""
+    sent: dict[str, str] = {}
+    for name, case in CASES.items():
+        await post(served, {"model": model_at(upstream, case.script), **case.body})
+        sent[name] = json.dumps(served.received(upstream))
+    assert PNG in sent["image"]
+    assert all(words in sent["multi-turn"] for words in ("I am Kim.", "Hello Kim.", "Who am I?"))
+    assert all(words in sent["assistant-phase"] for words in ("I add them up.", "It is four.", "Only the number."))
+    assert "You are a sailor." in sent["system-prompt"]
+    assert "get_weather" in sent["tool-call"]
+
+
+async def test_a_bare_tool_is_repeated_whole(served: Served, upstream: Upstream) -> None:
+    """The schema of a reply wants keys that the schema of a request lets a client leave out."""
+    tool = {"type": "function", "name": "ping"}
+    body = {"model": model_at(upstream, "sim-text"), "input": "Hi", "tools": [tool]}
+    reply = json.loads(await post(served, body))
+    open_responses.check_response(reply)
+    assert reply["tools"] == [tool | {"description": None, "parameters": None, "strict": None}]
