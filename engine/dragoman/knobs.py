@@ -88,7 +88,11 @@ class Knobs:
         "native",
     )
     block_order: str = _knob(
-        "interleave", "parallel tool calls in a stream: as they come, or one after the other", "sequential"
+        "auto",
+        "blocks that overlap in a stream: one open at a time for Messages clients and live for others; live for all;"
+        " or one at a time for all",
+        "interleave",
+        "sequential",
     )
     orphans: str = _knob(
         "repair",

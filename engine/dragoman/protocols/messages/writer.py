@@ -62,6 +62,8 @@ _DELTA = {
 class MessagesWriter(StreamWriter):
     """See the module's docstring."""
 
+    one_open: ClassVar[bool] = True
+
     __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_silent", "_size")
 
     def __init__(self, context: ReplyContext) -> None:
