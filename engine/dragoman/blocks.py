@@ -58,7 +58,8 @@ class BlockOrder:
 
     A block that starts while another is open is held back until that one ends. With `prose_ends` an open text, refusal
     or reasoning ends instead when the next block starts, and what still comes of it becomes a block of its own, whose
-    index is below 0. At most `limits.reply_body` characters are held back; more end the stream in an error.
+    index is below 0; an opaque block whose payload is still to come is overtaken. At most `limits.reply_body`
+    characters are held back; more end the stream in an error.
     """
 
     __slots__ = (
@@ -143,7 +144,9 @@ class BlockOrder:
         current = self._current
         if current is None:
             return False
-        if self._prose_ends and current.kind in _PROSE:
+        if not self._prose_ends:
+            return False
+        if current.kind in _PROSE:
             self._moved.pop(current.source, None)
             self._shut[current.source] = current.kind
             out.append(BlockEnd(current.index))

@@ -203,7 +203,7 @@ def test_golden(case: Case) -> None:
         asked, refused = context.include_usage, "refusal" in case.source
         told = chat.check(out, include_usage=asked, refused=refused, logprobs=context.logprobs)
     elif case.client == "messages":
-        told = messages.check(out, sequential=case.variant != "interleave")
+        told = messages.check(out, overlapping=case.variant == "interleave")
     else:
         told = responses.check(out)
     assert (told.error is None) is (context.failure is None)
