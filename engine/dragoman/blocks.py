@@ -6,7 +6,6 @@ block to its own. This is the map; a miss *is* the protocol error, so deltas nee
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from dataclasses import replace
 from io import StringIO
@@ -81,7 +80,7 @@ class BlockOrder:
         self._size = 0
         self._current: _Block | None = None
         """The block that is open."""
-        self._queue: deque[_Block] = deque()
+        self._queue: list[_Block] = []
         self._held: dict[int, _Block] = {}
         """Held blocks that have not ended, by index."""
         self._aside: dict[int, _Block] = {}
@@ -160,7 +159,7 @@ class BlockOrder:
     def _advance(self, out: list[Event]) -> None:
         """Let held blocks go, up to one that has to be waited for."""
         while self._queue and (self._current is None or self._steps_aside(out)):
-            block = self._queue.popleft()
+            block = self._queue.pop(0)
             self._size -= block.size
             out += block.take()
             if not block.ended:

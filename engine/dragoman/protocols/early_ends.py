@@ -27,7 +27,7 @@ class EarlyEnds:
         """Those of calls, by the block's key."""
         self._last: Hashable = None
         """The key of the last block, if that is a call: no other one can have become whole unseen."""
-        self.ended: set[Hashable] = set()
+        self.ended: dict[Hashable, None] = {}
         """The keys of the blocks that were ended here."""
 
     def watch(self, key: Hashable, arguments: Arguments) -> None:
@@ -67,5 +67,5 @@ class EarlyEnds:
 
     def _end(self, key: Hashable, out: list[Event]) -> None:
         del self._arguments[key]
-        self.ended.add(key)
+        self.ended[key] = None
         out.append(BlockEnd(self._blocks.end(key)))

@@ -380,7 +380,7 @@ class MessagesReader(StreamReader):
             self._ignored.discard(key)
             return
         if key in self._early.ended:
-            self._early.ended.discard(key)
+            del self._early.ended[key]
             return
         self._complete(key, out)
         entry = self._blocks.open.get(key)
