@@ -1,4 +1,4 @@
-"""Reasoning that travels through a client of another dialect and finds its way home (mapping §5.2).
+"""What travels through a client of another dialect and finds its way home: reasoning, and citations (mapping §5.2).
 
 Opaque reasoning means something only to the endpoints that made it, but a client of another dialect brings it back as
 if it were its own. So the whole original block goes wrapped: a fixed tag and base64url of JSON that names the dialect,
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from binascii import a2b_base64
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,7 +74,19 @@ def forget() -> None:
     _opened.clear()
 
 
+def unseal_citation(text: str) -> Envelope | None:
+    """The envelope of a citation that `text` is, or None where it is the client's dialect's own."""
+    return _read(text, _is_citation) if text.startswith(TAG) else None
+
+
 def _open(text: str) -> Envelope:
+    envelope = _read(text, _is_reasoning)
+    if envelope.block is not None:
+        _opened.keep(text, envelope)
+    return envelope
+
+
+def _read(text: str, is_known: Callable[[str, Json], bool]) -> Envelope:
     try:
         # Both characters are rare, and to find none of them is cheaper than a table.
         data = text[len(TAG) :].replace("-", "+").replace("_", "/")
@@ -86,11 +99,15 @@ def _open(text: str) -> Envelope:
     if type(dialect) is not str or type(family) is not str or type(model) is not str:
         return _DAMAGED
     # What comes out is written into a request as it is, so it has to be what an upstream's reader put in.
-    if type(block) is not dict or not _is_reasoning(dialect, block):
+    if type(block) is not dict or not is_known(dialect, block):
         return _DAMAGED
-    envelope = Envelope(dialect, family, model, block)
-    _opened.keep(text, envelope)
-    return envelope
+    return Envelope(dialect, family, model, block)
+
+
+def _is_citation(dialect: str, block: Json) -> bool:
+    told = block.get("url_citation") if dialect == "chat" else block
+    known = dialect in ("chat", "responses") and block.get("type") == "url_citation"
+    return known and type(told) is dict and type(told.get("url")) is str
 
 
 def _is_reasoning(dialect: str, block: Json) -> bool:

@@ -110,8 +110,12 @@ class Knobs:
         "a Messages refusal towards OpenAI clients: a result (`stop`), or a filter (`content_filter`)",
         "native",
     )
-    block_order: Literal["interleave", "sequential"] = _knob(
-        "interleave", "parallel tool calls in a stream: as they come, or one after the other", "sequential"
+    block_order: Literal["auto", "interleave", "sequential"] = _knob(
+        "auto",
+        "blocks that overlap in a stream: one open at a time for Messages clients and live for others; live for all;"
+        " or one at a time for all",
+        "interleave",
+        "sequential",
     )
     orphans: Literal["repair", "strip", "reject"] = _knob(
         "repair",

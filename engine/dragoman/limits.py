@@ -19,7 +19,7 @@ class Limits:
     reply_body: int = field(
         default=64 * MIB,
         metadata={
-            "doc": "whole (non-streamed) reply body; also what block_order = sequential may hold back (characters)"
+            "doc": "whole (non-streamed) reply body; also what block_order may hold back of a stream (characters)"
         },
     )
     sse_line: int = field(default=8 * MIB, metadata={"doc": "one line of an event stream"})

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import Sequencer
 from .bridge import ToolRestorer, bridge_tools, restore_reply
 from .call_ids import pairing, tell_calls_apart
 from .context import ReplyContext
@@ -88,8 +87,6 @@ class Translation:
             stages.append(ToolRestorer(context.tools, context.losses))
         if context.stops:
             stages.append(StopCutter(context, context.stops))
-        if context.knobs.block_order == "sequential":
-            stages.append(Sequencer(context.limits))
         return *stages, client.writer(context), self._encoder()
 
     def _encoder(self) -> Stage[Any, bytes]:

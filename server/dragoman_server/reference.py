@@ -17,7 +17,6 @@ from dragoman.bridge import Declared
 from dragoman.context import ReplyContext
 from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.errors import FailureKind
-from dragoman.knobs import Knobs
 from dragoman.losses import MEANING
 from dragoman.profiles import NAMED
 from dragoman.translate import Translation
@@ -45,7 +44,8 @@ back; where they are the same, bytes pass through and are only watched.
 
 From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `ToolRestorer` for
 tools that were sent as another kind or out of their namespace, `StopCutter` for stop sequences that the upstream was
-not given, `Sequencer` for `block_order = sequential`. `dragoman explain` names the stages of one request.
+not given. `dragoman explain` names the stages of one request. Blocks that overlap are put in order by the writer where
+[`block_order`](configuration.md#knobs) asks for it.
 
 {stages}
 
@@ -291,9 +291,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
-    knobs = Knobs(block_order="sequential" if optional else "interleave")
     tools = {"tool": Declared("tool")} if optional else {}
-    context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools, knobs=knobs)
+    context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools)
     return Translation(way, b"", True, context, "model").stages()
 
 

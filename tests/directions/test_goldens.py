@@ -90,7 +90,17 @@ BY_SOURCE: dict[str, dict[str, Any]] = {
     "stop_words_in_call": {"stops": ("END",)},
     "renamed_tool": {"names": {"mcp_files_read_1234abcd": "mcp.files/read"}},
 }
+OVERLAPPING = (
+    ("messages", "chat", "two_tools"),
+    ("messages", "chat", "content_after_tool"),
+    ("messages", "responses", "two_tools"),
+    ("messages", "responses", "text_beside_tool"),
+    ("responses", "chat", "two_tools"),
+    ("responses", "chat", "content_after_tool"),
+    ("responses", "messages", "two_tools"),
+)
 VARIANTS = (
+    *(Case(*names, "interleave", {"knobs": Knobs(block_order="interleave")}) for names in OVERLAPPING),
     Case("messages", "chat", "two_tools", "sequential", {"knobs": Knobs(block_order="sequential")}),
     Case("messages", "chat", "content_after_tool", "sequential", {"knobs": Knobs(block_order="sequential")}),
     Case("messages", "chat", "text", "upstream_name", {"knobs": Knobs(echo_model="upstream")}),
@@ -193,7 +203,7 @@ def test_golden(case: Case) -> None:
         asked, refused = context.include_usage, "refusal" in case.source
         told = chat.check(out, include_usage=asked, refused=refused, logprobs=context.logprobs)
     elif case.client == "messages":
-        told = messages.check(out, sequential=case.variant == "sequential")
+        told = messages.check(out, overlapping=case.variant == "interleave")
     else:
         told = responses.check(out)
     assert (told.error is None) is (context.failure is None)

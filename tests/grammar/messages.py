@@ -89,8 +89,8 @@ def check_error(raw: Any) -> Json:
 
 
 class _Checker:
-    def __init__(self, sequential: bool) -> None:
-        self.sequential = sequential
+    def __init__(self, overlapping: bool) -> None:
+        self.overlapping = overlapping
         self.result = Accumulated()
         self.usage: Json | None = None
         self.blocks: list[_Block] = []
@@ -137,7 +137,7 @@ class _Checker:
         require(self.stop_reason is None, "a block after message_delta")
         index = integer(payload["index"], "index")
         require(index == len(self.blocks), f"block {index} started, {len(self.blocks)} was due")
-        if self.sequential:
+        if not self.overlapping:
             require(not any(block.open for block in self.blocks), "two blocks open at a time")
         start = payload["content_block"]
         require(type(start) is dict and "type" in start, f"not a content block: {start!r}")
@@ -249,12 +249,12 @@ class _Checker:
         return result
 
 
-def check(data: bytes, *, include_usage: bool = True, sequential: bool = False) -> Accumulated:
-    """Judge a whole stream that we wrote. `sequential` asks for one open block at a time.
+def check(data: bytes, *, include_usage: bool = True, overlapping: bool = False) -> Accumulated:
+    """Judge a whole stream that we wrote. Blocks follow one another; with `overlapping` several may be open.
 
     `include_usage` is there for likeness with the other dialects: a Messages stream always has its counts.
     """
-    checker = _Checker(sequential)
+    checker = _Checker(overlapping)
     for item in sse.written(data):
         checker.item(item)
     return checker.close()

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, ReplyContext, Stage, Translation, pipeline
-from dragoman.blocks import Sequencer
 from dragoman.directions import CODECS
 from dragoman.sse import Frame, Parser
 from dragoman.stops import StopCutter
@@ -35,7 +34,7 @@ def test_any_split_of_the_bytes_gives_the_same_bytes_and_losses(row: Direction, 
     stops: tuple[str, ...] = ()
     if not row.passthrough:
         options["knobs"] = Knobs(
-            block_order=data.draw(st.sampled_from(("interleave", "sequential"))),
+            block_order=data.draw(st.sampled_from(("auto", "interleave", "sequential"))),
             reasoning_field=data.draw(st.sampled_from(("reasoning_content", "both", "off"))),
             reasoning_surface=data.draw(st.sampled_from(("reasoning_text", "summary"))),
         )
@@ -129,14 +128,3 @@ def test_the_stop_cutter_does_not_see_batches_or_fragments(data: st.DataObject) 
     result = canonical.check(out)
     for kind, text in result.blocks:
         assert kind != "text" or not any(stop in text for stop in stops)
-
-
-@given(data=st.data())
-def test_the_sequencer_does_not_see_batches(data: st.DataObject) -> None:
-    events = data.draw(event_streams(Shape(errors=True, interleave="all")))
-    out = check_batches(data, Sequencer, events)
-    before, after = canonical.check(events), canonical.check(out)
-    if before.error is None:
-        assert after.blocks == before.blocks
-        assert after.calls == before.calls
-    assert after.error == before.error

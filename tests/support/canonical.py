@@ -51,6 +51,33 @@ def spoken(events: Iterable[Event]) -> list[Event]:
     return out
 
 
+def in_sequence(events: Iterable[Event]) -> list[Event]:
+    """The same stream with its blocks one after the other, in the order of their starts; signs of life come last."""
+    blocks: dict[int, list[Event]] = {}
+    around: list[Event] = []
+    for event in events:
+        if isinstance(event, BlockStart):
+            blocks[event.index] = [event]
+        elif isinstance(event, Delta | Opaque | Annotation | Logprobs | BlockEnd):
+            blocks[event.index].append(event)
+        else:
+            around.append(event)
+    tail = next((at for at, event in enumerate(around) if isinstance(event, Finish | Error)), len(around))
+    return [*around[:tail], *(event for block in blocks.values() for event in block), *around[tail:]]
+
+
+def joined(events: Iterable[Event]) -> list[Event]:
+    """The same stream without signs of life, the texts of each block in a row as one, and without empty ones."""
+    out: list[Event] = []
+    for event in events:
+        last = out[-1] if out else None
+        if isinstance(event, Delta) and isinstance(last, Delta) and last.index == event.index:
+            out[-1] = Delta(event.index, last.text + event.text)
+        elif not isinstance(event, Ping) and not (isinstance(event, Delta) and not event.text):
+            out.append(event)
+    return out
+
+
 def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
     """Judge a canonical stream and accumulate it. Raises GrammarError.
 

@@ -8,9 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.blocks import BlockMap, Sequencer
+from dragoman.blocks import BlockMap, BlockOrder
 from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
-from dragoman.events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Ping, Start, Stop, StopReason
+from dragoman.events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Citation,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Logprobs,
+    Opaque,
+    Ping,
+    Start,
+    Stop,
+    StopReason,
+)
 from dragoman.limits import Limits
 from support import canonical
 from support.strategies import ANY, batches, event_streams
@@ -68,88 +85,199 @@ def tool(index: int) -> BlockStart:
     return BlockStart(index, Kind.TOOL, f"call_{index}", "f")
 
 
-def test_sequencer_holds_later_blocks_until_the_earlier_one_ends() -> None:
-    sequencer = Sequencer()
-    assert sequencer.feed([tool(0), tool(1), Delta(1, "b"), Delta(0, "a")]) == [tool(0), Delta(0, "a")]
-    assert sequencer.feed([BlockEnd(1), tool(2), Delta(2, "c")]) == []
-    assert sequencer.feed([BlockEnd(0)]) == [BlockEnd(0), tool(1), Delta(1, "b"), BlockEnd(1), tool(2), Delta(2, "c")]
-    assert sequencer.feed([Delta(2, "d")]) == [Delta(2, "d")], "the next block is live from here on"
-    assert sequencer.feed([BlockEnd(2), tool(3)]) == [BlockEnd(2), tool(3)]
+def test_later_blocks_are_held_until_the_earlier_one_ends() -> None:
+    order = BlockOrder()
+    assert order.feed([tool(0), tool(1), Delta(1, "b"), Delta(0, "a")]) == [tool(0), Delta(0, "a")]
+    assert order.feed([BlockEnd(1), tool(2), Delta(2, "c")]) == []
+    assert order.busy
+    assert order.feed([BlockEnd(0)]) == [BlockEnd(0), tool(1), Delta(1, "b"), BlockEnd(1), tool(2), Delta(2, "c")]
+    assert order.feed([Delta(2, "d")]) == [Delta(2, "d")], "the next block is live from here on"
+    assert order.feed([BlockEnd(2), tool(3)]) == [BlockEnd(2), tool(3)]
+    assert not order.busy
 
 
-def test_sequencer_lets_pings_and_errors_through_at_once() -> None:
-    sequencer = Sequencer()
+def test_pings_and_errors_pass_at_once() -> None:
+    order = BlockOrder()
     error = Error(Failure(FailureKind.API, "cut", 502))
-    sequencer.feed([tool(0), tool(1), Delta(1, "b")])
-    assert sequencer.feed([Ping()]) == [Ping()]
-    assert sequencer.feed([error]) == [error], "what was held is not shown as if it had come"
-    assert sequencer.finish() == []
+    order.feed([tool(0), tool(1), Delta(1, "b")])
+    assert order.feed([Ping()]) == [Ping()]
+    assert order.feed([error]) == [error], "what was held is not shown as if it had come"
 
 
-def test_sequencer_holds_no_more_than_its_limit() -> None:
-    sequencer = Sequencer(Limits(reply_body=3))
-    assert sequencer.feed([tool(0), tool(1), Delta(1, "abc"), BlockEnd(1), Delta(0, "x" * 9)]) == [
+def test_no_more_is_held_than_the_limit_allows() -> None:
+    order = BlockOrder(Limits(reply_body=3))
+    assert order.feed([tool(0), tool(1), Delta(1, "abc"), BlockEnd(1), Delta(0, "x" * 9)]) == [
         tool(0),
         Delta(0, "x" * 9),
     ], "what passes at once takes no room"
-    sequencer.feed([BlockEnd(0), tool(2), tool(3), Delta(3, "ab")])
-    (error,) = sequencer.feed([Delta(3, "cd"), BlockEnd(2)])
+    order.feed([BlockEnd(0), tool(2), tool(3), Delta(3, "ab")])
+    (error,) = order.feed([Delta(3, "cd"), BlockEnd(2)])
     assert isinstance(error, Error)
     assert "reply_body = 3" in error.failure.message
-    assert sequencer.done
 
 
-def fed(events: list[Event], cut: list[list[Event]]) -> list[Event]:
-    sequencer = Sequencer()
+def test_sources_and_proofs_that_are_held_count_as_well() -> None:
+    source = Annotation(1, Citation("messages", {"type": "char_location", "cited_text": "x" * 80}))
+    for held in (source, Opaque(1, "messages", "signature", "s" * 80), Logprobs(1, [{"token": "x" * 80}])):
+        order = BlockOrder(Limits(reply_body=60))
+        order.feed([tool(0), text(1)])
+        (error,) = order.feed([held])
+        assert isinstance(error, Error)
+
+
+def test_held_text_is_one_piece_in_memory() -> None:
+    order = BlockOrder()
+    order.feed([tool(0), tool(1)])
+    for _ in range(1000):
+        order.feed([Delta(1, "x")])
+    assert order.feed([BlockEnd(0)]) == [BlockEnd(0), tool(1), Delta(1, "x" * 1000)]
+
+
+def text(index: int) -> BlockStart:
+    return BlockStart(index, Kind.TEXT)
+
+
+def test_open_prose_ends_when_the_next_block_starts() -> None:
+    order = BlockOrder(prose_ends=True)
+    assert order.feed([text(0), Delta(0, "a"), tool(1)]) == [text(0), Delta(0, "a"), BlockEnd(0), tool(1)]
+    assert order.feed([Delta(0, "b"), Delta(1, "{}")]) == [Delta(1, "{}")]
+    assert order.feed([BlockEnd(1)]) == [BlockEnd(1), text(-1), Delta(-1, "b")]
+    assert order.feed([BlockEnd(0)]) == [BlockEnd(-1)]
+    assert not order.busy
+    order = BlockOrder(prose_ends=True)
+    order.feed([text(0), Delta(0, "a"), tool(1)])
+    assert order.feed([BlockEnd(0), Delta(1, "{}")]) == [Delta(1, "{}")], "nothing more came of it"
+
+
+def test_a_proof_that_comes_late_has_a_block_of_its_own() -> None:
+    order = BlockOrder(prose_ends=True)
+    thought, proof = BlockStart(0, Kind.REASONING), Opaque(0, "messages", "signature", "s")
+    assert order.feed([thought, Delta(0, "a"), text(1)]) == [thought, Delta(0, "a"), BlockEnd(0), text(1)]
+    assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, Kind.REASONING), replace(proof, index=-1)]
+    assert order.feed([BlockEnd(0), Delta(1, "x")]) == [BlockEnd(-1), text(-2), Delta(-2, "x")]
+
+
+def test_an_opaque_block_without_its_payload_keeps_nobody_waiting() -> None:
+    order = BlockOrder(prose_ends=True)
+    hosted = BlockStart(0, Kind.OPAQUE, name="web_search_call", code="hosted_history")
+    payload = Opaque(0, "responses", "block", {"type": "web_search_call"})
+    assert order.feed([hosted, text(1), Delta(1, "a")]) == [hosted, text(1), Delta(1, "a")]
+    assert order.feed([payload, BlockEnd(0)]) == [], "it does not split the text"
+    assert order.feed([BlockEnd(1)]) == [BlockEnd(1), payload, BlockEnd(0)]
+    order = BlockOrder(prose_ends=True)
+    assert order.feed([hosted, payload, text(1)]) == [hosted, payload], "one that is shown has to end"
+    assert order.feed([BlockEnd(0)]) == [BlockEnd(0), text(1)]
+
+
+def test_thousands_of_blocks_go_at_once() -> None:
+    order = BlockOrder(prose_ends=True)
+    order.feed([tool(0)])
+    for index in range(1, 4000):
+        assert order.feed([text(index), Delta(index, "x")]) == []
+    out = order.feed([BlockEnd(0)])
+    assert len(out) == 3 * 3999
+
+
+def fed(events: list[Event], cut: list[list[Event]], *, prose_ends: bool = False) -> list[Event]:
+    order = BlockOrder(prose_ends=prose_ends)
     out: list[Event] = []
     for batch in cut:
-        out += sequencer.feed(batch)
-    return out + sequencer.finish()
+        out += order.feed(batch)
+    return out
 
 
-def of_block(events: list[Event], index: int) -> list[Event]:
-    return [event for event in events if getattr(event, "index", None) == index]
-
-
-@given(event_streams(ANY), st.data())
-def test_law_sequencer_gives_a_permutation_with_one_open_block_at_a_time(
-    events: list[Event], data: st.DataObject
-) -> None:
-    out = fed(events, data.draw(batches(events)))
-    assert out == fed(events, [events]), "whatever the batches"
-    canonical.check(out)
+def alone(events: list[Event]) -> None:
+    """Check that at most one block is open at a time."""
     current: int | None = None
-    for event in out:
-        if isinstance(event, BlockStart):
+    unseen: set[int] = set()  # opaque blocks, of which a client sees nothing before their payload
+    for event in events:
+        if isinstance(event, Opaque) and event.index in unseen:
+            unseen.discard(event.index)
+            assert current is None
+            current = event.index
+        elif isinstance(event, BlockStart) and event.kind is Kind.OPAQUE:
+            unseen.add(event.index)
+        elif isinstance(event, BlockStart):
             assert current is None
             current = event.index
         elif isinstance(event, BlockEnd):
             assert current == event.index
             current = None
-        elif not isinstance(event, Start | Finish | End | Ping):
-            assert event.index == current  # type: ignore[union-attr]
-    assert len(out) == len(events)
-    assert sorted(map(id, out)) == sorted(map(id, events)), "the very events, each once"
-    for index in {event.index for event in events if isinstance(event, BlockStart)}:
-        assert of_block(out, index) == of_block(events, index)
-    starts = [event.index for event in out if isinstance(event, BlockStart)]
-    assert starts == sorted(starts)
+        elif not isinstance(event, Start | Finish | End | Ping | Error):
+            assert event.index == current
+
+
+@given(event_streams(ANY), st.data())
+def test_law_the_blocks_are_the_same_one_at_a_time_in_the_order_of_their_starts(
+    events: list[Event], data: st.DataObject
+) -> None:
+    out = fed(events, data.draw(batches(events)))
+    alone(out)
+    assert canonical.check(out) == canonical.check(canonical.in_sequence(events))
+    assert canonical.joined(out) == canonical.joined(fed(events, [events])), "whatever the batches"
 
 
 @given(event_streams(replace(ANY, errors=True)))
-def test_law_sequencer_never_invents_an_end(events: list[Event]) -> None:
+def test_law_no_end_is_invented(events: list[Event]) -> None:
     out = fed(events, [events])
-    canonical.check(out)
+    ended = [event.index for event in events if isinstance(event, BlockEnd)]
+    assert all(event.index in ended for event in out if isinstance(event, BlockEnd))
     for index in {event.index for event in out if isinstance(event, BlockStart)}:
-        held = of_block(out, index)
-        assert held == of_block(events, index)[: len(held)]
+        after, before = content(out, index), content(events, index)
+        assert after == before[: len(after)] or (
+            isinstance(after[-1], Delta) and isinstance(before[len(after) - 1], Delta)
+        )
 
 
-@given(event_streams(replace(ANY, interleave="none")))
-def test_law_what_is_in_order_already_passes_unchanged_and_unbuffered(events: list[Event]) -> None:
-    sequencer = Sequencer()
+def content(events: list[Event], index: int) -> list[Event]:
+    return canonical.joined([event for event in events if getattr(event, "index", None) == index])
+
+
+@given(event_streams(replace(ANY, interleave="none")), st.booleans())
+def test_law_what_is_in_order_already_passes_unchanged_and_at_once(events: list[Event], prose_ends: bool) -> None:
+    order = BlockOrder(prose_ends=prose_ends)
     for event in events:
-        assert sequencer.feed([event]) == [event]
+        assert order.feed([event]) == [event]
+        assert not order.busy
+
+
+def numbered(events: list[Event]) -> list[Event]:
+    """The same stream, each text with its block and its place in it, so that it is known wherever it ends up."""
+    places: dict[int, int] = {}
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, Delta):
+            places[event.index] = places.get(event.index, -1) + 1
+            event = Delta(event.index, f"{event.index}.{places[event.index]};")
+        out.append(event)
+    return out
+
+
+@given(event_streams(ANY).map(numbered), st.data())
+def test_law_prose_that_ends_early_goes_on_and_nothing_is_lost(events: list[Event], data: st.DataObject) -> None:
+    out = fed(events, data.draw(batches(events)), prose_ends=True)
+    alone(out)
+    kinds = {event.index: event.kind for event in [*events, *out] if isinstance(event, BlockStart)}
+    pieces: dict[int, list[str]] = {}
+    for event in out:
+        if isinstance(event, Delta):
+            for piece in event.text.split(";")[:-1]:
+                source = int(piece.partition(".")[0])
+                assert kinds[event.index] is kinds[source]
+                assert event.index in (source, *range(-len(events), 0))
+                pieces.setdefault(source, []).append(piece)
+    for source, found in pieces.items():
+        assert found == [f"{source}.{place}" for place in range(len(found))]
+    for kind in (Annotation, Opaque):
+        given = [kind_of for kind_of in events if type(kind_of) is kind]
+        assert len([event for event in out if type(event) is kind]) == len(given)
+    assert sum(map(len, pieces.values())) == len([event for event in events if isinstance(event, Delta)])
+    calls = {index for index, kind in kinds.items() if kind is Kind.TOOL}
+    for index in calls:
+        assert content(out, index) == content(events, index)
+    starts = [event.index for event in out if isinstance(event, BlockStart) and event.index in calls]
+    assert starts == sorted(starts)
+    assert [type(event) for event in out if isinstance(event, Finish | End)] == [Finish, End]
 
 
 def test_an_end_stops_nothing_but_its_own_block() -> None:

@@ -183,10 +183,11 @@ def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_o
 def test_T01_T03_fragments_go_to_their_own_call() -> None:
     frames = [call(1, "b", "g"), call(0, "a", "f"), tool(index=1, function={"arguments": "{}"})]
     events = read(ROLE, *frames, tool(index=0, function={"arguments": "{} "}), piece({}, "tool_calls"), "[DONE]")
-    assert events[1:5] == [
+    assert events[1:6] == [
         BlockStart(0, Kind.TOOL, "b", "g"),
         BlockStart(1, Kind.TOOL, "a", "f"),
         Delta(0, "{}"),
+        BlockEnd(0),
         Delta(1, "{} "),
     ]
 
@@ -312,7 +313,7 @@ def test_a_fragment_of_a_call_that_has_ended_is_an_error_for_every_client() -> N
     assert "after its finish_reason" in failed(events, *events[:-1])
     assert events[-2] == BlockEnd(0)
     raw = b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)
-    for order in ("interleave", "sequential"):
+    for order in ("auto", "interleave", "sequential"):
         into = context(knobs=Knobs(block_order=order))
         machine = Translation(direction("messages", "chat"), b"", True, into, "m").stream_machine()
         assert b"after its finish_reason" in machine.feed(raw)

@@ -237,7 +237,7 @@ def test_messages_accepts_and_accumulates() -> None:
         mend("tool_use"),
         MSTOP,
     ]
-    assert messages.check(named(stream)) == Accumulated(
+    assert messages.check(named(stream), overlapping=True) == Accumulated(
         id="msg_1",
         model="m",
         text="x",
@@ -250,7 +250,7 @@ def test_messages_accepts_and_accumulates() -> None:
         pings=1,
     )
     with pytest.raises(GrammarError, match="two blocks open"):
-        messages.check(named(stream), sequential=True)
+        messages.check(named(stream))
     assert messages.check(named([MSTART, *WORDS[:2], MERROR])).error == MERROR["error"]
     half = bdelta(0, "input_json_delta", partial_json="{")
     messages.check(named([MSTART, bstart(0, TOOL), half, bstop(0), mend("max_tokens"), MSTOP]))
@@ -374,7 +374,7 @@ def tidied(data: bytes) -> bytes:
 @given(messages_streams(replace(MESSAGES, empty_blocks=False), quirks=False))
 def test_raw_messages_streams_mean_what_they_say(upstream: Upstream) -> None:
     """Two independent pieces of the tests agree: the renderer of upstream bytes and the judge."""
-    judged, meant = messages.check(tidied(upstream.data)), canonical.check(upstream.events)
+    judged, meant = messages.check(tidied(upstream.data), overlapping=True), canonical.check(upstream.events)
     assert judged.blocks == [(kind, "" if kind == "opaque" else text) for kind, text in meant.blocks]
     assert (judged.calls, judged.signatures, judged.annotations) == (meant.calls, meant.signatures, meant.annotations)
     assert (judged.error is None) == (meant.error is None)

@@ -56,7 +56,10 @@ def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
 
 
 def told(*events: Event, into: ReplyContext | None = None) -> Accumulated:
-    return messages.check(Encoder().feed(frames(*events, into=into)))
+    into = into or context()
+    return messages.check(
+        Encoder().feed(frames(*events, into=into)), overlapping=into.knobs.block_order == "interleave"
+    )
 
 
 def test_the_first_event_in_full() -> None:
@@ -266,11 +269,23 @@ def test_sources_that_come_before_their_text_wait_for_it() -> None:
     ]
 
 
-@given(event_streams(ANY))
-def test_every_stream_obeys_the_grammar_and_keeps_the_words(events: list[Event]) -> None:
-    result = told(*events)
+@pytest.mark.parametrize("order", ["interleave", "sequential"])
+@given(events=event_streams(ANY))
+def test_every_stream_obeys_the_grammar_and_keeps_the_words(order: str, events: list[Event]) -> None:
+    result = told(*events, into=context(knobs=Knobs(block_order=order)))
     expected = canonical.check(events)
     if expected.error is None:
-        blocks = canonical.check(canonical.spoken(events)).blocks
+        meant = canonical.in_sequence(events) if order == "sequential" else events
+        blocks = canonical.check(canonical.spoken(meant)).blocks
         prose = [(("text" if kind == "refusal" else kind), said) for kind, said in blocks if kind != "opaque"]
         assert [block for block in result.blocks if block[0] != "opaque"] == prose
+
+
+@given(event_streams(ANY))
+def test_one_block_at_a_time_keeps_the_calls_and_every_word(events: list[Event]) -> None:
+    result, expected = told(*events), canonical.check(events)
+    if expected.error is None:
+        assert result.calls == expected.calls
+        assert sorted(result.text) == sorted(expected.text + expected.refusal)
+        assert sorted(result.reasoning) == sorted(expected.reasoning)
+        assert sorted(result.signatures) == sorted(expected.signatures)

@@ -106,8 +106,8 @@ def test_T01_T03_text_then_two_interleaved_calls() -> None:
         Delta(1, '{"city":'),
         Delta(2, '{"tz":'),
         Delta(1, '"Oslo"}'),
-        Delta(2, '"CET"}'),
         BlockEnd(1),
+        Delta(2, '"CET"}'),
         BlockEnd(2),
         *finish(StopReason.TOOL_CALLS),
     ]

@@ -57,7 +57,7 @@ def grammar(dialect: Dialect, data: bytes, name: str) -> Accumulated:
     if dialect is Dialect.CHAT:
         return chat.check(data, include_usage=settings["include_usage"], logprobs=settings["logprobs"])
     if dialect is Dialect.MESSAGES:
-        return messages.check(data, sequential="sequential" in name)
+        return messages.check(data, overlapping="interleave" in name)
     return responses.check(data)
 
 

@@ -57,7 +57,7 @@ CASES: list[tuple[Dialect, str, Change, str]] = [
     (MESSAGES, THOUGHT, edit("text_delta", '"text_delta","text"', '"thinking_delta","thinking"'), "T-12"),
     (MESSAGES, TOOLS, move("content_block_stop", "content_block_delta"), "T-02"),
     (MESSAGES, TOOLS, double("content_block_stop"), "T-02"),
-    (MESSAGES, TOOLS, drop("content_block_stop"), "while a block is open"),
+    (MESSAGES, "text", drop("content_block_stop"), "while a block is open"),
     (MESSAGES, TOOLS, move("content_block_start", "message_stop", -1), "T-02"),
     (MESSAGES, "text", move("content_block_stop", "message_stop"), "while a block is open"),
     (MESSAGES, TOOLS, double("event: message_delta"), "message_delta twice"),

@@ -10,6 +10,7 @@ from ..jsontext import loads
 from ..limits import Limits
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
 
 
 class Room:
@@ -35,14 +36,23 @@ class Room:
 
 
 class Arguments:
-    """What has come of a call's arguments. They are kept beside the stream only for `check`."""
+    """What has come of a call's arguments. They are kept beside the stream for `check` and `is_whole`."""
 
-    __slots__ = ("_pieces", "_room", "name")
+    __slots__ = ("_braced", "_depth", "_escaping", "_inside", "_pieces", "_room", "_scanned", "_verdict", "name")
 
     def __init__(self, room: Room, name: str = "") -> None:
         self.name = name
         self._room = room
         self._pieces: list[str] = []
+        # Where the scan of `is_whole` stands.
+        self._scanned = 0
+        """How many pieces it has read."""
+        self._depth = 0
+        self._braced = False
+        self._inside = 0
+        """1 within a string, 0 outside of one."""
+        self._escaping = False
+        self._verdict: bool | None = None
 
     def __bool__(self) -> bool:
         return any(self._pieces)
@@ -69,6 +79,35 @@ class Arguments:
         if not text.isascii() and _SURROGATE.search(text):
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return text
+
+    def is_whole(self) -> bool:
+        """Are the arguments so far one JSON object, perhaps with white space around it.
+
+        Each character is scanned once, however often this is asked; the object is parsed once, at its last brace.
+        """
+        if self._verdict is not None:
+            return self._verdict
+        if self._scanned < len(self._pieces):
+            self._scan()
+            if self._braced and self._depth <= 0 and not self._inside:
+                try:
+                    self._verdict = type(loads(self.text())) is dict
+                except ValueError:
+                    self._verdict = False  # brackets that match hold no JSON, and nothing behind them mends that
+        return self._verdict is True
+
+    def _scan(self) -> None:
+        text = "".join(self._pieces[self._scanned :])
+        self._scanned = len(self._pieces)
+        if self._escaping:
+            text = "\\" + text
+        bare = _ESCAPE.sub("", text) if "\\" in text else text
+        self._escaping = bare.endswith("\\")
+        between = bare.split('"')
+        outside = "".join(between[self._inside :: 2])
+        self._inside = (self._inside + len(between) - 1) % 2
+        self._braced = self._braced or "{" in outside
+        self._depth += outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
 
     def check(self) -> None:
         """Raise UpstreamProtocolError unless they are a JSON object; none at all count as `{}` (mapping §6.3).

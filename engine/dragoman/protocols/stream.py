@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from ..blocks import BlockOrder
 from ..context import ReplyContext
 from ..errors import DragomanError, Failure, UpstreamProtocolError
 from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usage
@@ -189,16 +190,26 @@ class StreamReader:
 class StreamWriter:
     """Canonical events to frames. `done` after `End` or `Error`, the last frames there will be."""
 
-    __slots__ = ("_nulls", "context", "done")
+    __slots__ = ("_crowd", "_filter", "_nulls", "_order", "context", "done")
 
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
+    one_open: ClassVar[bool] = False
+    """May the dialect's clients assume that at most one block is open."""
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        # Here and no stage of its own: a hop between stages costs more than all of its work.
-        self._nulls = NullTrimmer(context.nullable, context.losses) if context.nullable is not None else None
+        # Here and no stages of their own: a hop between stages costs more than all of their work.
+        self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
+        self._filter = self._nulls
+        """What events pass before they are written."""
+        order = context.knobs.block_order
+        self._order: BlockOrder | None = None
+        """Watches for blocks that overlap. None if they may, or while they do."""
+        if order == "sequential" or (order == "auto" and self.one_open):
+            self._order = BlockOrder(context.limits, prose_ends=order == "auto")
+        self._crowd = self._order
 
     def feed(self, events: list[Event], /) -> Any:
         """The frames that follow from the events. What was spelled with its event is encoded already: as bytes among
@@ -209,8 +220,8 @@ class StreamWriter:
         out: Frames = []
         if self.done:
             return out
-        if self._nulls is not None:
-            events = self._nulls.feed(events)
+        if self._filter is not None:
+            events = self._filter(events)
         event: Any
         try:
             for event in events:
@@ -232,6 +243,9 @@ class StreamWriter:
                     self._end_in_error(sized(event.failure, self.context), out)
                     break
                 else:
+                    if self._order is not None and self._order.overlaps(event):
+                        self._write_in_order(events, event, out)
+                        break
                     self.write(event, out)
                     if kind is Finish:
                         self.context.usage = event.usage
@@ -249,6 +263,27 @@ class StreamWriter:
         except DragomanError as error:
             self._end_in_error(error.failure, out)
         return out
+
+    def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
+        """Write the rest of a batch from the event on that starts a block beside an open one."""
+        order = self._order
+        assert order is not None
+        at = next(at for at, event in enumerate(events) if event is overlapping)
+        self._order = self._filter = None
+        written = self.feed(order.feed(events[at:]))
+        self._filter = self._in_order
+        out += [written] if type(written) is bytes else written
+
+    def _in_order(self, events: list[Event]) -> list[Event]:
+        """Events of a stream in which blocks overlap, or did until the last batch."""
+        if self._nulls is not None:
+            events = self._nulls(events)
+        order = self._crowd
+        assert order is not None
+        if order.busy:
+            return order.feed(events)
+        self._filter, self._order = self._nulls, order
+        return events
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         self.write(Error(failure), out)

@@ -204,11 +204,15 @@ class AssistantWriter:
         return [part]
 
     def _cite(self, part: Text, start: int, annotations: list[Json]) -> None:
-        written = None
-        if self.own:  # another provider's citations point at sources that this one has not seen
-            written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
-            annotations += [annotation for annotation in written if annotation is not None]
-        if written is None or None in written:
+        known = len(annotations)
+        for citation in part.citations:
+            if citation.origin != DIALECT:  # another provider's citations point at sources that this one has not seen
+                continue
+            if not self.own:  # it comes out of an envelope, and its span counts in what was Chat's whole content
+                annotations.append(citation.native)
+            elif (written := write_citation(citation, start, start + len(part.text))) is not None:
+                annotations.append(written)
+        if len(annotations) - known < len(part.citations):
             self.losses.add(Code.CITATIONS, part.at)
 
     def _call(self, part: ToolCall, opened: dict[str, str]) -> Json:

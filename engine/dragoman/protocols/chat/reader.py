@@ -1,8 +1,8 @@
 """Chat stream to canonical events.
 
 Chat has no block borders: they are made here, when the kind of delta changes. Tool calls are keyed by their own
-`index` and stay open side by side until the finish. `finish_reason` is held until the usage chunk, `[DONE]` or the end
-of the stream, because the usage comes after it (mapping §9.6).
+`index`; a call ends when its arguments are whole and another block starts, else at the finish. `finish_reason` is held
+until the usage chunk, `[DONE]` or the end of the stream, because the usage comes after it (mapping §9.6).
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ class ChatReader(StreamedCalls):
             return no_note if self._thoughts is None else self._think_on
         call = next((call for call in self._calls.values() if call.block == said.index), None)
         # A fragment with a name may begin another call, which hangs on what its arguments are.
-        return call.arguments.add_all if call is not None and call.plain else None
+        if call is None or not call.plain or not self._early.is_last(said.index):
+            return None
+        return call.arguments.add_all
 
     def _think_on(self, run: Deltas) -> bool:
         assert self._thoughts is not None
@@ -238,6 +240,7 @@ class ChatReader(StreamedCalls):
         self.hush(out)
         if self._finish is not None:
             self.mend("content came after the finish_reason", at=_DELTA)
+        self._early.before_start(out)
         self._prose = kind
         self._prose_block = self._blocks.start(kind, kind)
         out.append(BlockStart(self._prose_block, kind))

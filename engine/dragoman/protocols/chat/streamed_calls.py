@@ -1,8 +1,9 @@
-"""The calls of a Chat stream, which stay open side by side until the finish.
+"""The calls of a Chat stream, which may be open side by side.
 
-The dialect tells their fragments apart by `index`. Servers leave it out, give every call the same one, or number with
-gaps; they send no id, or one id twice; they repeat the name or the whole call. What has one meaning only is read as
-that and told as a loss; where it could mean two things it stays an error, as agents run whatever call ends well.
+The dialect ends them all at the finish; here a call that is whole ends when another block starts (`early_ends`).
+Fragments are told apart by `index`. Servers leave it out, give every call the same one, or number with gaps; they send
+no id, or one id twice; they repeat the name or the whole call. What has one meaning only is read as that and told as a
+loss; where it could mean two things it stays an error, as agents run whatever call ends well.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ from ...blocks import BlockMap
 from ...context import ReplyContext
 from ...errors import UpstreamProtocolError
 from ...events import BlockEnd, BlockStart, Delta, Event, Kind
-from ...jsontext import dumps, loads
+from ...jsontext import dumps
 from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
+from ..early_ends import EarlyEnds
 from ..stream import StreamReader
 
 _AT: Final = ("choices", 0, "delta", "tool_calls")
 _LONGEST_MINTED_ID: Final = 40
-_MOST_LOOKS: Final = 16
-"""How often the arguments of one call are parsed to see whether another call begins."""
 
 LEGACY: Final = -1
 """The key of a legacy `function_call`, which has no index."""
@@ -32,7 +32,7 @@ LEGACY: Final = -1
 class Call:
     """A tool call in flight. `block` is None until its name is known; `id` is the upstream's, if it gave one."""
 
-    __slots__ = ("arguments", "block", "custom", "held", "id", "looks", "name", "plain")
+    __slots__ = ("arguments", "block", "custom", "held", "id", "name", "plain")
 
     def __init__(self, room: Room) -> None:
         self.block: int | None = None
@@ -41,29 +41,23 @@ class Call:
         self.custom = False
         self.held = ""
         self.arguments = Arguments(room)
-        self.looks = 0
         self.plain = False
         """Was its last fragment nothing but more of its arguments."""
 
     def is_whole(self) -> bool:
         """Are the arguments so far a JSON object: may nothing follow but another call."""
-        if self.custom or not self.arguments or self.looks >= _MOST_LOOKS:
-            return False
-        self.looks += 1
-        try:
-            return type(loads(self.arguments.text())) is dict
-        except ValueError:
-            return False
+        return not self.custom and self.arguments.is_whole()
 
 
 class StreamedCalls(StreamReader):
     """The calls of one stream; `ChatReader` reads everything else."""
 
-    __slots__ = ("_blocks", "_calls", "_finish", "_id", "_ids", "_places", "_room")
+    __slots__ = ("_blocks", "_calls", "_early", "_finish", "_id", "_ids", "_places", "_room")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
+        self._early = EarlyEnds(self._blocks, context)
         self._id = ""
         self._finish: str | None = None
         self._room = Room(context.limits)
@@ -112,8 +106,11 @@ class StreamedCalls(StreamReader):
             self._open(call, out)
         if text and call.block is not None:
             if id(call) not in self._blocks.open:
+                if self._early.late(id(call), text, call.name):
+                    return
                 raise UpstreamProtocolError(f"upstream continued the call of {call.name!r} after its finish_reason")
             out.append(Delta(call.block, text))
+            self._early.after_delta(id(call), out)
 
     def read_legacy(self, function: Any, out: list[Event]) -> None:
         """A `function_call`, which tool calls have replaced: one call without id."""
@@ -220,6 +217,9 @@ class StreamedCalls(StreamReader):
             self.mend("a call without an id" if not call_id else "a call with the id of another", Code.CALL_ID)
             call_id = fit_call_id(f"{reply_id(self._id, 'call_')}_{self._blocks.count}", _LONGEST_MINTED_ID)
         self._ids.add(call_id)
+        self._early.before_start(out)
         call.block = self._blocks.start(id(call), Kind.TOOL)
         name = self.context.names.get(call.name, call.name)
         out.append(BlockStart(call.block, Kind.TOOL, call_id, name, call.custom))
+        if not call.custom:
+            self._early.watch(id(call), call.arguments)

@@ -30,7 +30,8 @@ from ...model import (
 )
 from ...steps import Thought
 from ..fields import drop_unknown, kind_of, optional, required, typed
-from .wire import DIALECT, NATIVE_BLOCKS, read_citation
+from .citations import read_sent_citation
+from .wire import DIALECT, NATIVE_BLOCKS
 
 _BlockReader = Callable[[Json, Path, Losses], Part]
 
@@ -120,7 +121,7 @@ def _text(block: Json, at: Path, losses: Losses) -> Text:
         part.cache = read_cache(block, at, losses)
         if "citations" in block:
             for index, citation in enumerate(optional(block, "citations", list, at) or ()):
-                part.citations.append(read_citation(typed(citation, dict, (*at, "citations", index))))
+                part.citations.append(read_sent_citation(typed(citation, dict, (*at, "citations", index))))
     return part
 
 

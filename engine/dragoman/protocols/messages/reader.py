@@ -36,6 +36,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
+from ..early_ends import EarlyEnds
 from ..stream import Note, StreamReader, no_note
 from .failure import read_error_frame
 from .streamed_thoughts import Thought
@@ -58,6 +59,7 @@ class MessagesReader(StreamReader):
         "_blocks",
         "_calls",
         "_counted",
+        "_early",
         "_finished",
         "_given",
         "_id",
@@ -76,6 +78,7 @@ class MessagesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
+        self._early = EarlyEnds(self._blocks, context)
         self._started = False
         self._finished = False
         self._spoken = False
@@ -140,7 +143,7 @@ class MessagesReader(StreamReader):
         for key, (index, kind) in self._blocks.open.items():
             if index == said.index and type(key) is int:
                 if kind is _TOOL:
-                    return self._arguments[key].add_all
+                    return self._arguments[key].add_all if self._early.is_last(index) else None
                 return self._thoughts[key].think_on if key in self._thoughts else no_note
         return None
 
@@ -196,7 +199,7 @@ class MessagesReader(StreamReader):
 
     def _finish(self, native: str | None, delta: Json, out: list[Event]) -> None:
         still_open = list(self._blocks.open)
-        if still_open and native is None:
+        if (still_open or self._early.ended) and native is None:
             raise UpstreamProtocolError("upstream finished the message with blocks still open")
         losses = self.context.losses
         reason = settle(native, calls=bool(self._calls), content=self._spoken, losses=losses, at=_STOP_REASON)
@@ -206,7 +209,7 @@ class MessagesReader(StreamReader):
             for arguments in self._calls:
                 arguments.check()
         self._let_go(out, complete=reason not in CUTS)
-        if still_open:
+        if still_open or self._early.ended:
             self._mend("a block ended without content_block_stop")
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
@@ -250,6 +253,9 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(_bad("content_block_start"))
         self._last = key
         self._let_go(out)
+        if key in self._early.ended:
+            raise UpstreamProtocolError(f"upstream started block {key} twice")
+        self._early.before_start(out)
         kind = block.get("type")
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
@@ -297,6 +303,7 @@ class MessagesReader(StreamReader):
         out.append(BlockStart(index, _TOOL, call_id, self.context.names.get(name, name)))
         self._arguments[key] = Arguments(self._room, name)
         self._calls.append(self._arguments[key])
+        self._early.watch(key, self._arguments[key])
         if given := block.get("input"):
             self._given[key] = given if type(given) is str else dumps(given).decode()
 
@@ -307,7 +314,7 @@ class MessagesReader(StreamReader):
             key = self._speaking(key, "content_block_delta")
         entry = self._blocks.open.get(key)
         if entry is None:
-            if key in self._ignored:
+            if key in self._ignored or self._is_late(key, delta):
                 return
             raise UpstreamProtocolError(f"upstream continued block {key}, which is not open")
         if type(delta) is not dict:
@@ -324,6 +331,8 @@ class MessagesReader(StreamReader):
                 self._thoughts[key].think(text)
             if text:
                 out.append(Delta(index, text))
+                if kind is _TOOL:
+                    self._early.after_delta(key, out)
         elif form == "signature_delta" and kind is _REASONING:
             self._sign(key, delta.get("signature"), out)
         elif form == "citations_delta" and kind is _TEXT:
@@ -334,6 +343,14 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
             self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
+
+    def _is_late(self, key: int, delta: Any) -> bool:
+        """Is it white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""
+        text = delta.get("partial_json") if type(delta) is dict else None
+        return self._early.late(key, text if type(text) is str else "?", self._name_of(key))
+
+    def _name_of(self, key: int) -> str:
+        return self._arguments[key].name if key in self._arguments else ""
 
     def _speaking(self, key: Any, what: str) -> int:
         """The block of an event that does not tell its index: the last one."""
@@ -361,6 +378,9 @@ class MessagesReader(StreamReader):
             key = self._speaking(key, "content_block_stop")
         if key in self._ignored:
             self._ignored.discard(key)
+            return
+        if key in self._early.ended:
+            del self._early.ended[key]
             return
         self._complete(key, out)
         entry = self._blocks.open.get(key)

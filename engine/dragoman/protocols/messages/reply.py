@@ -15,6 +15,7 @@ from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCa
 from ...names import fit_call_id, reply_id
 from ...replay import may_be_cut
 from ..fields import kind_of
+from .citations import write_citation
 from .wire import (
     DIALECT,
     OPAQUE_BLOCKS,
@@ -22,7 +23,6 @@ from .wire import (
     read_stop_details,
     read_usage,
     settle,
-    write_citations,
     write_stop,
     write_stop_details,
     write_usage,
@@ -178,7 +178,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     for index, part in enumerate(reply.parts):
         if type(part) is Text:
             if part.text:
-                content.append(_write_text(part, losses))
+                content.append(_write_text(part, context))
             elif part.citations:
                 losses.add(Code.CITATIONS, part.at)
         elif type(part) is ToolCall:
@@ -230,14 +230,15 @@ def _is_own(call: ToolCall) -> bool:
     return call.at[:1] == ("content",)
 
 
-def _write_text(part: Text, losses: Losses) -> Json:
+def _write_text(part: Text, context: ReplyContext) -> Json:
     block: Json = {"type": "text", "text": part.text}
     if part.citations:
-        own = write_citations(part.citations)
-        if own:
-            block["citations"] = own
-        if len(own) < len(part.citations):
-            losses.add(Code.CITATIONS, part.at)
+        written = [write_citation(citation, context.seal) for citation in part.citations]
+        known = [citation for citation in written if citation is not None]
+        if known:
+            block["citations"] = known
+        if len(known) < len(written):
+            context.losses.add(Code.CITATIONS, part.at)
     return block
 
 

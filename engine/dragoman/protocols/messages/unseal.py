@@ -1,17 +1,19 @@
-"""Enveloped reasoning in a request that is passed through to a Messages upstream (mapping §5.2, §1 rule 7)."""
+"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1 rule 7)."""
 
 from __future__ import annotations
 
 from ...envelope import unseal
 from ...losses import Code, Losses
 from ...model import Json
+from .citations import own_citations
 from .wire import DIALECT
 
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def unseal_history(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the thinking that this family made and leave out what others made; was there any?
+    """Restore the thinking that this family made and leave out what others made, and citations of other dialects; was
+    there any?
 
     `body` gets new messages, the old ones stay as they are. A message that held nothing else goes with its thinking:
     the API refuses empty content. The body may be of any shape; what is wrong with it is for the upstream to say.
@@ -75,6 +77,14 @@ def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, los
     blocks: list[object] = []
     found = False
     for index, block in enumerate(content):
+        if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
+            own = own_citations(given)
+            if len(own) < len(given):
+                found = True
+                losses.add(Code.CITATIONS, (*at, index))
+                block = {key: value for key, value in block.items() if key != "citations"} | (
+                    {"citations": own} if own else {}
+                )
         proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
         envelope = unseal(proof) if type(proof) is str else None
         if envelope is None:

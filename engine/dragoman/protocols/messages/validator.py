@@ -159,7 +159,7 @@ class MessagesValidator(Validator):
             raise Breach("a block behind message_delta")
         if index != self._count:
             raise Breach("a block whose index is not the next")
-        if self._open and self.context.knobs.block_order == "sequential":
+        if self._open and self.context.knobs.block_order != "interleave":
             raise Breach("two blocks open at a time, though they were to follow each other")
         self._count = index + 1
         self._open[index] = kind

@@ -168,17 +168,23 @@ def write_usage(usage: Usage) -> Json:
     return out
 
 
+_WEB = ("http://", "https://")
+
+
 def read_citation(obj: Any) -> Citation:
-    """A text citation. Only a web search location has a URL; offsets count in the source, so they are not taken."""
+    """A text citation. Its URL is that of a web search location, or the source of a search result if that is one;
+    offsets count in the source, so they are not taken."""
     if type(obj) is not dict:
         return Citation(DIALECT, {})
     url, title = obj.get("url"), obj.get("title")
+    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB):
+        url = source
     return Citation(
         DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
     )
 
 
 def write_citations(citations: list[Citation]) -> list[Json]:
-    """The citations that are Messages' own. A foreign one cannot be written: the dialect demands an encrypted index
-    or a position in a document of the request, and neither may be made up (mapping §4.2)."""
+    """The citations of a request that are Messages' own. A Messages upstream takes no foreign one: it demands an
+    encrypted index of its own or a position in a document of the request (mapping §4.2)."""
     return [citation.native for citation in citations if citation.origin == DIALECT and citation.native]

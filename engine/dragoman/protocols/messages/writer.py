@@ -36,6 +36,7 @@ from ...model import Json
 from ...names import fit_call_id, reply_id
 from ...sse import Frame
 from ..stream import Frames, StreamWriter, Writes
+from .citations import write_citation
 from .failure import write_error_frame
 from .wire import DIALECT, write_stop, write_stop_details, write_usage
 
@@ -61,6 +62,8 @@ _DELTA = {
 
 class MessagesWriter(StreamWriter):
     """See the module's docstring."""
+
+    one_open: ClassVar[bool] = True
 
     __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_silent", "_size")
 
@@ -214,15 +217,17 @@ class MessagesWriter(StreamWriter):
             self.context.losses.add(Code(block.code), block.name)
 
     def _annotate(self, event: Annotation, out: Frames) -> None:
-        if event.citation.origin != DIALECT:
-            self.context.losses.add(Code.CITATIONS, "annotations")
-        elif (silent := self._silent.get(event.index)) is not None:
+        if (silent := self._silent.get(event.index)) is not None:
             silent[1].append(event.citation)
         else:
             self._cite(event.index, event.citation, out)
 
     def _cite(self, index: int, citation: Citation, out: Frames) -> None:
-        self._write_delta(index, {"type": "citations_delta", "citation": citation.native}, out)
+        written = write_citation(citation, self.context.seal)
+        if written is None:
+            self.context.losses.add(Code.CITATIONS, "annotations")
+        else:
+            self._write_delta(index, {"type": "citations_delta", "citation": written}, out)
 
     def _write_delta(self, index: int, delta: Json, out: Frames) -> None:
         own = self._indexes.get(index)

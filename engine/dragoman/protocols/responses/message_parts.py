@@ -132,6 +132,7 @@ class MessageParts(OpenItems):
         self.grow()
         block = 0
         if kind is not None:
+            self._early.before_start(out)
             block = self.blocks.start((item.key, number), kind)
             out.append(BlockStart(block, kind, apart=block > 0 and not item.parts))
             self.refused = self.refused or kind is _REFUSAL

@@ -18,6 +18,7 @@ from ...events import BlockStart, Delta, Deltas, Event, Kind
 from ...losses import Code
 from ...model import Json
 from ..arguments import Arguments, Room
+from ..early_ends import EarlyEnds
 from ..fields import kind_of
 from .output_items import (
     NATIVE_ITEMS,
@@ -120,11 +121,12 @@ class OpenItem:
 class OpenItems:
     """The items of one stream by their `output_index`, and the blocks they became."""
 
-    __slots__ = ("_ids", "_room", "_size", "blocks", "context", "items", "refused", "response_id")
+    __slots__ = ("_early", "_ids", "_room", "_size", "blocks", "context", "items", "refused", "response_id")
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.blocks = BlockMap(context.limits)
+        self._early = EarlyEnds(self.blocks, context)
         self._room = Room(context.limits)
         self._size = 0
         self._ids: set[str] | None = None
@@ -175,6 +177,7 @@ class OpenItems:
             check_role(raw)
             self.note_phase(item, raw)
         elif sort is _REASONING:
+            self._early.before_start(out)
             item.block = self.blocks.start(key, Kind.REASONING)
             out.append(BlockStart(item.block, Kind.REASONING))
         elif sort is _CALL:
@@ -182,6 +185,7 @@ class OpenItems:
             if call_name(raw):
                 self.open_call(item, raw, out)
         elif sort is _NATIVE:
+            self._early.before_start(out)
             item.block = self.blocks.start(key, Kind.OPAQUE)
             out.append(BlockStart(item.block, Kind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:
@@ -203,6 +207,7 @@ class OpenItems:
             self.mend("a call with the id of another" if twin else "a call without an id", Code.CALL_ID, item.at)
             call_id = minted_call_id(self.response_id, item.key)
         self._ids.add(call_id)
+        self._early.before_start(out)
         item.block = self.blocks.start(item.key, Kind.TOOL)
         out.append(
             BlockStart(
@@ -215,6 +220,8 @@ class OpenItems:
                 search=item.type == "tool_search_call",
             )
         )
+        if not item.custom:
+            self._early.watch(item.key, item.arguments)
         if said := item.arguments.text():
             out.append(Delta(item.block, said))
 
@@ -222,7 +229,9 @@ class OpenItems:
         """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
         for item in reversed(self.items.values()):
             if item.block == said.index and item.sort is _CALL:
-                return item.arguments.add_all if item.arguments is not None and not item.done else None
+                if item.arguments is None or item.done or not self._early.is_last(said.index):
+                    return None
+                return item.arguments.add_all
             # Several parts of reasoning share a block: the very text tells which it was.
             speaking = [part for part in item.parts.values() if part.block == said.index and part.last is said.text]
             if speaking:

@@ -47,6 +47,8 @@ class StreamedCalls(OpenItems):
         """Close the block. Raises UpstreamProtocolError if the call has no name."""
         if item.block is None:
             raise UpstreamProtocolError("upstream called a tool without a name")
+        if item.key in self._early.ended:
+            return
         out.append(BlockEnd(self.blocks.end(item.key), complete))
 
     def has_calls(self) -> bool:
@@ -77,8 +79,9 @@ class StreamedCalls(OpenItems):
         assert item.arguments is not None
         if text:
             item.arguments.add(text)
-            if item.block is not None:
+            if item.block is not None and not self._early.late(item.key, text, item.arguments.name):
                 out.append(Delta(item.block, text))
+                self._early.after_delta(item.key, out)
 
     def _settle_input(self, item: OpenItem, holder: Json, out: list[Event]) -> None:
         key = CALLS[str(item.type)]
