@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import example, given, note
@@ -30,7 +30,10 @@ UPSTREAMS: dict[str, st.SearchStrategy[Upstream]] = {
 """Streams whose blocks overlap as they like: in Chat the calls, elsewhere all of them."""
 
 
-def written(client: str, upstream: str, data: bytes, order: str, pieces: list[bytes] | None = None) -> bytes:
+Order = Literal["auto", "interleave", "sequential"]
+
+
+def written(client: str, upstream: str, data: bytes, order: Order, pieces: list[bytes] | None = None) -> bytes:
     row = direction(client, upstream)
     # A profile that has a Messages upstream's events read and written anew, as those of others are.
     translation = translated(row, profile="compatible", knobs=Knobs(block_order=order))

@@ -70,6 +70,7 @@ def settings_of(name: str) -> dict[str, Any]:
     """What the client of a golden had asked for."""
     variant = name.partition("+")[2]
     settings: dict[str, Any] = {"logprobs": variant == "asked", "include_usage": variant != "no_usage_asked"}
-    if variant in ("interleave", "sequential"):
-        settings["knobs"] = Knobs(block_order=variant)
+    orders = {"interleave": Knobs(block_order="interleave"), "sequential": Knobs(block_order="sequential")}
+    if variant in orders:
+        settings["knobs"] = orders[variant]
     return settings

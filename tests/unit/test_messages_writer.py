@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -271,7 +271,9 @@ def test_sources_that_come_before_their_text_wait_for_it() -> None:
 
 @pytest.mark.parametrize("order", ["interleave", "sequential"])
 @given(events=event_streams(ANY))
-def test_every_stream_obeys_the_grammar_and_keeps_the_words(order: str, events: list[Event]) -> None:
+def test_every_stream_obeys_the_grammar_and_keeps_the_words(
+    order: Literal["interleave", "sequential"], events: list[Event]
+) -> None:
     result = told(*events, into=context(knobs=Knobs(block_order=order)))
     expected = canonical.check(events)
     if expected.error is None:
