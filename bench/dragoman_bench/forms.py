@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from .load import Load, ask
 from .pacer import Pacer
@@ -59,7 +59,7 @@ class BlastReader(asyncio.BufferedProtocol):
 
     def __init__(self, request: bytes) -> None:
         self._request = request
-        self._room = bytearray(_BLAST_BUFFER)
+        self.room = bytearray(_BLAST_BUFFER)
         self._begun = False
         self._tail = b""
         self.transport: asyncio.Transport | None = None
@@ -67,18 +67,17 @@ class BlastReader(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._request)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.write(self._request)
 
     def get_buffer(self, sizehint: int) -> bytearray:
         """Called by the loop."""
-        return self._room
+        return self.room
 
     def buffer_updated(self, nbytes: int) -> None:
         """Called by the loop."""
         self.received += nbytes
-        self._tail = (self._tail + self._room[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
+        self._tail = (self._tail + self.room[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
         if self._tail == _BODY_END and self.transport is not None:
             self.transport.write(self._request)
 
@@ -145,10 +144,11 @@ async def hold(load: Load) -> None:
     for reader in slow:
         reader.cut()
     slow.clear()
-    if blast is not None and blast.transport is not None:
-        if not blast.received:
-            load.tally.error("blast", "nothing came of the stream that is to come as fast as it is read")
-        blast.transport.abort()
+    if blast is not None:
+        if blast.received < len(blast.room):
+            load.tally.error("blast", f"{blast.received} bytes of a stream that is to come as fast as it is read")
+        if blast.transport is not None:
+            blast.transport.abort()
     await ask(plan.upstream, "/bench/finish")
     while left > 0:
         moved.clear()
