@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from .load import Load, ask
 from .pacer import Pacer
@@ -23,6 +23,8 @@ _RETRY_AFTER = 0.05
 _STEP = 0.1
 _BEGUN_WITHIN = 10.0
 _SMALL_BUFFER = 4096
+_BLAST_BUFFER = 256 * 1024
+_BODY_END = b"\r\n0\r\n\r\n"
 
 Done = Callable[[Receiver, "str | None"], None]
 
@@ -50,6 +52,34 @@ class SlowReceiver(Receiver, asyncio.BufferedProtocol):
         """Read once more."""
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
+
+
+class BlastReader(asyncio.BufferedProtocol):
+    """Asks for one stream after another, and throws away what comes: to look at it would take time from the others."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self.room = bytearray(_BLAST_BUFFER)
+        self._begun = False
+        self._tail = b""
+        self.transport: asyncio.Transport | None = None
+        self.received = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.write(self._request)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Called by the loop."""
+        return self.room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Called by the loop."""
+        self.received += nbytes
+        self._tail = (self._tail + self.room[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
+        if self._tail == _BODY_END and self.transport is not None:
+            self.transport.write(self._request)
 
 
 class _Arrivals:
@@ -95,6 +125,7 @@ async def hold(load: Load) -> None:
             await moved.wait()
 
     slow = await _slow_readers(load)
+    blast = await _blast_reader(load)
     started = time.monotonic()
     for number in range(plan.streams):
         if (wait := started + number / plan.ramp_per_s - time.monotonic()) > 0:
@@ -113,6 +144,11 @@ async def hold(load: Load) -> None:
     for reader in slow:
         reader.cut()
     slow.clear()
+    if blast is not None:
+        if blast.received < len(blast.room):
+            load.tally.error("blast", f"{blast.received} bytes of a stream that is to come as fast as it is read")
+        if blast.transport is not None:
+            blast.transport.abort()
     await ask(plan.upstream, "/bench/finish")
     while left > 0:
         moved.clear()
@@ -147,6 +183,19 @@ async def _slow_readers(load: Load) -> list[SlowReceiver]:
 
     load.spawn(tick())
     return readers
+
+
+async def _blast_reader(load: Load) -> BlastReader | None:
+    """That of the plan, reading."""
+    plan = load.plan
+    if not plan.blast:
+        return None
+    request = plan.request(plan.blast)
+    try:
+        return (await asyncio.get_running_loop().create_connection(lambda: BlastReader(request), *plan.address))[1]
+    except OSError as error:
+        load.tally.error("connect", f"{error!r} at the blasting stream")
+        return None
 
 
 async def closed(load: Load) -> None:

@@ -40,6 +40,8 @@ class Plan:
       from the schedule. At most `streams` at once: what would be more is an error.
     - `storm`: `streams` at once, `total` in all, each cut at a point drawn from `seed` within `cut_within_ms`.
 
+    With `blast`, the name of a model, one more stream of it is read as fast as it comes, beside the others of `hold`.
+
     `watch` are roots of process trees whose CPU (and memory, with `memory`) is read at the edges of the window.
     `limit` seconds end it in any case.
     """
@@ -61,6 +63,7 @@ class Plan:
     seed: int = 1
     cut_within_ms: int = 200
     slow: Slow | None = None
+    blast: str = ""
     upstream: str = ""
     watch: dict[str, int] = field(default_factory=dict)
     memory: bool = False

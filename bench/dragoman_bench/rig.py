@@ -143,6 +143,8 @@ class Subject:
             plan.watch["gateway"] = self.started.pid
         if plan.slow is not None:
             plan.slow.model = self.started.model(plan.slow.model)
+        if plan.blast:
+            plan.blast = self.started.model(plan.blast)
         return plan
 
     async def warm_up(self, rig: Rig, seconds: float) -> None:

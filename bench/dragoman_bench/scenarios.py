@@ -42,6 +42,7 @@ class Scenario:
     fresh: bool = False
     agent: bool = False
     slow: Slow | None = None
+    blast: Script | None = None
     short: dict[str, Any] = field(default_factory=dict)
 
     def quick(self) -> Scenario:
@@ -79,6 +80,7 @@ class Scenario:
             rate=self.rate,
             total=self.total,
             slow=self.slow,
+            blast=self.blast.model if self.blast is not None else "",
             upstream=upstream,
             memory=bool(self.figures & {"memory", "storm", "growth"}),
             limit=self.duration() * 3 + 60,
@@ -213,6 +215,16 @@ _ALL = (
         slow=Slow(20, Script(9999, 0, 2000, 16).model),
     ),
     Scenario(
+        "neighbours",
+        "100 streams of 40 deltas a second beside one that comes as fast as it is read: compare stream-100",
+        "hold",
+        _paced(),
+        frozenset({"delay"}),
+        100,
+        warm=2.0,
+        blast=Script(ENDLESS, 0, _TEXT, 16),
+    ),
+    Scenario(
         "storm",
         "clients that hang up at random points, 50 at once, 1,000 in all",
         "storm",
@@ -235,4 +247,5 @@ def models() -> tuple[str, ...]:
     variants = [variant for scenario in _ALL for variant in (scenario, scenario.quick())]
     names = [variant.script.model for variant in variants]
     names += [variant.slow.model for variant in variants if variant.slow is not None]
+    names += [variant.blast.model for variant in variants if variant.blast is not None]
     return tuple(dict.fromkeys((WARM_UP.model, *names)))

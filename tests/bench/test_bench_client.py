@@ -237,6 +237,18 @@ async def test_held_streams_are_measured_while_all_are_open(upstream: tuple[str,
     assert (simulator.counts.cancelled, simulator.counts.finished) == (2, 10)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_streams_are_held_beside_one_that_comes_as_fast_as_it_is_read(
+    upstream: tuple[str, Simulator], dialect: str
+) -> None:
+    url, simulator = upstream
+    blast = Script(50, 0, 32, 16).model
+    got = await loaded(Plan(url, dialect, "hold", Script(9999, 5).model, 10, 0.2, warm=0.0, upstream=url, blast=blast))
+    assert got["errors"] == {}
+    assert (got["opened"], got["streams"]) == (10, 10)
+    assert simulator.counts.streams > 10 + 2  # one blasting stream after another
+
+
 async def test_replies_follow_each_other(upstream: tuple[str, Simulator]) -> None:
     url, simulator = upstream
     got = await loaded(Plan(url, "chat", "closed", Script(3).model, 4, 0.2, warm=0.05, upstream=url))

@@ -121,6 +121,7 @@ async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyP
     paced = Script(9999, 10)
     fresh = [short("idle"), short("open-1000", script=paced), short("storm", total=9), short("slow", script=paced)]
     kept = [short(name) for name in ("whole", "start", "agent", "burst-100")] + [short("arrivals", streams=100)]
+    kept.append(short("neighbours", script=paced, blast=Script(2000, 0, 32, 16)))
     asked = {(scenario.name, key[0]) for scenario, _, key in Run([Direct(), mine], [CHAT], fresh + kept, 1).steps()}
     assert ("whole", "direct") in asked
     assert ("idle", "direct") not in asked
@@ -133,6 +134,7 @@ async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyP
     assert "bytes_per_stream" in rows["open-1000"]
     assert (rows["storm"]["hung_up"], rows["storm"]["left_open"]) == (18, 0)
     assert rows["slow"]["delay_ms"]["p50"] > 0
+    assert rows["neighbours"]["delay_ms"]["p50"] > 0
     assert rows["whole"]["cpu_us_per_reply"] > 0
     assert rows["start"]["cpu_us_per_stream"] > 0
     assert rows["agent"]["cpu_us_per_stream"] > 0
