@@ -65,7 +65,7 @@ def setup(
     if gateway.cors:
         _share(app, gateway, set(app.router.resources()) - others)
     if prefix:
-        app.router.add_route("*", f"{prefix}/{{path:.*}}", _nowhere)
+        app.router.add_route("*", f"{prefix}/{{path:.*}}", _nowhere, expect_handler=expected)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
         await counting.warm()
@@ -123,7 +123,7 @@ def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 1
     app.router.add_get("/", mounted.health, allow_head=False)
     # Last, for what is nowhere else. A middleware that told the router's refusals would be a frame or two of each open
     # stream, and some of each request's time.
-    app.router.add_route("*", "/{path:.*}", _nowhere)
+    app.router.add_route("*", "/{path:.*}", _nowhere, expect_handler=expected)
     app.on_response_prepare.append(_signed)
     if config.simulated:
         app.on_response_prepare.append(_mark_simulated)

@@ -26,7 +26,7 @@ log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0
 """Seconds between two lines of the log about refused connections: those who flood a server shall not flood its log."""
 _VERSION_2 = re.compile(rb"PRI \* HTTP/2")
-_KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED}
+_KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED, 504: FailureKind.TIMEOUT}
 
 
 def bounds_of(server: Server, totals: Totals) -> Bounds:

@@ -7,6 +7,7 @@ rebinding), an origin that is not the gateway's own, and a body of a type that a
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -31,23 +32,19 @@ class Websites:
         self._names.update(_plain(name) for name in allowed_hosts if not name.startswith("*"))
         self._suffixes = (".localhost", *(_plain(name[1:]) for name in allowed_hosts if name.startswith("*.")))
         self._cors = cors
-        self._known: set[tuple[str, object]] = set()
+        self._known: set[str] = set()
 
     def check(self, request: web.Request) -> None:
         """Raises DragomanError (403, 415) for a request that a web page of another site may have caused."""
         headers = request.headers
         host = headers.get("host", "")
-        if not self._any_host:
-            transport = request.transport
-            sockname = transport.get_extra_info("sockname") if transport is not None else None
-            local = sockname[0] if isinstance(sockname, tuple) else ""
-            known = self._known
-            if (host, local) not in known:
-                if not self._is_ours(host, local):
-                    raise _foreign_host(host)
-                if len(known) >= _KNOWN_MAX:
-                    known.clear()
-                known.add((host, local))
+        if not self._any_host and host not in self._known:
+            if self._is_ours(host):
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
+                self._known.add(host)
+            elif not self._is_address(host, request.transport):
+                raise _foreign_host(host)
         origin = headers.get("origin")
         if origin is not None:
             if not (_is_same(origin, host) or self._cors.allows(origin)):
@@ -57,19 +54,23 @@ class Websites:
         if request.method == "POST" and not _is_json(headers.get("content-type")):
             raise _wrong_type(headers["content-type"])
 
-    def _is_ours(self, host: str, local: str) -> bool:
-        """Is a `Host` one that leads here without a page's help. `local` is the address the connection came in on."""
+    def _is_ours(self, host: str) -> bool:
+        """Is a `Host` a name of this machine's or of its loopback, or one that is allowed."""
         name = _plain(host)
         if not name or name in self._names or name.endswith(self._suffixes):
             return True  # HTTP/1.0 has no Host; browsers always send one
+        return _is_loopback(name)
+
+    def _is_address(self, host: str, transport: asyncio.BaseTransport | None) -> bool:
+        """Is a `Host` an address, on a connection that did not come over loopback. Nobody else's name leads to an
+        address; where a port is forwarded it is another one than ours."""
         try:
-            address = ip_address(name)
+            address = ip_address(_plain(host))
         except ValueError:
             return False
-        if address.is_loopback or name == local:
-            return True
-        # Nobody else's name leads to an address. Behind a port that is forwarded it is another one than ours.
-        return not _is_loopback(local)
+        sockname = transport.get_extra_info("sockname") if transport is not None else None
+        local = sockname[0] if isinstance(sockname, tuple) else ""
+        return str(address) == local or not _is_loopback(local)
 
 
 def _plain(host: str) -> str:
@@ -82,9 +83,9 @@ def _plain(host: str) -> str:
     return host.removesuffix(".")
 
 
-def _is_loopback(local: str) -> bool:
+def _is_loopback(address: str) -> bool:
     try:
-        return ip_address(local).is_loopback
+        return ip_address(address).is_loopback
     except ValueError:
         return False
 

@@ -243,6 +243,7 @@ async def test_far_too_many_are_dropped() -> None:
         with suppress(ConnectionError):
             assert await reader.read() == b""
         await until(lambda: gateway.lines.open.count == most)
+        assert gateway.totals.read(REFUSED_CONNECTIONS, "max_connections") == [1]
 
 
 async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -9,8 +10,10 @@ from aiohttp import ClientSession, web
 
 from dragoman.protocols import Dialect
 from dragoman_server.app import setup
+from dragoman_server.cors import Cors
 from dragoman_server.providers import Secret
 from dragoman_server.running import running
+from dragoman_server.websites import Websites
 from support.gateways import CHAT, MESSAGES, config_for, gate, raw_exchange, served
 from support.samples import PATHS, dump, read_error, reply, request
 from support.sockets import ScriptedServer, answer
@@ -114,6 +117,13 @@ async def test_an_address_of_the_network_is_no_name_of_this_machines_loopback() 
         assert status(await raw_exchange(entrance.port, sent)) == 403
 
 
+class Arrived(asyncio.BaseTransport):
+    """A connection that came in on an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__({"sockname": (address, 8080)})
+
+
 @pytest.mark.parametrize(
     ("local", "host", "fine"),
     [
@@ -131,11 +141,8 @@ async def test_an_address_of_the_network_is_no_name_of_this_machines_loopback() 
     ],
 )
 async def test_which_hosts_are_known_on_which_address(local: str, host: str, fine: bool) -> None:
-    from dragoman_server.cors import Cors
-    from dragoman_server.websites import Websites
-
     rules = Websites("gateway.test", ("LLM.example.com", "*.example.org"), Cors(()))
-    assert rules._is_ours(host, local) is fine
+    assert (rules._is_ours(host) or rules._is_address(host, Arrived(local))) is fine
 
 
 async def test_hosts_and_origins_that_are_allowed() -> None:

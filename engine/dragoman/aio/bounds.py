@@ -70,7 +70,8 @@ def plain(error: HttpProcessingError, _: bytes) -> Reply:
 class Bounds:
     """Limits of one server. `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its
     head is complete, and between two requests. `connections` and `per_address` are counts, 0 = no limit. `refuse` makes
-    the reply to a request that no handler gets, from the error and the first bytes of the request."""
+    the reply to a request that no handler gets, from the error and the first bytes of the request. It is called once
+    for each refused connection, though not each gets the reply."""
 
     head: float = 30.0
     keep_alive: float = 660.0
@@ -116,6 +117,7 @@ class Open:
     def refuse(self, connection: object, excess: TooManyConnections, transport: asyncio.Transport) -> None:
         """Answer the first bytes of a connection that is one too many, or drop it if there are many too many."""
         if self._beyond_reply(connection):
+            self.bounds.refuse(excess, b"")  # it counts them
             transport.abort()
         else:
             self.end(transport, excess, None)

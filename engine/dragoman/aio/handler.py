@@ -113,9 +113,9 @@ class Handler(web.RequestHandler):
         if now < self._due - self._among.bounds.head + GRACE:
             return False
         self._have_head()
+        reply = self._among.bounds.refuse(TooManyConnections("max_connections"), self._start)
         if self._start and self.transport is not None:
-            excess = TooManyConnections("max_connections")
-            self.transport.write(self._among.bounds.refuse(excess, self._start).encode())
+            self.transport.write(reply.encode())
         self.force_close()
         return True
 
