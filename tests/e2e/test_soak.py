@@ -70,10 +70,13 @@ async def test_nothing_is_left_behind(upstream: Dialect) -> None:
 
             for count in (COUNT // 3, COUNT - COUNT // 3):
                 busy = asyncio.Semaphore(AT_ONCE)
-                async with asyncio.timeout(120), aiohttp.ClientSession() as session:
-                    async with asyncio.TaskGroup() as tasks:
-                        for _ in range(count):
-                            tasks.create_task(one(session, busy))
+                async with (
+                    asyncio.timeout(120),
+                    aiohttp.ClientSession() as session,
+                    asyncio.TaskGroup() as tasks,
+                ):
+                    for _ in range(count):
+                        tasks.create_task(one(session, busy))
                 await until(lambda: not gateway._open)
                 # Of each connection that is kept for later, both ends are here, and the simulator has a task for it.
                 await until(lambda: len(asyncio.all_tasks()) <= before[0] + IDLE)
