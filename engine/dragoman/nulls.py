@@ -23,6 +23,8 @@ Nullable = Mapping[str, frozenset[str] | None]
 
 _NAME_MAX = 1024
 """Characters held back for one parameter's name; beyond them a call is passed on as it is."""
+_PIECE = 4096
+"""Characters looked at together: what follows a parameter is copied for each, which is quadratic in a long text."""
 _NAME = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)', re.DOTALL)
 _ENDED = re.compile(r"[,}\s]")
 _OUTSIDE = re.compile(r'["{}\[\],]')
@@ -170,6 +172,8 @@ class ArgumentTrimmer:
         """More of the arguments; gives what can be passed on of them."""
         if self._text and not self._escaped and '"' not in text and "\\" not in text:
             return text  # within a long string, as of a file's content
+        if len(text) > _PIECE:
+            return "".join([self.feed(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE)])
         out: list[str] = []
         while text:
             at = self._at

@@ -140,7 +140,7 @@ class Passthrough:
         self._limits = limits
         self._request_id = request_id
         self._losses = losses
-        self._held = b""
+        self._held = bytearray()
 
     def feed(self, data: bytes, /) -> bytes:
         """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
@@ -165,18 +165,29 @@ class Passthrough:
                 fault = frame.fault.failure
             if observer.closed:
                 break
-        data = self._held + data if self._held else data
+        searched = len(self._held)
+        if searched:  # no end of a frame was found in it: it is neither copied nor searched again for each piece
+            self._held += data
+            received: bytes | bytearray = self._held
+        else:
+            received = data
         if fault is not None or observer.closed:
             self.done = True
             if fault is None and not observer.complete and observer.failure is None:
                 fault = StreamTruncated().failure
                 frames -= 1  # a terminal frame that came too early: the client would take the reply for whole
-            cut = _end_of_frame(data, frames)
-        elif data.endswith(b"\n\n"):
-            cut = len(data)
+            cut = _end_of_frame(bytes(received), frames)
+        elif received.endswith(b"\n\n"):
+            cut = len(received)
         else:
-            cut = max((at + len(end) for end in _ENDS if (at := data.rfind(end)) >= 0), default=0)
-        whole, self._held = data[:cut], data[cut:]
+            since = max(searched - 2, 0)
+            cut = max((at + len(end) for end in _ENDS if (at := received.rfind(end, since)) >= 0), default=0)
+        whole = bytes(received[:cut])
+        if cut < len(received):
+            if cut or not searched:
+                self._held = bytearray(received[cut:])
+        elif searched:
+            self._held = bytearray()
         if len(self._held) > self._limits.sse_frame and not self.done:
             self.done = True
             fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
@@ -185,7 +196,7 @@ class Passthrough:
         if self._renamer is not None and whole:
             whole = self._rename(whole)
         if self.done:
-            self._held = b""
+            self._held = bytearray()
             if whole.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 whole += b"\n"
         if fault is not None:
@@ -236,7 +247,7 @@ class Passthrough:
             if frame.data is not None:
                 self.begun = True
                 observer.observe(frame.data, frame.event)
-        held, self._held = self._held, b""
+        held, self._held = bytes(self._held), bytearray()
         if observer.failure is not None or observer.complete:
             if len(observer.violations) > sound:
                 return b""  # half a frame behind the end: no client could read it
