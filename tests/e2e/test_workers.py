@@ -26,9 +26,9 @@ KEYS = {"KEY_ONE": "key-one-0815", "KEY_TWO": "key-two-0816"}
 
 
 def config(path: Path, url: str, more: str = "") -> str:
-    """A configuration file with two keys and one upstream."""
+    """A configuration file with two keys and one upstream, which is not asked for its models."""
     path.write_text(
-        f'[server]\nkeys = ["${{KEY_ONE}}", "${{KEY_TWO}}"]\n{more}\n'
+        f'[server]\nkeys = ["${{KEY_ONE}}", "${{KEY_TWO}}"]\n{more}\n[models]\ndiscover = false\n'
         f'[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\napi_key = "{SECRET}"\n'
         '[[routes]]\nmodel = "*"\nprovider = "up"\n'
     )
