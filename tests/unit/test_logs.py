@@ -15,7 +15,7 @@ from dragoman_server.logs import JsonFormatter, TextFormatter
 
 def _record(message: object, *args: object, error: BaseException | None = None) -> LogRecord:
     info = None if error is None else (type(error), error, None)
-    record = LogRecord("dragoman", logging.WARNING, "a.py", 1, message, args, info)  # type: ignore[arg-type]
+    record = LogRecord("dragoman", logging.WARNING, "a.py", 1, message, args, info)
     record.created, record.msecs = 1_795_255_200.25, 250.0
     return record
 
