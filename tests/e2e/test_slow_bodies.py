@@ -71,7 +71,8 @@ async def test_it_is_told_like_any_other_refusal(caplog: pytest.LogCaptureFixtur
     assert total(counted, "dragoman_requests_total", client=MESSAGES, ended="rejected", status="4xx") == 1
     (line,) = [record for record in caplog.records if "rejected" in record.getMessage()]
     assert line.levelno == logging.INFO
-    assert "messages rejected: 408 the body came too slowly, or not at all" in line.getMessage()
+    assert " messages rejected status=408 duration=" in line.getMessage()
+    assert ": the body came too slowly, or not at all" in line.getMessage()
 
 
 @pytest.mark.parametrize("client", PATHS)
