@@ -127,7 +127,8 @@ class Passthrough:
         self._limits = limits
         self._request_id = request_id
         self._losses = losses
-        self._held = b""
+        self._held = bytearray()
+        """The bytes of a frame that is not whole."""
 
     def feed(self, data: bytes, /) -> bytes:
         """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
@@ -152,7 +153,14 @@ class Passthrough:
                 fault = frame.fault.failure
             if observer.closed:
                 break
-        data = self._held + data if self._held else data
+        if self._held:
+            begin = len(self._held)
+            self._held += data
+            if fault is None and not observer.closed and not self._ends_behind(begin):
+                data = b""  # a long frame that comes in many pieces is not searched again for each
+            else:
+                data = bytes(self._held)
+                self._held.clear()
         if fault is not None or observer.closed:
             self.done = True
             if fault is None and not observer.complete and observer.failure is None:
@@ -163,7 +171,8 @@ class Passthrough:
             cut = len(data)
         else:
             cut = max((at + len(end) for end in _ENDS if (at := data.rfind(end)) >= 0), default=0)
-        whole, self._held = data[:cut], data[cut:]
+        whole = data[:cut]
+        self._held += data[cut:]
         if len(self._held) > self._limits.sse_frame and not self.done:
             self.done = True
             fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
@@ -172,12 +181,17 @@ class Passthrough:
         if self._renamer is not None and whole:
             whole = self._rename(whole)
         if self.done:
-            self._held = b""
+            self._held.clear()
             if whole.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 whole += b"\n"
         if fault is not None:
             whole += self.error(fault)
         return whole
+
+    def _ends_behind(self, begin: int) -> bool:
+        """Whether a frame ends in the held bytes from `begin` on. Its end may begin up to two bytes before."""
+        begin = max(0, begin - 2)
+        return any(self._held.find(end, begin) >= 0 for end in _ENDS)
 
     def _observe_whole(self, data: bytes) -> int:
         """Observe whole frames, and give how many; less than nothing if they are one run of texts."""
@@ -220,7 +234,8 @@ class Passthrough:
             if frame.data is not None:
                 self.begun = True
                 observer.observe(frame.data, frame.event)
-        held, self._held = self._held, b""
+        held = bytes(self._held)
+        self._held.clear()
         if observer.failure is not None or observer.complete:
             if len(observer.violations) > sound:
                 return b""  # half a frame behind the end: no client could read it
