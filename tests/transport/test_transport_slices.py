@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dragoman.aio.slices import SLICE, SMALL
+from dragoman.aio.slices import DENSE, SLICE
 from dragoman.errors import StreamTruncated
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Asked, Client
@@ -76,7 +76,7 @@ async def test_a_turn_has_two_slices_at_most(client: Client, body: bytes, framin
         turns = await read_by_turns(asked, batches)
         assert b"".join(batches) == body
         assert max(map(len, batches)) <= SLICE
-        assert all(len(batch) <= SMALL for batch in batches if batch.count(b"\n") > 1024)
+        assert all(len(batch) <= DENSE for batch in batches if batch.count(b"\n") > 1024)
         assert max(Counter(turns).values()) <= AT_ONCE
 
 

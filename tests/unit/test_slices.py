@@ -7,11 +7,11 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.slices import LINES, SLICE, SMALL, next_turn, slice_end
+from dragoman.aio.slices import DENSE, LINES, SLICE, next_turn, slice_end
 
-DENSE = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
-SPARSE = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
-BATCHES = st.lists(st.tuples(DENSE | SPARSE, st.integers(1, 6000)), max_size=4).map(
+SHORT = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
+LONG = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
+BATCHES = st.lists(st.tuples(SHORT | LONG, st.integers(1, 6000)), max_size=4).map(
     lambda parts: b"".join(unit * count for unit, count in parts)[:300_000]
 )
 
@@ -24,7 +24,7 @@ def test_slices_are_the_batch_and_none_holds_much(data: bytes) -> None:
         piece = data[start:end]
         assert piece
         assert len(piece) <= SLICE
-        assert len(piece) <= SMALL or piece.count(b"\n") <= LINES
+        assert len(piece) <= DENSE or piece.count(b"\n") <= LINES
         assert end == len(data) or piece.endswith(b"\n\n") or b"\n\n" not in piece
         start = end
     assert start == len(data)
