@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-
-import pytest
 
 from dragoman.context import ReplyContext
-from dragoman.envelope import Envelope, Seal, unseal
+from dragoman.envelope import Envelope, Seal, unseal, unseal_citation
 from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.jsontext import dumps
 from dragoman.losses import Code
@@ -122,9 +119,18 @@ def test_without_a_seal_encrypted_reasoning_is_left_out_with_a_row() -> None:
     assert streamed.losses.counts == one.losses.counts == {Code.REASONING_ENCRYPTED: 1}
 
 
-@pytest.mark.parametrize("url", [URL, {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}])
-def test_citations_of_another_dialect_are_left_out_with_a_row(url: Any) -> None:
-    citation = Citation("responses", url, url.get("url"), url.get("title"), 0, 1)
+def test_a_web_page_is_cited_with_the_annotation_in_an_envelope() -> None:
+    body, context = both(reply(Text("Yes", citations=[Citation("responses", URL, URL["url"], URL["title"], 0, 1)])))
+    (citation,) = body["content"][0]["citations"]
+    envelope = unseal_citation(citation.pop("encrypted_index"))
+    assert envelope is not None
+    assert (envelope.dialect, envelope.block) == ("responses", URL)
+    assert citation == {"type": "web_search_result_location", "cited_text": "", "url": "https://x", "title": "t"}
+    assert not context.losses.counts
+
+
+def test_citations_of_what_is_no_web_page_are_left_out_with_a_row() -> None:
+    citation = Citation("responses", {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0})
     body, context = both(reply(Text("Yes", citations=[citation])))
     assert body["content"] == [{"type": "text", "text": "Yes"}]
     assert context.losses.counts == {Code.CITATIONS: 1}
