@@ -7,21 +7,26 @@ flags.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Final
 
 from .choices import check_choices
 from .model import EFFORTS
 from .profiles import NAMED
+from .profiles.messages import MID_SYSTEM_MODELS
+
+_LONGEST_KNOWN: Final = 128
 
 
 def _flag(default: Any, doc: str, *values: str) -> Any:
     return field(default=default, metadata={"doc": doc, "values": values})
 
 
-def _list_flag(doc: str) -> Any:
-    """A list of JSON schema keywords, empty by default."""
-    metadata = {"doc": doc, "values": (), "items": r"[$A-Za-z][A-Za-z0-9]*", "form": "minLength"}
-    return field(default=(), metadata=metadata)
+def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
+    """A list of strings that match the pattern `items`, empty by default; `form` shows one. Unless said otherwise they
+    are JSON schema keywords."""
+    return field(default=(), metadata={"doc": doc, "values": (), "items": items, "form": form})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,15 @@ class Profile:
     max_output_tokens: int = _flag(0, "the model's largest output cap; higher ones are clamped; 0 = unknown")
     default_max_tokens: int = _flag(8192, "output cap written for Messages when the client gave none")
     sampling: str = _flag("free", "which sampling parameters are taken", "free", "default_only", "none")
+    temperature_with_top_p: bool = _flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
     max_temperature: float = _flag(2.0, "largest temperature taken")
     anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
     system_inline: bool = _flag(False, "takes `system` messages in mid-conversation (Responses: always)")
+    mid_system_models: tuple[str, ...] = _list_flag(
+        "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
+        r"\S+",
+        "*claude-opus-5*",
+    )
     instruction_role: str = _flag("system", "Chat's role word for instructions", "system", "developer")
     efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
     thinking: str = _flag(
@@ -79,6 +90,7 @@ class Profile:
     stop_limit: int = _flag(
         4, "Chat: stop sequences taken; further ones are emulated; 0 = none are taken (by Messages too)"
     )
+    unstored_metadata: bool = _flag(True, "Chat: takes `metadata` without `store`")
     user_field: str = _flag(
         "safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user", "user_id"
     )
@@ -152,10 +164,24 @@ class Profile:
     def __post_init__(self) -> None:
         check_choices(self)
 
+    def takes_late_system(self, model: str) -> bool:
+        """Does a Messages upstream take `system` messages in mid-conversation for this model."""
+        return self.system_inline and (not self.mid_system_models or _listed(self.mid_system_models, model))
+
     def with_flags(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
         changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
         return replace(self, **changed)
+
+
+@lru_cache(maxsize=256)
+def _matches(patterns: tuple[str, ...], model: str) -> bool:
+    return any(fnmatchcase(model, pattern) for pattern in patterns)
+
+
+def _listed(patterns: tuple[str, ...], model: str) -> bool:
+    # Names come from clients: a long one is not remembered.
+    return (_matches if len(model) <= _LONGEST_KNOWN else _matches.__wrapped__)(patterns, model)
 
 
 FLAGS = {f.name: f for f in fields(Profile)}
@@ -171,6 +197,7 @@ _UNSTRUCTURED = (
 
 _OPENAI = Profile(
     system_inline=True,
+    unstored_metadata=False,
     stream_obfuscation=True,
     instruction_role="developer",
     explicit_cache=True,
@@ -203,8 +230,10 @@ _RESPONSES_COMPATIBLE = Profile(custom_tools=False, encrypted_reasoning=False)
 _ANTHROPIC = Profile(
     max_temperature=1.0,
     billing_line=True,
+    temperature_with_top_p=False,
     custom_tools=False,
     system_inline=True,
+    mid_system_models=MID_SYSTEM_MODELS,
     efforts=("low", "medium", "high", "xhigh", "max"),
     tool_name_max=128,
     explicit_cache=True,

@@ -34,7 +34,7 @@ def text(said: str, **more: Any) -> Json:
 
 
 def rows(client: str, upstream: str, *messages: Json, knobs: Json | None = None, **fields: Any) -> list[Loss]:
-    body = {"model": "m", "max_tokens": 99, "messages": list(messages), **fields}
+    body = {"model": "claude-opus-5-5", "max_tokens": 99, "messages": list(messages), **fields}
     made = translate(direction(client, upstream), json.dumps(body).encode(), knobs=Knobs(**knobs or {}))
     return made.losses.rows
 

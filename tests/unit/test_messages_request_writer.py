@@ -85,7 +85,7 @@ class Written:
         self.losses = Losses()
         self.names = NameTable(profile.tool_name_max)
         body = write_request(
-            request, model="claude", profile=profile, knobs=Knobs(**knobs), losses=self.losses, names=self.names
+            request, model=MODEL, profile=profile, knobs=Knobs(**knobs), losses=self.losses, names=self.names
         )
         self.bytes = orjson.dumps(body)
         self.body: Any = orjson.loads(self.bytes)
@@ -106,6 +106,7 @@ def content(*parts: Part | str, profile: Profile = ANTHROPIC, **knobs: Any) -> A
 
 
 INLINE = ANTHROPIC
+MODEL = "claude-opus-5-5"
 HOISTING = ANTHROPIC.with_flags({"system_inline": False})
 
 
@@ -849,11 +850,28 @@ def test_output_cap() -> None:
 
 
 def test_sampling() -> None:
-    written = write(temperature=0.5, top_p=0.9, top_k=4)
+    both = ANTHROPIC.with_flags({"temperature_with_top_p": True})
+    written = write(temperature=0.5, top_p=0.9, top_k=4, profile=both)
     assert (written.body["temperature"], written.body["top_p"], written.body["top_k"]) == (0.5, 0.9, 4)
     written = write(temperature=1.7)
     assert written.body["temperature"] == 1
     assert written.codes == {Code.TEMPERATURE_CLAMPED: 1}
+
+
+def test_temperature_goes_before_top_p_where_both_together_are_refused() -> None:
+    written = write(temperature=0.5, top_p=0.9, top_k=4)
+    assert {key: written.body.get(key) for key in ("temperature", "top_p", "top_k")} == {
+        "temperature": 0.5,
+        "top_p": None,
+        "top_k": 4,
+    }
+    assert [(row.code, row.path) for row in written.losses.rows] == [(Code.SAMPLING_UNSUPPORTED, "top_p")]
+    assert "beside temperature" in written.losses.rows[0].done
+    alone = write(top_p=0.9)
+    assert (alone.body["top_p"], alone.codes) == (0.9, {})
+    # While thinking, the temperature is left out: then `top_p` is alone.
+    thinking = write(temperature=0.2, top_p=0.95, thinking=Thinking("low", WISH))
+    assert ("temperature" in thinking.body, thinking.body["top_p"]) == (False, 0.95)
 
 
 @pytest.mark.parametrize(
@@ -867,7 +885,8 @@ def test_sampling_where_it_is_refused(flags: dict[str, Any]) -> None:
 
 def test_sampling_while_thinking() -> None:
     wish = Thinking("low", WISH)
-    assert write(temperature=1, top_p=0.95, thinking=wish).codes == {}
+    both = ANTHROPIC.with_flags({"temperature_with_top_p": True})
+    assert write(temperature=1, top_p=0.95, thinking=wish, profile=both).codes == {}
     written = write(temperature=0.2, top_p=0.5, thinking=wish)
     assert not {"temperature", "top_p"} & set(written.body)
     assert written.codes == {Code.SAMPLING_UNSUPPORTED: 2}

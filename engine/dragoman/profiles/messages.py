@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .vendor import Fact, Vendor
+
+MID_SYSTEM_MODELS: Final = (
+    "*claude-opus-4-8*",
+    "*claude-opus-4.8*",
+    "*claude-opus-5*",
+    "*claude-sonnet-5*",
+    "*claude-haiku-5*",
+    "*claude-fable-5*",
+    "*claude-mythos-5*",
+)
+"""Models that take a `system` message in mid-conversation, also under other hosts' names for them. Others answer 400.
+
+Opus 4.8 is the first (https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-8); the rest is as in
+https://github.com/langchain-ai/langchainjs/releases/tag/@langchain%2Fanthropic@1.5.13, and as Claude Code was recorded.
+"""
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
 _GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"

@@ -190,10 +190,14 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
             losses.add(Code.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
             body["service_tier"] = tier
+    store = request.store if request.origin == DIALECT else None  # the Responses default is another one
     if request.metadata is not None:
-        body["metadata"] = request.metadata
-    if request.store is not None and request.origin == DIALECT:  # the Responses default is another one
-        body["store"] = request.store
+        if store or profile.unstored_metadata:
+            body["metadata"] = request.metadata
+        elif request.metadata:
+            losses.add(Code.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
+    if store is not None:
+        body["store"] = store
     if request.cache:
         for key in CACHE_KEYS:
             if key in request.cache:

@@ -27,7 +27,7 @@ _PREFILL_TYPES: Final = _THOUGHTS | {"text"}
 
 
 def write_conversation(
-    request: Request, writer: ContentWriter, profile: Profile, knobs: Knobs, losses: Losses
+    request: Request, writer: ContentWriter, model: str, profile: Profile, knobs: Knobs, losses: Losses
 ) -> tuple[list[Json], list[Json]]:
     """The instruction blocks of `system`, and `messages`.
 
@@ -36,8 +36,8 @@ def write_conversation(
     """
     mode = knobs.mid_system
     if mode == "auto":
-        mode = "inline" if profile.system_inline else "hoist"
-    if mode == "hoist" and profile.system_inline and _has_late_instructions(request.turns):
+        mode = "inline" if profile.takes_late_system(model) else "hoist"
+    if mode == "hoist" and profile.takes_late_system(model) and _has_late_instructions(request.turns):
         # The prefix was edited, and models that take `system` in place bind their signatures to it (mapping §5.4).
         writer.thoughts.replay = False
     builder = _Builder(writer, mode, knobs, losses)

@@ -42,7 +42,7 @@ def write_request(
     tools, sent = write_tools(request, profile, knobs, losses, names, marks)
     choice, tools = write_choice(request, tools, sent, losses)
     writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
-    system, messages = write_conversation(request, writer, profile, knobs, losses)
+    system, messages = write_conversation(request, writer, model, profile, knobs, losses)
     thinking, effort = write_thinking(request, max_tokens, profile, losses)
     thinking = _keep_thinking(request, thinking, messages, profile, losses)
     thinking, effort, choice = _forced_choice(request, thinking, effort, choice, profile, losses)
@@ -210,6 +210,8 @@ def _write_sampling(request: Request, body: Json, profile: Profile, losses: Loss
     if top_p is not None:
         if refused or (thinks and top_p < 0.95):
             losses.add(Code.SAMPLING_UNSUPPORTED, ("top_p",))
+        elif "temperature" in body and not profile.temperature_with_top_p:
+            losses.add(Code.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream refuses it beside temperature")
         else:
             body["top_p"] = top_p
     if top_k is not None:

@@ -1,0 +1,128 @@
+"""What a vendor refuses only for some models or only beside something else: late instructions, sampling, metadata."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import Knobs, Translation, direction, translate
+from dragoman.losses import Code
+from dragoman.profile import shipped
+
+Json = dict[str, Any]
+LATE: list[Json] = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello"},
+    {"role": "user", "content": "Go on"},
+    {"role": "system", "content": "Be brief."},
+]
+
+
+def sent(
+    client: str, upstream: str, profile: str, flags: Json | None = None, **fields: Any
+) -> tuple[Json, Translation]:
+    """The request that reaches the upstream."""
+    body = {"model": "m", **fields}
+    chosen = shipped(upstream, profile).with_flags(flags or {})
+    made = translate(
+        direction(client, upstream), json.dumps(body).encode(), upstream_model=body["model"], profile=chosen
+    )
+    return json.loads(made.body), made
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-opus-4-8",
+        "claude-opus-5",
+        "claude-opus-5-5",
+        "claude-sonnet-5",
+        "claude-sonnet-5-5",
+        "claude-haiku-5-5",
+        "claude-fable-5-1",
+        "claude-mythos-5-2",
+        "us.anthropic.claude-opus-4-8-v1:0",
+        "claude-opus-5@20260701",
+        "claude-opus-4.8",
+    ],
+)
+def test_late_instructions_stay_in_place_for_models_that_take_them(model: str) -> None:
+    body, made = sent("chat", "messages", "anthropic", model=model, messages=LATE)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "system"]
+    assert "system" not in body
+    assert made.losses.counts == {}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-sonnet-4-5",
+        "claude-haiku-4-5-20251001",
+        "claude-opus-4-7",
+        "claude-opus-4-5-20251101",
+        "claude-sonnet-4-6",
+        "claude-3-5-haiku-20241022",
+        "claude-sonnet-4-20250514",
+        "claude-mythos-preview",
+        "somebody's-own",
+        "x" * 10_000,
+    ],
+)
+def test_they_move_to_the_front_for_all_others(model: str) -> None:
+    """Models before Opus 4.8 answer 400 (messages §5)."""
+    body, made = sent("chat", "messages", "anthropic", model=model, messages=LATE)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert json.dumps(body["system"]).count("Be brief.") == 1
+    assert made.losses.counts == {Code.SYSTEM_MOVED: 1}
+
+
+def test_the_operator_may_list_other_models() -> None:
+    for flags in ({"mid_system_models": ["own-*"]}, {"mid_system_models": []}):
+        body, _ = sent("chat", "messages", "anthropic", flags, model="own-1", messages=LATE)
+        assert body["messages"][-1]["role"] == "system"
+    body, _ = sent("chat", "messages", "anthropic", {"system_inline": False}, model="claude-opus-5", messages=LATE)
+    assert body["messages"][-1]["role"] == "user"
+    made = translate(
+        direction("chat", "messages"),
+        json.dumps({"model": "claude-sonnet-4-5", "messages": LATE}).encode(),
+        knobs=Knobs(mid_system="inline"),
+    )
+    assert json.loads(made.body)["messages"][-1]["role"] == "system"
+
+
+@pytest.mark.parametrize(
+    ("profile", "top_p"), [("anthropic", None), ("bedrock", None), ("compatible", 0.9), ("deepseek", 0.9)]
+)
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_top_p_is_not_sent_beside_temperature_where_that_is_refused(
+    client: str, profile: str, top_p: float | None
+) -> None:
+    asked: Json = {"input": "Hi"} if client == "responses" else {"messages": LATE[:1]}
+    body, made = sent(client, "messages", profile, temperature=0.5, top_p=0.9, **asked)
+    assert (body["temperature"], body.get("top_p")) == (0.5, top_p)
+    rows = [(row.code, row.path) for row in made.losses.rows]
+    assert rows == ([(Code.SAMPLING_UNSUPPORTED, "top_p")] if top_p is None else [])
+
+
+@pytest.mark.parametrize(("profile", "kept"), [("openai", False), ("azure", False), ("compatible", True)])
+def test_metadata_is_not_sent_where_nothing_is_stored(profile: str, kept: bool) -> None:
+    body, made = sent("responses", "chat", profile, input="Hi", metadata={"run": "7"}, store=True)
+    assert body.get("metadata") == ({"run": "7"} if kept else None)
+    assert "store" not in body
+    assert [(row.code, row.path) for row in made.losses.rows] == ([] if kept else [(Code.METADATA, "metadata")])
+
+
+@pytest.mark.parametrize(("store", "kept"), [(True, True), (False, False), (None, False)])
+def test_metadata_is_sent_with_store(store: bool | None, kept: bool) -> None:
+    body, made = sent(
+        "chat", "chat", "openai", {"rewrite": True}, messages=LATE[:1], metadata={"run": "7"}, store=store
+    )
+    assert ("metadata" in body, body.get("store")) == (kept, store)
+    assert made.losses.counts == ({} if kept else {Code.METADATA: 1})
+
+
+def test_no_metadata_is_no_loss() -> None:
+    body, made = sent("responses", "chat", "openai", input="Hi", metadata={})
+    assert ("metadata" in body, made.losses.counts) == (False, {})
