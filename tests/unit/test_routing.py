@@ -194,7 +194,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     many = Router(Config(providers=BOTH, routes=[Route(f"m{n}", "local") for n in range(30)]))
     with pytest.raises(UnknownModel, match=r"m19 and 10 more; patterns: local/\*, other/\*$"):
         many.resolve("x", CHAT)
-    with pytest.raises(UnknownModel, match="no model is configured by name$"):
+    with pytest.raises(UnknownModel, match=r"no model is configured by name$"):
         Router(Config()).resolve("x", CHAT)
     apart = Router(Config(providers=BOTH, routes=[Route("a*", "local", client=MESSAGES), Route("/b/", "local")]))
     with pytest.raises(UnknownModel, match=r"configured; patterns: /b/, local/\*, other/\*$"):
