@@ -194,10 +194,8 @@ class MessagesReader(StreamReader):
         else:
             self._finish(str(native), delta, out)
 
-    def _finish(self, native: str | None, delta: Json, out: list[Event]) -> None:
+    def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         still_open = list(self._blocks.open)
-        if still_open and native is None:
-            raise UpstreamProtocolError("upstream finished the message with blocks still open")
         losses = self.context.losses
         reason = settle(native, calls=bool(self._calls), content=self._spoken, losses=losses, at=_STOP_REASON)
         for key in still_open:
@@ -216,11 +214,9 @@ class MessagesReader(StreamReader):
 
     def _stop(self, out: list[Event]) -> None:
         self._need_start()
-        if self._finished:
-            out.append(End(self._counts()))
-        else:
-            self._finish(None, {}, out)
-            out.append(End())
+        if not self._finished:
+            raise StreamTruncated("upstream sent message_stop before a stop_reason")
+        out.append(End(self._counts()))
         if not self._counted and self._usage.get("output_tokens"):
             self.context.losses.once(
                 Code.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
