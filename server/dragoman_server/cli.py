@@ -18,6 +18,7 @@ from dragoman.jsontext import dumps
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
 from dragoman.protocols import Dialect
+from dragoman.protocols.masking import redact
 from dragoman.translate import parse_body, translate
 
 from .clients import BY_NAME, adapted
@@ -329,7 +330,7 @@ def _describe(config: Config) -> None:
         )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
-        where = provider.base_url or "(simulated)"
+        where = redact(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
         print(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}", file=sys.stderr)
     for route in config.routes:

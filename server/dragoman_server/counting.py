@@ -28,7 +28,9 @@ from dragoman.losses import Losses
 from dragoman.model import Json, Request
 from dragoman.protocols import Dialect
 from dragoman.protocols.counting import COUNTING
-from dragoman.protocols.failures import named
+from dragoman.protocols.failures import cleaned, named
+from dragoman.protocols.headers import RETRY, passed
+from dragoman.protocols.masking import quote
 from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.translate import Translation, parse_body, translate
 
@@ -59,7 +61,6 @@ _FOR_NOW = frozenset((408, 429))
 
 _CAP = 128_000
 """An output cap with room for any thinking budget. It is not part of what is counted."""
-_RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 
 
 class How(StrEnum):
@@ -184,7 +185,7 @@ class Counting:
                         self._lacking.put((provider.name, model), True)
                     elif status not in _FOR_NOW and status < 500:
                         raise
-                    log.info("%s does not count tokens for %a (%s)", provider.name, model[:100], status)
+                    log.info("%s does not count tokens for %s (%s)", provider.name, quote(model), status)
         elif knob == "exact":
             why = f"the upstream {provider.name} cannot count tokens, and estimates are switched off (count_tokens)"
             raise DragomanError(Failure(FailureKind.NOT_FOUND, why, 404))
@@ -228,8 +229,9 @@ class Counting:
         status, headers, body = await self._gateway.fetch(request, call)
         endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
-            failure = direction.upstream.read_failure(status, body, headers)
-            failure.headers = {name: headers[name] for name in _RETRY if name in headers}
+            secrets = self._gateway.secrets_of(asked.provider, request.headers)
+            failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
+            failure.headers = passed(headers, RETRY, secrets)
             raise _Refused(failure if asked.untouched else named(failure, asked.provider.name), status)
         try:
             tokens = endpoint.read(loads(body))

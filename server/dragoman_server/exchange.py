@@ -17,7 +17,7 @@ from dragoman.aio.watch import ClientGone, Watch
 from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
-from dragoman.protocols.failures import named
+from dragoman.protocols.failures import cleaned, named, own_envelope
 from dragoman.protocols.headers import reply_headers
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
@@ -115,7 +115,7 @@ class Exchange:
         return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
 
     async def _refused(self, answer: Answer) -> web.StreamResponse:
-        """An error status: passed through in the same dialect, else in the client's envelope."""
+        """An error status: passed through if it is in the client's envelope already, else put into it."""
         translation = self.translation
         try:
             body = await answer.read(translation.context.limits.reply_body)
@@ -123,16 +123,20 @@ class Exchange:
             body = b""  # the status says enough, and a retry hangs on it
         headers = self._headers(answer)
         tell_losses(headers, translation.losses)
+        secrets = translation.context.secrets
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
+        failure = cleaned(failure, secrets)
         if (begun := await self._begun()) is not None:
             return await self._fail(begun, named(failure, self.provider))
-        if translation.direction.passthrough and body:
-            headers["content-type"] = answer.headers.get("content-type", "application/json")
-            response = web.Response(status=answer.status, body=body, headers=headers)
+        same = translation.direction.passthrough
+        if same and (own := own_envelope(body, self.client, secrets)) is not None:
+            response = web.Response(status=answer.status, body=own, content_type="application/json", headers=headers)
         else:
             failure = sized(named(failure, self.provider), translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
+            if same and answer.status >= 400:  # a foreign body, perhaps of a balancer: its status is the client's still
+                response.set_status(answer.status)
         translation.context.failure = failure
         self._account(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
@@ -192,7 +196,7 @@ class Exchange:
 
     def _headers(self, answer: Answer) -> dict[str, str]:
         source, context = self.translation.direction.upstream.dialect, self.translation.context
-        headers = reply_headers(source, self.client, answer.headers, now=self.now())
+        headers = reply_headers(source, self.client, answer.headers, now=self.now(), secrets=context.secrets)
         headers.setdefault(REQUEST_ID[self.client], context.request_id)
         headers[OWN_ID] = context.request_id
         return headers

@@ -27,14 +27,17 @@ from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
+from dragoman.protocols.failures import cleaned
+from dragoman.protocols.masking import is_secret
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
 
 from .catalogue import anthropic_models, openai_models
 from .clients import Clients
-from .credentials import check_inbound, outbound_headers
+from .credentials import check_inbound, inbound_key, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
+from .known_secrets import mask_logs, provider_secrets
 from .logline import OUR_WORDS, without_reply
 from .metrics import Metrics
 from .outages import Outages
@@ -102,6 +105,9 @@ class Gateway:
         self._sender = sender or new_id()
         self._upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, where they hang on nothing else."""
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        """By provider."""
+        mask_logs(config)
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
@@ -212,7 +218,8 @@ class Gateway:
         except DragomanError as error:
             failure = error.failure
             if receipt.translation is not None:
-                failure = sized(failure, receipt.translation.context)
+                context = receipt.translation.context
+                failure = error.failure = sized(cleaned(failure, context.secrets), context)
             level, more = self.outages.level(receipt.provider, failure)
             log.log(level, "%s %s%s", receipt.request_id, without_reply(receipt, error), more)
             # Whatever failed before there was anything to send is the gateway's own refusal.
@@ -274,6 +281,7 @@ class Gateway:
             validate=self.config.server.validate,
         )
         translation.context.clock = self._now
+        translation.context.secrets = self.secrets_of(provider, headers)
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
         exchange = Exchange(client, translation, provider.name, receipt, self._now, self.outages)
@@ -300,6 +308,14 @@ class Gateway:
                 await answer.close()
         finally:
             self._leave(watch)
+
+    def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
+        """What must not come back from a provider: what it is sent to know its caller by, and the client's key."""
+        known = self._secrets.get(provider.name)
+        if known is None:
+            known = self._secrets[provider.name] = provider_secrets(provider)
+        key = inbound_key(headers)
+        return (*known, key) if key is not None and is_secret(key) else known
 
     def _call(self, request: web.Request, translation: Translation, provider: Provider) -> Call:
         timeouts = self.config.server.timeouts

@@ -7,19 +7,14 @@ line. An upstream's words for an error may quote the request, so its class stand
 from __future__ import annotations
 
 from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
+from dragoman.protocols.masking import quote
 from dragoman.translate import Translation
 
-from .receipts import TEXT_MAX, Receipt
+from .receipts import Receipt
 
 OUR_WORDS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
 """Errors of an upstream that the gateway tells in words of its own."""
 _WORD_MAX = 40
-
-
-def one_line(text: str) -> str:
-    """A text that others chose, with what could forge a line or steer a terminal escaped."""
-    text = text[:TEXT_MAX]
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def word(failure: Failure) -> str:
@@ -31,14 +26,14 @@ def word(failure: Failure) -> str:
 
 def way(translation: Translation) -> str:
     """From whom to whom, and by which names: `messages→chat claude-x → qwen3`."""
-    return f"{translation.direction} {one_line(translation.context.model)} → {one_line(translation.upstream_model)}"
+    return f"{translation.direction} {quote(translation.context.model)} → {quote(translation.upstream_model)}"
 
 
 def without_reply(receipt: Receipt, error: DragomanError) -> str:
     """How a request ended that was refused here, or whose upstream failed before its reply."""
     failure, translation = error.failure, receipt.translation
     if translation is None:
-        model = f" {one_line(receipt.model)}" if receipt.model else ""
-        return f"{receipt.client}{model} rejected: {failure.status} {one_line(failure.message)}"
-    words = one_line(failure.message) if isinstance(error, OUR_WORDS) else word(failure)
+        model = f" {quote(receipt.model)}" if receipt.model else ""
+        return f"{receipt.client}{model} rejected: {failure.status} {quote(failure.message)}"
+    words = quote(failure.message) if isinstance(error, OUR_WORDS) else word(failure)
     return f"{way(translation)} failed: {failure.status} {words} (provider {receipt.provider})"

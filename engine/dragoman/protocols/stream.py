@@ -15,6 +15,7 @@ from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..nulls import NullTrimmer
 from ..sse import CR, LF, Frame, frame_at
+from .failures import cleaned
 from .overflow import sized
 
 Note = Callable[[Deltas], bool]
@@ -247,6 +248,7 @@ class StreamWriter:
         return out
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
+        failure = cleaned(failure, self.context.secrets)
         self.write(Error(failure), out)
         self.context.failure = failure
         self.done = True

@@ -1,0 +1,69 @@
+"""What must leave the gateway in no log line, header or error: keys of the configuration and of the client.
+
+The engine masks what looks like a key (`dragoman.protocols.masking`). Keys that look like any other word are known
+here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import parse_qsl, quote
+
+from dragoman.protocols.masking import is_secret, redact
+
+from .providers import Provider
+from .settings import Config
+
+_NAME: Final = re.compile(r"key|token|auth|secret|cookie|passw|credential|signature", re.IGNORECASE)
+"""Names of headers that hold a secret."""
+_LOGGERS: Final = ("dragoman", "aiohttp.server", "asyncio")
+
+
+def provider_secrets(provider: Provider) -> tuple[str, ...]:
+    """What a provider is sent to know the gateway by, in each spelling that may come back, the longest first."""
+    found = {spelling for text in _sent_to(provider) for spelling in (text, quote(text, safe="")) if is_secret(text)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _sent_to(provider: Provider) -> Iterator[str]:
+    if provider.api_key is not None:
+        yield provider.api_key.reveal()
+    for name, value in provider.headers.items():
+        if _NAME.search(name):
+            yield value
+            yield value.rpartition(" ")[2]  # behind `Bearer`
+    query = provider.base_url.partition("?")[2]
+    for _, value in parse_qsl(query):
+        yield value
+
+
+class _Masking(logging.Filter):
+    """Masks every line of a logger, tracebacks included. It is the last resort: no line should need it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[str, None] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mask the line; every one is kept."""
+        secrets = tuple(self.secrets)
+        record.msg, record.args = redact(record.getMessage(), secrets), None
+        if record.exc_info:
+            record.exc_text = redact(_TRACEBACKS.formatException(record.exc_info), secrets)
+        return True
+
+
+_TRACEBACKS: Final = logging.Formatter()
+_MASKING: Final = _Masking()
+
+
+def mask_logs(config: Config) -> None:
+    """Mask the configuration's keys in all logs of this process, from now on, beside those of earlier ones."""
+    for provider in config.providers.values():
+        _MASKING.secrets.update(dict.fromkeys(provider_secrets(provider)))
+    _MASKING.secrets.update((key.reveal(), None) for key in config.server.keys if is_secret(key.reveal()))
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_MASKING)
