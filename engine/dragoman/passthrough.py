@@ -171,8 +171,8 @@ class Passthrough:
         passed = data if end == len(data) else data[:end]
         for begin, stop, instead in reversed(edits):
             passed = passed[:begin] + instead + passed[stop:]
-        if fault is None and not observer.closed and len(self._held) - 2 > self._limits.sse_frame:
-            fault = LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
+        if fault is None and not observer.closed and len(self._held) > self._longest:
+            fault = self._too_long_so_far()
         if self._renamer is not None and passed:
             passed = self._rename(passed)
         if fault is not None or observer.closed:
@@ -225,8 +225,8 @@ class Passthrough:
                 at = groove.end
                 continue
             stop, end = _end_of_frame(data, at, odd)
-            if stop - at > self._limits.sse_frame:
-                return at, LimitExceeded("sse_frame", self._limits.sse_frame, upstream=True).failure
+            if measured and (fault := self._too_long(data[at:stop])) is not None:
+                return at, fault
             if first == _COLON and not odd and data.find(b"\n", at) == stop:  # a comment
                 at = end
                 self._first = False
@@ -262,6 +262,26 @@ class Passthrough:
             at = end
         return at, None
 
+    def _too_long(self, frame: bytes) -> Failure | None:
+        """The limit that a frame broke first, read byte by byte: the same one however the bytes came."""
+        limits = self._limits
+        if len(frame) <= self._longest:
+            return None
+        lines = frame[: limits.sse_frame].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if max(map(len, lines)) > limits.sse_line:
+            return LimitExceeded("sse_line", limits.sse_line, upstream=True).failure
+        if len(frame.rstrip(b"\r\n")) > limits.sse_frame:
+            return LimitExceeded("sse_frame", limits.sse_frame, upstream=True).failure
+        return None
+
+    def _too_long_so_far(self) -> Failure | None:
+        """The same of the frame that is held, of which only the last line and the sum are new."""
+        held = self._held
+        line = len(held) - 1 - max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1))
+        if line > self._limits.sse_line or len(held) - 2 > self._limits.sse_frame:
+            return self._too_long(bytes(held))
+        return None
+
     def _redacted(self, frame: Frame) -> bytes | None:
         """The upstream's error without the secrets in it, or None if there are none."""
         assert frame.data is not None
@@ -290,6 +310,8 @@ class Passthrough:
         """The rest; and the dialect's error if the stream was not complete."""
         observer = self.observer
         held, self._held = bytes(self._held), b""
+        if (fault := self._too_long(held)) is not None:
+            return self.error(fault)
         sound = True
         for frame in self._parse(held) if held else ():
             if frame.fault is not None:

@@ -129,7 +129,7 @@ class Exchange:
         if (begun := await self._begun()) is not None:
             return await self._fail(begun, named(failure, self.provider))
         same = translation.direction.passthrough
-        if same and (own := own_envelope(body, self.client, secrets)) is not None:
+        if same and (own := own_envelope(body, secrets)) is not None:
             response = web.Response(status=answer.status, body=own, content_type="application/json", headers=headers)
         else:
             failure = sized(named(failure, self.provider), translation.context)

@@ -10,6 +10,7 @@ from io import BytesIO
 import aiohttp
 
 from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from ..protocols.masking import quote_word
 from .upstream import Call, Connections
 from .watch import Watch
 
@@ -101,6 +102,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered status {error.status}"
     if isinstance(error, aiohttp.ClientResponseError):
+        _, encoded, what = error.message.partition("Can not decode content-encoding: ")
+        if encoded:
+            return f"its reply has a content-encoding that cannot be decoded: {quote_word(what.partition('.')[0])}"
         return "its reply is not well-formed HTTP/1.1"
     if isinstance(error, aiohttp.InvalidURL):
         return "its URL is not one of http or https; check its base_url"

@@ -92,29 +92,29 @@ def named(failure: Failure, upstream: str) -> Failure:
 
 def cleaned(failure: Failure, secrets: Sequence[str]) -> Failure:
     """The failure without the `secrets` that an upstream repeated in it, and without what looks like a key."""
-    return replace(
+    clean = replace(
         failure,
-        message=tidy(failure.message, secrets),
+        message=redact(failure.message, secrets),
         native_type=_clean(failure.native_type, secrets),
         code=_clean(failure.code, secrets),
         param=_clean(failure.param, secrets),
         request_id=_clean(failure.request_id, secrets),
         headers={name: redact(value, secrets) for name, value in failure.headers.items()},
     )
+    return failure if clean == failure else clean
 
 
 def _clean(text: str | None, secrets: Sequence[str]) -> str | None:
     return redact(text, secrets) if text else text
 
 
-def own_envelope(body: bytes, dialect: Dialect, secrets: Sequence[str]) -> bytes | None:
-    """An error body that is the dialect's own already, as a client of it may get it; None if it is anything else."""
+def own_envelope(body: bytes, secrets: Sequence[str]) -> bytes | None:
+    """An error body that any dialect's clients can read as it is (`{"error": {"message": …}}`), without `secrets`; None
+    for any other body."""
     try:
         payload = loads(body)
         error = payload.get("error") if type(payload) is dict else None
         if type(error) is not dict or type(error.get("message")) is not str:
-            return None
-        if dialect is Dialect.MESSAGES and payload.get("type") != "error":
             return None
         return redact_json(body, secrets)
     except ValueError:

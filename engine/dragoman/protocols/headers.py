@@ -40,7 +40,7 @@ _TO_OPENAI = tuple((anthropic, openai, is_time) for openai, anthropic, is_time i
 
 _READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
 _PREFIXES = ("x-ratelimit-", "anthropic-")
-_NAME = re.compile(r"[a-z0-9-]{1,64}")
+_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE_MAX = 1024
 """Longest value of a header that is passed on, in characters."""
 
