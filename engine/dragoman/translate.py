@@ -122,7 +122,7 @@ class Translation:
         return dumps(self.direction.client.write_reply(reply, context))
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """A whole reply's body as the client's complete event stream (for cross directions).
+        """A whole reply's body as the client's complete event stream.
 
         For an upstream that answers a stream request with plain JSON. Raises as `reply` does.
         """
@@ -211,6 +211,8 @@ def translate(
         noisy = knobs.request_noise == "strip" and not profile.billing_line
         body = _restored(direction, body, payload, family, losses, noisy)
         losses.relax()
+        options = payload.get("stream_options")
+        context.include_usage = type(options) is dict and options.get("include_usage") is True
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)

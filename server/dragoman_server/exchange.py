@@ -14,7 +14,7 @@ from dragoman.aio.client import Client, EventStream
 from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamStatusError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
 from dragoman.protocols.failures import cleaned, named, own_envelope
@@ -160,16 +160,13 @@ class Exchange:
         return audience.response or web.StreamResponse()  # nobody waits for it where the handler was left
 
     async def _not_streamed(self, request: web.Request, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
-        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
+        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed.
+
+        In passthrough too: an SDK that waits for a stream finds no event in JSON, and takes that for an empty success.
+        """
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
         begun = await self._begun()
-        if translation.passthrough:
-            if begun is not None:
-                raise UpstreamProtocolError("upstream answered a stream request with a whole reply")
-            written = translation.reply(body)
-            self._account("answered without a stream", "completed", answer.status)
-            return self._whole(answer, written, headers)
         try:
             written = translation.replay(body, answer.headers)
         except UpstreamStatusError as error:

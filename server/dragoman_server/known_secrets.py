@@ -7,7 +7,6 @@ here.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, quote
@@ -17,8 +16,10 @@ from dragoman.protocols.masking import is_secret, redact
 from .providers import Provider
 from .settings import Config
 
-_NAME: Final = re.compile(r"key|token|auth|secret|cookie|passw|credential|signature", re.IGNORECASE)
-"""Names of headers that hold a secret."""
+_OPEN: Final = frozenset(
+    ("accept", "anthropic-beta", "anthropic-version", "content-type", "http-referer", "openai-beta", "user-agent")
+)
+"""Configured headers that hold no secret. Any other may."""
 _LOGGERS: Final = ("dragoman", "aiohttp.server", "asyncio")
 
 
@@ -32,7 +33,7 @@ def _sent_to(provider: Provider) -> Iterator[str]:
     if provider.api_key is not None:
         yield provider.api_key.reveal()
     for name, value in provider.headers.items():
-        if _NAME.search(name):
+        if name.lower() not in _OPEN:
             yield value
             yield value.rpartition(" ")[2]  # behind `Bearer`
     query = provider.base_url.partition("?")[2]
