@@ -32,6 +32,7 @@ from .policies import apply
 from .policies.budget import fit_budget
 from .profile import Profile, shipped
 from .protocols import Dialect
+from .protocols.masking import redact_json
 from .replay import events_of
 from .splice import Renamer, find_value, put
 from .sse import Encoder, Parser
@@ -113,7 +114,10 @@ class Translation:
         if len(body) > context.limits.reply_body:
             raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
         if self.passthrough:
-            context.usage = self.direction.upstream.read_usage(_json_object(body).get("usage"))
+            payload = _json_object(body)
+            context.usage = self.direction.upstream.read_usage(payload.get("usage"))
+            if payload.get("error"):
+                body = redact_json(body, context.secrets)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 span = find_value(body, "model")
                 return put(body, span, context.model) if span is not None else body

@@ -135,7 +135,7 @@ class Receipt:
         if usage is not None:
             facts["usage"] = usage, estimated
         if context.losses:
-            facts["losses"] = loss_rows(context.losses, TEXT_MAX)
+            facts["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
             facts["losses_total"] = len(context.losses)
         if context.violation is not None:
             facts["violations"] = [_broken(context.violation, context.secrets)]
@@ -160,10 +160,15 @@ def _broken(violation: Violation, secrets: Sequence[str]) -> Json:
     return {name: redact(fact, secrets)[:TEXT_MAX] if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
-def loss_rows(losses: Losses, longest: int | None = None) -> list[Json]:
-    """The ledger's rows with their meaning."""
+def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str] = ()) -> list[Json]:
+    """The ledger's rows with their meaning. Their texts may hold a word of the upstream's, without `secrets`."""
     return [
-        {"code": code.value, "path": path[:longest], "done": done[:longest], "meaning": MEANING[code]}
+        {
+            "code": code.value,
+            "path": redact(path, secrets)[:longest],
+            "done": redact(done, secrets)[:longest],
+            "meaning": MEANING[code],
+        }
         for code, path, done in losses.rows
     ]
 

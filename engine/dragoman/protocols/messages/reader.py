@@ -36,6 +36,7 @@ from ...losses import Code
 from ...model import Json
 from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
+from ..masking import quote_word
 from ..stream import Note, StreamReader, no_note
 from .failure import read_error_frame
 from .streamed_thoughts import Thought
@@ -133,7 +134,7 @@ class MessagesReader(StreamReader):
             out.append(Error(read_error_frame(event)))
             self.done = True
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, str(name))
+            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(name)))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
@@ -268,7 +269,7 @@ class MessagesReader(StreamReader):
             self._spoken = True
         else:
             self._ignored.add(key)
-            self.context.losses.add(Code.UNKNOWN_EVENT, f"content_block {kind}")
+            self.context.losses.add(Code.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
 
     def _open_prose(self, key: int, kind: Kind, text: Any, out: list[Event]) -> None:
         index = self._blocks.start(key, kind)
@@ -329,7 +330,7 @@ class MessagesReader(StreamReader):
         elif form in ("signature_delta", "citations_delta"):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
+            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(form)))
 
     def _speaking(self, key: Any, what: str) -> int:
         """The block of an event that does not tell its index: the last one."""
