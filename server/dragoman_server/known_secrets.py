@@ -42,18 +42,22 @@ def _sent_to(provider: Provider) -> Iterator[str]:
 
 
 class _Masking(logging.Filter):
-    """Masks every line of a logger, tracebacks included. It is the last resort: no line should need it."""
+    """Masks the configuration's keys in every line of a logger, and all that looks like one in tracebacks.
+
+    It is the last resort: what lines tell of others was masked where it came in.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.secrets: dict[str, None] = {}
+        self.secrets: tuple[str, ...] = ()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the line; every one is kept."""
-        secrets = tuple(self.secrets)
-        record.msg, record.args = redact(record.getMessage(), secrets), None
+        message = record.getMessage()
+        if "://" in message or any(secret in message for secret in self.secrets):
+            record.msg, record.args = redact(message, self.secrets), None
         if record.exc_info:
-            record.exc_text = redact(_TRACEBACKS.formatException(record.exc_info), secrets)
+            record.exc_text = redact(_TRACEBACKS.formatException(record.exc_info), self.secrets)
         return True
 
 
@@ -63,8 +67,10 @@ _MASKING: Final = _Masking()
 
 def mask_logs(config: Config) -> None:
     """Mask the configuration's keys in all logs of this process, from now on, beside those of earlier ones."""
+    found = set(_MASKING.secrets)
     for provider in config.providers.values():
-        _MASKING.secrets.update(dict.fromkeys(provider_secrets(provider)))
-    _MASKING.secrets.update((key.reveal(), None) for key in config.server.keys if is_secret(key.reveal()))
+        found.update(provider_secrets(provider))
+    found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
+    _MASKING.secrets = tuple(sorted(found, key=len, reverse=True))
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_MASKING)

@@ -7,7 +7,7 @@ line. An upstream's words for an error may quote the request, so its class stand
 from __future__ import annotations
 
 from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
-from dragoman.protocols.masking import quote
+from dragoman.protocols.masking import quote, redact
 from dragoman.translate import Translation
 
 from .receipts import Receipt
@@ -34,6 +34,6 @@ def without_reply(receipt: Receipt, error: DragomanError) -> str:
     failure, translation = error.failure, receipt.translation
     if translation is None:
         model = f" {quote(receipt.model)}" if receipt.model else ""
-        return f"{receipt.client}{model} rejected: {failure.status} {quote(failure.message)}"
+        return f"{receipt.client}{model} rejected: {failure.status} {quote(redact(failure.message))}"
     words = quote(failure.message) if isinstance(error, OUR_WORDS) else word(failure)
     return f"{way(translation)} failed: {failure.status} {words} (provider {receipt.provider})"

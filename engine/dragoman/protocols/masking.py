@@ -23,12 +23,10 @@ _SECRET_MIN: Final = 6
 """Shortest text that is taken for a secret: local servers are given keys such as `none`."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_HINT = re.compile(
-    r"://|[?&]|(?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk)[-_]|(?:gsk|hf|r8|ghp|gho|ghs|github_pat)_"
-    r"|AIza|AKIA|ASIA|ya29\.|eyJ|bearer|basic|api[ _-]?key|authorization|access[ _-]?token",
-    re.IGNORECASE,
-)
-"""What every text has that one of the patterns below matches: one search instead of nine."""
+_HINT = re.compile(r"://|[?&]|[ksixwf8pot][-_]|aiza|akia|asia|ya29|eyj|bearer|basic|key|authorization|token")
+"""What every text has, in lower case, that one of the patterns below matches: one search of 1 µs instead of nine."""
+_SHORTEST: Final = 9
+"""Characters of the shortest text that one of the patterns below matches."""
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Key prefixes of the vendors (`sk-` also as OpenAI echoes it, half starred) and JWTs.
     (re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk)[-_])[A-Za-z0-9_*.-]{6,}"), r"\1***"),
@@ -60,7 +58,7 @@ def redact(text: str, secrets: Sequence[str] = ()) -> str:
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, MASK)
-    if _HINT.search(text) is None:
+    if len(text) < _SHORTEST or _HINT.search(text.lower()) is None:
         return text
     text = _URL.sub(_redact_url, text)
     for pattern, shown in _SECRETS:
