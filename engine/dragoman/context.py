@@ -49,6 +49,8 @@ class ReplyContext:
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT
+    secrets: tuple[str, ...] = ()
+    """Texts that are masked in every error of the upstream's: what it was sent to know its caller by."""
     losses: Losses = field(default_factory=Losses)
     clock: Callable[[], float] | None = None
     """Unix seconds, for whoever has to tell when the reply was done; None where nobody does."""

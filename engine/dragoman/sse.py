@@ -5,7 +5,8 @@ ends are first made one kind, only new bytes are searched, and only complete lin
 and LF alone, never on U+2028 (the WHATWG grammar; `str.splitlines` would tear such a text apart).
 
 A broken limit is not an exception but a last frame with a `fault`, so that the frames before it are not lost with it:
-whatever the split, the same frames come out.
+whatever the split, the same frames come out. A field name with control or non-ASCII bytes is a fault too: the grammar
+would ignore the line, and a `data` line with one damaged byte would be lost without a trace.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .errors import DragomanError, LimitExceeded
+from .errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from .limits import DEFAULT, Limits
 
 _BOM = b"\xef\xbb\xbf"
@@ -196,7 +197,7 @@ class Parser:
         cut = data.rfind(b"\n")
         if cut < 0:
             self._partial += data
-            return self._fault("sse_line", self.limits.sse_line) if len(self._partial) > self.limits.sse_line else []
+            return self._too_long("sse_line", self.limits.sse_line) if len(self._partial) > self.limits.sse_line else []
         if self._partial:
             self._partial += data[:cut]
             block = bytes(self._partial)
@@ -207,7 +208,7 @@ class Parser:
                 self._partial += data[cut + 1 :]
         frames: list[Frame] = []
         if self._take(block, frames) and len(self._partial) > self.limits.sse_line:
-            frames += self._fault("sse_line", self.limits.sse_line)
+            frames += self._too_long("sse_line", self.limits.sse_line)
         return frames
 
     def _whole_frames(self, data: bytes) -> list[Frame]:
@@ -266,12 +267,12 @@ class Parser:
         """Take one non-empty line; False when a limit broke."""
         size = len(line)
         if size > self.limits.sse_line:
-            frames += self._fault("sse_line", self.limits.sse_line)
+            frames += self._too_long("sse_line", self.limits.sse_line)
             return False
         if line.startswith(b"data:"):
             self._frame_size += size
             if self._frame_size > self.limits.sse_frame:
-                frames += self._fault("sse_frame", self.limits.sse_frame)
+                frames += self._too_long("sse_frame", self.limits.sse_frame)
                 return False
             self._lines.append(line[6:] if line[5:6] == b" " else line[5:])
             return True
@@ -286,7 +287,7 @@ class Parser:
         elif name == b"data":  # the line has no colon: an empty data line
             self._frame_size += size
             if self._frame_size > self.limits.sse_frame:
-                frames += self._fault("sse_frame", self.limits.sse_frame)
+                frames += self._too_long("sse_frame", self.limits.sse_frame)
                 return False
             self._lines.append(b"")
         elif name == b"id":
@@ -296,6 +297,9 @@ class Parser:
         elif name == b"retry" and value.isdigit() and len(value) < 16:
             self._retry = int(value)
             self._numbered = True
+        elif not (name.isascii() and name.decode("ascii").isprintable()):
+            frames += self._fault(UpstreamProtocolError("upstream sent an event stream with a damaged field name"))
+            return False
         return True
 
     def _dispatch(self, frames: list[Frame]) -> None:
@@ -312,11 +316,14 @@ class Parser:
             self._frame_size = 0
         self._event = b""
 
-    def _fault(self, name: str, limit: int) -> list[Frame]:
+    def _too_long(self, name: str, limit: int) -> list[Frame]:
+        return self._fault(LimitExceeded(name, limit, upstream=True))
+
+    def _fault(self, fault: DragomanError) -> list[Frame]:
         self.done = self._held = True
         self._partial = bytearray()
         self._lines = []
-        return [OddFrame("", None, fault=LimitExceeded(name, limit, upstream=True))]
+        return [OddFrame("", None, fault=fault)]
 
 
 def without_empty_lines(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ into the client's. Nothing here awaits or reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from .context import ReplyContext
 from .directions import Direction
 from .envelope import TAG, Seal
 from .errors import ClientRequestError, Failure, LimitExceeded, TooMany, UpstreamProtocolError, UpstreamStatusError
-from .events import Error, Usage
+from .events import Error
 from .jsontext import dumps, loads, loads_exact
 from .knobs import DEFAULT as DEFAULT_KNOBS
 from .knobs import Knobs
@@ -31,6 +31,7 @@ from .policies import apply
 from .policies.budget import fit_budget
 from .profile import Profile, shipped
 from .protocols import Dialect
+from .protocols.masking import redact_json
 from .replay import events_of
 from .request_size import check_parts
 from .splice import Renamer, find_values, put, repeated_key
@@ -81,7 +82,8 @@ class Translation:
             observer = client.observer()
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
-            return (Passthrough(observer, renamer, context.limits, context.request_id or None, context.losses),)
+            request_id = context.request_id or None
+            return (Passthrough(observer, renamer, context.limits, request_id, context.losses, context.secrets),)
         stages: list[Stage[Any, Any]] = [Parser(context.limits, whole=not context.logprobs), upstream.reader(context)]
         if context.tools:
             stages.append(ToolRestorer(context.tools, context.losses))
@@ -111,7 +113,10 @@ class Translation:
         if len(body) > context.limits.reply_body:
             raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
         if self.passthrough:
-            context.usage = self._counted(body)
+            payload = _json_object(body)
+            context.usage = self.direction.upstream.read_usage(payload.get("usage"))
+            if payload.get("error"):
+                body = redact_json(body, context.secrets)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 return put(body, find_values(body, "model"), context.model)
             return body
@@ -119,7 +124,7 @@ class Translation:
         return dumps(self.direction.client.write_reply(reply, context))
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """A whole reply's body as the client's complete event stream (for cross directions).
+        """A whole reply's body as the client's complete event stream.
 
         For an upstream that answers a stream request with plain JSON. Raises as `reply` does.
         """
@@ -129,22 +134,9 @@ class Translation:
         out: bytes = Chain(client.writer(context), last).feed(events_of(reply))
         return out
 
-    def _counted(self, body: bytes) -> Usage | None:
-        """The token counts of a reply that passes through; whatever else it is, is the client's affair."""
-        try:
-            payload = loads(body)
-        except ValueError:
-            return None
-        return self.direction.upstream.read_usage(payload.get("usage")) if type(payload) is dict else None
-
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
         context, upstream = self.context, self.direction.upstream
-        try:
-            payload = loads_exact(body)
-        except ValueError:
-            raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
-        if type(payload) is not dict:
-            raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+        payload = _json_object(body, loads_exact)
         if payload.get("error"):
             raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
         reply: Reply = upstream.read_reply(payload, context)
@@ -157,6 +149,17 @@ class Translation:
         reply.id = reply.id or context.request_id
         context.usage = reply.usage
         return reply
+
+
+def _json_object(body: bytes, parse: Callable[[bytes], Any] = loads) -> Json:
+    """A whole reply's JSON object. Raises UpstreamProtocolError."""
+    try:
+        payload = parse(body)
+    except ValueError:
+        raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
+    if type(payload) is not dict:
+        raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+    return payload
 
 
 def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
@@ -214,6 +217,8 @@ def translate(
         noisy = knobs.request_noise == "strip" and not profile.billing_line
         body = _restored(direction, body, payload, family, losses, noisy)
         losses.relax()
+        options = payload.get("stream_options")
+        context.include_usage = type(options) is dict and options.get("include_usage") is True
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)

@@ -28,6 +28,9 @@ from dragoman.losses import Losses
 from dragoman.model import Json, Request
 from dragoman.protocols import Dialect
 from dragoman.protocols.counting import COUNTING
+from dragoman.protocols.failures import cleaned
+from dragoman.protocols.headers import RETRY, passed
+from dragoman.protocols.masking import quote
 from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.translate import Translation, parse_body, translate
 
@@ -58,7 +61,6 @@ _FOR_NOW = frozenset((408, 429))
 
 _CAP = 128_000
 """An output cap with room for any thinking budget. It is not part of what is counted."""
-_RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 
 
 class How(StrEnum):
@@ -79,6 +81,8 @@ class _Asked:
     untouched: bool
     """Is the body the client's own."""
     knobs: Knobs
+    secrets: tuple[str, ...]
+    """The texts that must not come back from the provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ class Counting:
             request_id=request_id,
         )
         untouched = translation.direction.passthrough and not translation.rewritten
-        return _Asked(provider, translation, untouched, knobs)
+        return _Asked(provider, translation, untouched, knobs, loaded.secrets_of(provider, request.headers))
 
     async def _count(self, request: web.Request, asked: _Asked) -> _Counted:
         knob, provider = asked.knobs.count_tokens, asked.provider
@@ -186,7 +190,7 @@ class Counting:
                         self._lacking.put(place, True)
                     elif status not in _FOR_NOW and status < 500:
                         raise
-                    log.info("%s does not count tokens for %a (%s)", provider.name, model[:100], status)
+                    log.info("%s does not count tokens for %s (%s)", provider.name, quote(model), status)
         elif knob == "exact":
             why = f"the upstream {provider.name} cannot count tokens, and estimates are switched off (count_tokens)"
             raise DragomanError(Failure(FailureKind.NOT_FOUND, why, 404))
@@ -230,8 +234,9 @@ class Counting:
         status, headers, body = await self._gateway.fetch(request, call)
         endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
-            failure = direction.upstream.read_failure(status, body, headers)
-            failure.headers = {name: headers[name] for name in _RETRY if name in headers}
+            secrets = asked.secrets
+            failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
+            failure.headers = passed(headers, RETRY, secrets)
             raise _Refused(failure, status)
         try:
             tokens = endpoint.read(loads(body))

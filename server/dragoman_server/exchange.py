@@ -14,15 +14,17 @@ from dragoman.aio.client import Client, EventStream
 from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
 from dragoman.aio.upstream import Answer
 from dragoman.aio.watch import ClientGone, Watch
-from dragoman.errors import DragomanError, Failure, UpstreamError, UpstreamProtocolError
+from dragoman.errors import DragomanError, Failure, UpstreamError
 from dragoman.losses import Losses
 from dragoman.protocols import Dialect
+from dragoman.protocols.failures import cleaned, own_envelope
 from dragoman.protocols.headers import reply_headers
+from dragoman.protocols.masking import quote
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
 
 from .early import Early
-from .logline import one_line, request_line, way, word
+from .logline import request_line, way, word
 from .outages import Outages
 from .receipts import Receipt
 from .rescue import OWN_ID, REQUEST_ID, error_response
@@ -114,7 +116,7 @@ class Exchange:
         return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
 
     async def _refused(self, answer: Answer) -> web.StreamResponse:
-        """An error status: passed through in the same dialect, else in the client's envelope."""
+        """An error status: passed through if it is in the client's envelope already, else put into it."""
         translation = self.translation
         try:
             body = await answer.read(translation.context.limits.reply_body)
@@ -122,16 +124,20 @@ class Exchange:
             body = b""  # the status says enough, and a retry hangs on it
         headers = self._headers(answer)
         tell_losses(headers, translation.losses)
+        secrets = translation.context.secrets
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
+        failure = cleaned(failure, secrets)
         if (begun := await self._begun()) is not None:
             return await self._fail(begun, failure)
-        if translation.direction.passthrough and body:
-            headers["content-type"] = answer.headers.get("content-type", "application/json")
-            response = web.Response(status=answer.status, body=body, headers=headers)
+        same = translation.direction.passthrough
+        if same and (own := own_envelope(body, secrets)) is not None:
+            response = web.Response(status=answer.status, body=own, content_type="application/json", headers=headers)
         else:
             failure = sized(failure, translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
+            if same and answer.status >= 400:  # a foreign body, perhaps of a balancer: its status is the client's still
+                response.set_status(answer.status)
         translation.context.failure = failure
         self._account(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
@@ -155,16 +161,13 @@ class Exchange:
         return audience.response or web.StreamResponse()  # nobody waits for it where the handler was left
 
     async def _not_streamed(self, request: web.Request, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
-        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed."""
+        """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed.
+
+        In passthrough too: an SDK that waits for a stream finds no event in JSON, and takes that for an empty success.
+        """
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
         begun = await self._begun()
-        if translation.passthrough:
-            if begun is not None:
-                raise UpstreamProtocolError("upstream answered a stream request with a whole reply")
-            written = translation.reply(body)
-            self._account("answered without a stream", "completed", answer.status)
-            return self._whole(answer, written, headers)
         written = translation.replay(body, answer.headers)
         if begun is not None:
             return await self._say(begun, written)
@@ -188,7 +191,7 @@ class Exchange:
 
     def _headers(self, answer: Answer) -> dict[str, str]:
         source, context = self.translation.direction.upstream.dialect, self.translation.context
-        headers = reply_headers(source, self.client, answer.headers, now=self.now())
+        headers = reply_headers(source, self.client, answer.headers, now=self.now(), secrets=context.secrets)
         headers.setdefault(REQUEST_ID[self.client], context.request_id)
         headers[OWN_ID] = context.request_id
         return headers
@@ -206,7 +209,7 @@ class Exchange:
             log.log(level, request_line(self.receipt, words, ended, status, error=failure, note=note))
         if context.losses and log.isEnabledFor(logging.DEBUG):
             for code, path, done in context.losses.rows:
-                log.debug("%s loss %s at %s: %s", context.request_id, code, one_line(path), one_line(done))
+                log.debug("%s loss %s at %s: %s", context.request_id, code, quote(path), quote(done))
         self.receipt.end(ended, status)
 
 

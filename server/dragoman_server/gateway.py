@@ -26,6 +26,8 @@ from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
 from dragoman.jsontext import dumps
 from dragoman.protocols import Dialect
+from dragoman.protocols.failures import cleaned
+from dragoman.protocols.masking import quote
 from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
 
@@ -36,8 +38,9 @@ from .credentials import check_inbound, outbound_headers
 from .exchange import Exchange, tell_losses
 from .inbound import Bodies, read_model, wished
 from .known_models import KnownModels
+from .known_secrets import mask_logs
 from .loaded_config import LoadedConfig, with_fixed
-from .logline import OUR_WORDS, before_reply, one_line, reason, request_line
+from .logline import OUR_WORDS, before_reply, reason, request_line
 from .metrics import Metrics
 from .outages import Outages
 from .prefixes import Prefixes
@@ -100,6 +103,7 @@ class Gateway:
         self._upstream_models = UpstreamModels(self._get)
         self._known_models = KnownModels(self._upstream_models, self._get_headers)
         self._discovering = False
+        mask_logs(config)
         self._open: set[Watch] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
@@ -140,6 +144,7 @@ class Gateway:
         """
         config.check()
         config, ignored = with_fixed(self.config, config)
+        mask_logs(config)
         self.loaded = LoadedConfig(config)
         server = config.server
         self.bodies.configure(server)
@@ -261,7 +266,8 @@ class Gateway:
         except DragomanError as error:
             failure = error.failure
             if receipt.translation is not None:
-                failure = sized(failure, receipt.translation.context)
+                context = receipt.translation.context
+                failure = error.failure = sized(cleaned(failure, context.secrets), context)
             # Whatever failed before there was anything to send is the gateway's own refusal.
             ended = "rejected" if receipt.translation is None else "failed"
             response = self._failure_response(receipt, failure)
@@ -335,6 +341,7 @@ class Gateway:
             validate=server.validate,
         )
         translation.context.clock = self._now
+        translation.context.secrets = loaded.secrets_of(provider, headers)
         if self.prefixes:
             receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
         exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
@@ -343,7 +350,7 @@ class Gateway:
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
                 *(receipt.request_id, client, "stream" if translation.stream else "request", len(body)),
-                *(receipt.client_profile or "none", one_line(model), one_line(target.route), provider.name),
+                *(receipt.client_profile or "none", quote(model), quote(target.route), provider.name),
                 *(provider.place(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from dragoman.protocols import Dialect
+from dragoman.protocols.masking import is_secret
 
 from .catalogue import KnownModel
 from .clients import Clients
 from .cors import Cors
+from .credentials import inbound_key
+from .known_secrets import provider_secrets
 from .model_names import ModelNames
 from .outages import Outages
+from .providers import Provider
 from .routing import Router
 from .settings import Config
 from .websites import Websites
@@ -32,6 +36,7 @@ class LoadedConfig:
 
     __slots__ = (
         "__weakref__",
+        "_secrets",
         "clients",
         "config",
         "listings",
@@ -51,6 +56,13 @@ class LoadedConfig:
         server = config.server
         self.websites = None if server.keys else Websites(server.host, server.allowed_hosts, Cors(server.cors_origins))
         """The rules for requests of web pages; None where a key is asked for instead."""
+        self._secrets = {name: provider_secrets(provider) for name, provider in config.providers.items()}
+
+    def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
+        """The texts that must not come back from a provider: the secrets it is sent, and the key of the client."""
+        known = self._secrets[provider.name]
+        key = inbound_key(headers)
+        return (*known, key) if key is not None and is_secret(key) else known
         self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, where they do not depend on the request."""
         self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
 from dragoman.losses import Code
+from dragoman.protocols.masking import quote, redact
 from dragoman.tokens.told import usage_so_far
 from dragoman.translate import Translation
 
-from .receipts import TEXT_MAX, Receipt
+from .receipts import Receipt
 
 OUR_WORDS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
 """Errors of an upstream that the gateway tells in words of its own."""
@@ -61,7 +62,7 @@ class RequestLine(NamedTuple):
         if self.tokens_out is not None:
             line += f" tokens_out={'~' if 'output_total' in self.estimated else ''}{self.tokens_out}"
         if self.provider is not None:
-            line += f" provider={self.provider} route={one_line(self.route)}"
+            line += f" provider={self.provider} route={quote(self.route)}"
         if self.client_profile is not None:
             line += f" client={self.client_profile}"
         if self.because:
@@ -77,7 +78,7 @@ class RequestLine(NamedTuple):
         words, because, note = told.pop("words"), told.pop("because"), told.pop("note")
         told["message"] = f"{words}{because and f': {because}'}{note}"
         for name in ("model", "upstream_model"):
-            told[name] = told[name] and one_line(told[name])
+            told[name] = told[name] and quote(told[name])
         told["duration"] = round(self.duration, 6)
         told["first_event"] = None if self.first_event is None else round(self.first_event, 6)
         told["estimated"] = [name for name, count in _NAMES.items() if count in self.estimated]
@@ -136,12 +137,6 @@ def request_line(
     )
 
 
-def one_line(text: str) -> str:
-    """A text that others chose, with what could forge a line or steer a terminal escaped."""
-    text = text[:TEXT_MAX]
-    return text if text.isprintable() else ascii(text)[1:-1]
-
-
 def word(failure: Failure) -> str:
     """What sort of error it is: its code where that is a plain word (an upstream's may be anything), else its class."""
     code = failure.code or ""
@@ -151,19 +146,19 @@ def word(failure: Failure) -> str:
 
 def way(translation: Translation) -> str:
     """From whom to whom, and by which names: `messages→chat claude-x → qwen3`."""
-    return f"{translation.direction} {one_line(translation.context.model)} → {one_line(translation.upstream_model)}"
+    return f"{translation.direction} {quote(translation.context.model)} → {quote(translation.upstream_model)}"
 
 
 def before_reply(receipt: Receipt, what: str) -> str:
     """The words for a request that ended before its reply: `messages→chat claude-x → qwen3 failed`."""
     if receipt.translation is not None:
         return f"{way(receipt.translation)} {what}"
-    model = f" {one_line(receipt.model)}" if receipt.model else ""
+    model = f" {quote(receipt.model)}" if receipt.model else ""
     return f"{receipt.client}{model} {what}"
 
 
 def reason(receipt: Receipt, error: DragomanError, failure: Failure) -> str:
     """Why a request got no reply: the gateway's own words, or the class of the upstream's error."""
     if receipt.translation is None or isinstance(error, OUR_WORDS):
-        return one_line(failure.message)
+        return quote(redact(failure.message))
     return word(failure)

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from dragoman.protocols.masking import quote, redact
+
 if TYPE_CHECKING:
     from dragoman.violation import Violation
 
@@ -15,6 +17,8 @@ log = logging.getLogger("dragoman")
 MOST: Final = 10
 """Lines in one minute; the next one behind them says how many were left out."""
 _MINUTE: Final = 60.0
+_LINE_MAX: Final = 1000
+"""Longest breach in a line, in characters: a rule and a masked frame."""
 
 
 class Offenders:
@@ -36,9 +40,10 @@ class Offenders:
         self._told += 1
         translation = receipt.translation
         assert translation is not None
+        shown = redact(str(violation), translation.context.secrets)
         # What passes through is as the upstream made it; anything else is a defect of ours.
         who = "upstream" if translation.passthrough else "output"
         more = f"; {self._left_out} more replies did, of which no line was written" if self._left_out else ""
         self._left_out = 0
         log.warning("%s %s %s (route %s) %s broke its grammar: %s%s", receipt.request_id, translation.direction,
-                    receipt.provider, receipt.route, who, violation, more)  # fmt: skip
+                    receipt.provider, receipt.route, who, quote(shown, _LINE_MAX), more)  # fmt: skip

@@ -6,6 +6,7 @@ and cut short, as paths may end in a name that the client chose. Only the key th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import Any
@@ -16,6 +17,7 @@ from dragoman.jsontext import dumps
 from dragoman.losses import MEANING, Losses
 from dragoman.model import Json
 from dragoman.protocols import Dialect
+from dragoman.protocols.masking import redact
 from dragoman.tokens.told import usage_so_far
 from dragoman.translate import Translation
 from dragoman.violation import Violation
@@ -137,10 +139,10 @@ class Receipt:
         if usage is not None:
             facts["usage"] = usage, estimated
         if context.losses:
-            facts["losses"] = loss_rows(context.losses, TEXT_MAX)
+            facts["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
             facts["losses_total"] = len(context.losses)
         if context.violation is not None:
-            facts["violations"] = [_broken(context.violation)]
+            facts["violations"] = [_broken(context.violation, context.secrets)]
         if context.names or context.tools:
             names = list(renamed(context).items())[:RENAMES_MAX]
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
@@ -156,16 +158,21 @@ def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
     return counts
 
 
-def _broken(violation: Violation) -> Json:
+def _broken(violation: Violation, secrets: Sequence[str]) -> Json:
     """A breach of the client's dialect in a stream: where, by which rule, and the frame without its texts."""
     facts = violation._asdict()
-    return {name: fact[:TEXT_MAX] if isinstance(fact, str) else fact for name, fact in facts.items()}
+    return {name: redact(fact, secrets)[:TEXT_MAX] if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
-def loss_rows(losses: Losses, longest: int | None = None) -> list[Json]:
-    """The ledger's rows with their meaning."""
+def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str] = ()) -> list[Json]:
+    """The ledger's rows with their meaning. Their texts may hold a word of the upstream's, without `secrets`."""
     return [
-        {"code": code.value, "path": path[:longest], "done": done[:longest], "meaning": MEANING[code]}
+        {
+            "code": code.value,
+            "path": redact(path, secrets)[:longest],
+            "done": redact(done, secrets)[:longest],
+            "meaning": MEANING[code],
+        }
         for code, path, done in losses.rows
     ]
 

@@ -8,12 +8,13 @@ from .accumulated import require
 
 
 class Item(NamedTuple):
-    """One dispatched event, or a comment (`data` is None)."""
+    """One dispatched event, a comment, or a `fault`; `data` is None for the last two."""
 
     event: str
     data: bytes | None
     id: str | None = None
     retry: int | None = None
+    fault: str | None = None
 
 
 def lines_of(data: bytes) -> tuple[list[bytes], bytes]:
@@ -37,7 +38,8 @@ def lines_of(data: bytes) -> tuple[list[bytes], bytes]:
 def split(data: bytes, *, flush: bool = True) -> list[Item]:
     """All items. With `flush` an end of file counts as a line end and a blank line, if a line is begun.
 
-    An id lasts until the next one, a retry belongs to the next dispatched event.
+    An id lasts until the next one, a retry belongs to the next dispatched event. Stricter than the grammar, a field
+    name with control or non-ASCII bytes ends the stream with a fault, "name".
     """
     if data[:3] == b"\xef\xbb\xbf":
         data = data[3:]
@@ -67,6 +69,8 @@ def split(data: bytes, *, flush: bool = True) -> list[Item]:
             last_id = value.decode("utf-8", "replace")
         elif name == b"retry" and value and all(0x30 <= digit <= 0x39 for digit in value):
             retry = int(value)
+        elif any(not 0x20 <= byte < 0x7F for byte in name):
+            return [*items, Item("", None, fault="name")]
     return items
 
 

@@ -159,7 +159,7 @@ def test_T26_the_body_ends_with_the_terminal_event(client: str, upstream: str) -
 def test_T27_every_clean_stream_has_a_finish_reason() -> None:
     """No `finish_reason` chunk: strict clients retry for ever (anomalyco/opencode#43882, anomalyco/opencode#43379)."""
     held, _ = answer(CHAT, MESSAGES, *TEXT, stop(0), end(None))
-    assert held.finish == "stop"
+    assert held.error is not None
     held, _ = answer(MESSAGES, CHAT, ROLE, chunk({"content": "Hi"}), DONE)
     assert held.error is not None
 

@@ -79,6 +79,7 @@ def test_they_move_to_the_front_for_all_others(model: str) -> None:
 
 
 def test_the_operator_may_list_other_models() -> None:
+    flags: dict[str, Any]
     for flags in ({"mid_system_models": ["own-*"]}, {"mid_system_models": []}):
         body, _ = sent("chat", "messages", "anthropic", flags, model="own-1", messages=LATE)
         assert body["messages"][-1]["role"] == "system"

@@ -160,7 +160,7 @@ def watch(row: Direction, pieces: list[bytes], *, parsed: bool, model: str | Non
     (stage,) = translation.stages()
     assert isinstance(stage, Passthrough)
     if parsed:
-        stage._parser = Parser()
+        stage._longest = 0  # each frame is measured, and so read by itself
     out = b"".join(stage.feed(piece) for piece in pieces if not stage.done)
     seen = stage.observer
     whole = out if stage.done else out + stage.finish()

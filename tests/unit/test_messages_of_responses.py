@@ -16,7 +16,7 @@ from dragoman.sse import Frame
 
 SEAL = Seal("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
-URL = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
+URL: Json = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
 
 
 def hidden(item: Json = ITEM) -> Reasoning:

@@ -117,7 +117,7 @@ def test_text() -> None:
         (opened(1, type="tool_use", id="a", name="", input={}), "without a name"),
         ({"type": "content_block_start", "index": 1}, "malformed content_block_start"),
         (text("1"), "malformed content_block_start"),  # type: ignore[arg-type]
-        (LAST, "blocks still open"),
+        (LAST, "before a stop_reason"),
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
     ],
@@ -308,14 +308,17 @@ def test_stop_reasons_that_disagree_with_the_content() -> None:
     assert Finish(Stop(StopReason.TOOL_CALLS, "end_turn"), COUNTS) in read(START, *whole, END_TURN, LAST)
     assert Finish(Stop(StopReason.END, "tool_use"), COUNTS) in read(START, stopped("tool_use"), LAST, into=ledger)
     assert Finish(Stop(StopReason.END, "novel"), COUNTS) in read(START, stopped("novel"), LAST, into=ledger)
-    assert read(*HEL, closed(0), LAST, into=ledger)[-2:] == [Finish(Stop(StopReason.END), INPUT), End()]
-    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 2, Code.USAGE_ESTIMATED: 1}
+    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 1}
 
 
-def test_message_stop_after_nothing_at_all_is_a_breach() -> None:
-    events = read(START, LAST)
+@pytest.mark.parametrize("before", [(START,), (*HEL, closed(0)), (START, tool(0), closed(0))])
+def test_message_stop_without_a_stop_reason_is_an_error(before: tuple[Json, ...]) -> None:
+    """As for a Chat stream whose `[DONE]` comes before its finish_reason: no reason is made up."""
+    events = read(*before, LAST)
     assert isinstance(events[-1], Error)
-    assert "without a stop_reason or any content" in events[-1].failure.message
+    failure = events[-1].failure
+    assert (failure.status, failure.code) == (502, "stream_truncated")
+    assert failure.message == "upstream sent message_stop before a stop_reason"
 
 
 def test_T22_errors_keep_what_came_before() -> None:

@@ -171,3 +171,45 @@ def test_no_value_makes_the_chat_observer_raise(chunk: Any, index: Any, finish: 
 def test_no_value_makes_the_messages_observer_raise(name: str, index: Any, message: Any, usage: Any) -> None:
     frames = [{"type": "message_start", "message": message}, block(name, index), {"type": message}]
     watch(MessagesObserver(), *frames, {"type": "message_delta", "usage": usage}, {"type": "error", "error": usage})
+
+
+CALL = {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "f"}}
+STOP = {"type": "message_stop"}
+
+
+def test_messages_stop_within_an_open_call_is_a_fault_and_completes_nothing() -> None:
+    observer = watch(MessagesObserver(), START, CALL, STOP, named=True)
+    assert (observer.complete, observer.closed) == (False, True)
+    assert observer.fault is not None
+    assert (observer.fault.status, observer.fault.code) == (502, "stream_truncated")
+    assert "open tool call" in observer.fault.message
+
+
+def test_messages_stop_within_an_open_text_is_a_breach_only() -> None:
+    text = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    observer = watch(MessagesObserver(), START, text, STOP, named=True)
+    assert (observer.complete, observer.closed, observer.fault) == (True, True, None)
+    assert observer.violations == ["message_stop out of place"]
+
+
+def test_done_in_a_messages_stream_means_nothing() -> None:
+    observer = watch(MessagesObserver(), START, "[DONE]", STOP, named=True)
+    assert (observer.complete, observer.fault, observer.violations) == (True, None, [])
+
+
+@pytest.mark.parametrize("make", [ChatObserver, MessagesObserver])
+@pytest.mark.parametrize("frame", ["{", "[]", '"x"', "<html>"])
+def test_a_frame_that_is_no_json_object_is_a_fault(make: type[Observer], frame: str) -> None:
+    observer = watch(make(), frame)
+    assert observer.fault is not None
+    assert observer.fault.code == "upstream_protocol"
+    assert not observer.complete
+
+
+def test_names_that_an_upstream_chose_forge_no_log_line() -> None:
+    observer = MessagesObserver()
+    observer.observe(json.dumps({"type": "x\nERROR forged \x1b[31m"}).encode(), "y" * 200_000)
+    (violation,) = observer.violations
+    assert violation.isprintable()
+    assert len(violation) < 300
+    assert "<200000 characters>" in violation

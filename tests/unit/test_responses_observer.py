@@ -15,7 +15,7 @@ from dragoman.events import Usage
 from dragoman.passthrough import Passthrough
 from dragoman.protocols.responses import Observer
 from dragoman.splice import Renamer
-from dragoman.sse import Encoder, Parser, encode
+from dragoman.sse import Encoder, Frame, Parser, encode
 from grammar import responses
 from grammar.responses_items import check_response
 from support.mutations import mutated_json
@@ -234,3 +234,31 @@ def test_no_value_makes_it_raise(events: list[Any]) -> None:
         name = event.get("type") if isinstance(event, dict) else None
         observer.observe(json.dumps(event).encode(), name if isinstance(name, str) else "")
         failed(observer)
+
+
+def test_completed_with_an_open_item_is_a_fault_in_its_place() -> None:
+    events = numbered(created(), added(0), ended())
+    stage = Passthrough(Observer())
+    frames = [encode(Frame(event["type"], json.dumps(event).encode())) for event in events]
+    out = stage.feed(b"".join(frames))
+    assert out.startswith(b"".join(frames[:2]))
+    last = json.loads(out[len(b"".join(frames[:2])) :].partition(b"data: ")[2])
+    assert (last["type"], last["sequence_number"]) == ("response.failed", 2)
+    assert "not done" in last["response"]["error"]["message"]
+    assert not stage.observer.complete
+    assert stage.fault is not None
+    assert stage.fault.code == "stream_truncated"
+
+
+def test_an_incomplete_response_may_end_with_an_open_item() -> None:
+    assert watch(*numbered(created(), added(0), cut("max_output_tokens"))).fault is None
+
+
+def test_long_and_forged_names_stay_one_short_line() -> None:
+    for name in ("response.x\nERROR forged", "response." + "x" * 200_000):
+        events = numbered(created(), {"type": name, "output_index": 0}, {"type": "response.output_item.done"})
+        observer = Observer()
+        for event in events:
+            observer.observe(json.dumps(event).encode(), "y\nz")
+        assert observer.violations
+        assert all(text.isprintable() and len(text) < 300 for text in observer.violations)

@@ -34,13 +34,16 @@ NASTY = (
 
 
 def seen(frames: Iterable[Frame]) -> list[Seen]:
-    """Frames as comparable tuples: a fault is its limit's name."""
+    """Frames as comparable tuples: a fault is its limit's name, or "name" for a damaged field name."""
     out: list[Seen] = []
     for frame in frames:
         fault = frame.fault
-        name = fault.name if isinstance(fault, LimitExceeded) else None
-        assert (fault is None) == (name is None)
-        out.append((frame.event, frame.data, frame.id, frame.retry, name))
+        word = None if fault is None else "name"
+        if isinstance(fault, LimitExceeded):
+            word = fault.name
+        elif fault is not None:
+            assert "damaged field name" in fault.failure.message
+        out.append((frame.event, frame.data, frame.id, frame.retry, word))
     return out
 
 
@@ -53,7 +56,7 @@ def parse(pieces: Iterable[bytes], limits: Limits | None = None) -> list[Seen]:
 
 
 def judged(data: bytes) -> list[Seen]:
-    return [(item.event, item.data, item.id, item.retry, None) for item in judge.split(data)]
+    return [(item.event, item.data, item.id, item.retry, item.fault) for item in judge.split(data)]
 
 
 def data_of(data: bytes) -> list[bytes | None]:
@@ -155,9 +158,10 @@ def test_invalid_utf8_in_an_event_name_does_not_raise() -> None:
 def test_byte_order_mark_only_at_the_start() -> None:
     bom = b"\xef\xbb\xbf"
     assert data_of(bom + b"data: a\n\n") == [b"a"]
-    assert data_of(bom + bom + b"data: a\n\ndata: b\n\n") == [b"b"]
-    assert data_of(b"data: a\n\n" + bom + b"data: b\n\n") == [b"a"]
-    assert data_of(bom) == data_of(bom[:2]) == data_of(bom[:1]) == []
+    damaged = ("", None, None, None, "name")
+    assert parse([bom + bom + b"data: a\n\ndata: b\n\n"]) == [damaged]
+    assert parse([b"data: a\n\n" + bom + b"data: b\n\n"]) == [("", b"a", None, None, None), damaged]
+    assert data_of(bom) == []
     assert data_of(b"data: " + bom + b"a\n\n") == [bom + b"a"]
 
 
@@ -167,9 +171,25 @@ def test_split_byte_order_mark(points: tuple[int, ...]) -> None:
 
 
 def test_what_only_begins_like_a_byte_order_mark() -> None:
-    for stream in (b"\xef\xbb\ndata: a\n\n", b"\xef\ndata: a\n\n"):
+    for stream in (b"\xef\xbb\ndata: a\n\n", b"\xef\ndata: a\n\n", b"\xef", b"\xef\xbb"):
         for at in range(len(stream)):
-            assert [row[1] for row in parse(split_at(stream, [at]))] == [b"a"]
+            assert parse(split_at(stream, [at])) == [("", None, None, None, "name")]
+
+
+@pytest.mark.parametrize("name", [b"da\xffta", b"data\x00", b"\x1bdata", b"d\x7fata", "dätä".encode(), b"\xc3"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_damaged_field_name_is_a_fault_and_nothing_follows_it(name: bytes, end: bytes) -> None:
+    """A `data` line with one damaged byte would be ignored, and the stream would look whole without it."""
+    stream = b"data: a\n\n" + name + b": b\n\ndata: c\n\n"
+    expected = [("", b"a", None, None, None), ("", None, None, None, "name")]
+    for at in range(len(stream) + 1):
+        assert parse(split_at(stream.replace(b"\n", end), [at])) == expected
+    # A line without a colon is all name.
+    assert parse([b"data: a\n\n" + name + b"\n\n"]) == expected
+
+
+def test_unknown_field_names_of_plain_ascii_are_ignored() -> None:
+    assert data_of(b"novelty: x\nx-y_z: \xff\nsome words\ndata: a\n\n<html>: \x00\n\ndata: b\n\n") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("tail", [b"data: z", b"data: z\n", b"data: z\r", b"data: z\r\n"])

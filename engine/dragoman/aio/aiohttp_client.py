@@ -10,6 +10,7 @@ from io import BytesIO
 import aiohttp
 
 from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from ..protocols.masking import quote_word
 from .slices import SMALL, next_turn, slice_end
 from .upstream import Call, Connections
 from .watch import Watch
@@ -110,6 +111,24 @@ class _Request(aiohttp.ClientRequest):
         return await super().send(conn)
 
 
+def _reason(error: Exception) -> str:
+    """What went wrong, without aiohttp's own text: it may hold the URL, whose query may hold a key."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered status {error.status}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        _, encoded, what = error.message.partition("Can not decode content-encoding: ")
+        if encoded:
+            return f"its reply has a content-encoding that cannot be decoded: {quote_word(what.partition('.')[0])}"
+        return "its reply is not well-formed HTTP/1.1"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "its URL is not one of http or https; check its base_url"
+    if isinstance(error, _Unasked):
+        return str(error)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection without a reply"
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
 class AiohttpUpstream:
     """The transport on aiohttp's client. Must be made inside a running event loop.
 
@@ -165,11 +184,10 @@ class AiohttpUpstream:
                 raise UpstreamTimeout("connect", timeouts.connect) from error
             raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
         except aiohttp.ClientConnectorError as error:
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {error.os_error.strerror or error}") from error
+            why = error.os_error.strerror or type(error.os_error).__name__
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {why}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamUnreachable(
-                f"the upstream connection failed: {str(error) or type(error).__name__}"
-            ) from error
+            raise UpstreamUnreachable(f"the upstream connection failed: {_reason(error)}") from error
         content = response.content
         connection = response.connection
         transport = connection.transport if connection is not None else None

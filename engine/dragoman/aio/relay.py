@@ -20,6 +20,8 @@ from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamT
 from ..events import Error, Event, Ping
 from ..passthrough import Observer, Passthrough
 from ..protocols import Dialect
+from ..protocols.failures import cleaned
+from ..protocols.masking import redact
 from ..sse import COMMENT
 from ..stages import Stage, pipeline
 from ..translate import Translation
@@ -251,9 +253,10 @@ async def _pass(
         yield stage.error(error.failure)
     finally:
         context.usage = observer.usage
-        context.failure = observer.failure or stage.fault
+        failure = observer.failure or stage.fault
+        context.failure = cleaned(failure, context.secrets) if failure is not None else None
         if observer.violations:
-            context.violation = Violation(observer.violations[0])
+            context.violation = Violation(redact(observer.violations[0], context.secrets))
 
 
 def _note_calls(observer: Observer, watch: Watch) -> bool:

@@ -7,18 +7,19 @@ compatible servers have shapes of their own (chat §7.3). What is found becomes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from ..errors import Failure, FailureKind
+from ..jsontext import loads
 from ..model import Json
 from . import Dialect
 from .failure_words import IMPLIED
 from .headers import failure_headers, request_id
-from .masking import TEXT_MAX, tidy
+from .masking import TEXT_MAX, redact, redact_json, tidy
 from .overflow import is_overflow, sizes
 
 _WORD_MAX = 100
@@ -79,6 +80,37 @@ def read_payload(payload: Any, dialect: Dialect) -> Failure:
     if found.headers:
         failure.headers = failure_headers(found.headers)
     return failure
+
+
+def cleaned(failure: Failure, secrets: Sequence[str]) -> Failure:
+    """The failure without the `secrets` that an upstream repeated in it, and without what looks like a key."""
+    clean = replace(
+        failure,
+        message=redact(failure.message, secrets),
+        native_type=_clean(failure.native_type, secrets),
+        code=_clean(failure.code, secrets),
+        param=_clean(failure.param, secrets),
+        request_id=_clean(failure.request_id, secrets),
+        headers={name: redact(value, secrets) for name, value in failure.headers.items()},
+    )
+    return failure if clean == failure else clean
+
+
+def _clean(text: str | None, secrets: Sequence[str]) -> str | None:
+    return redact(text, secrets) if text else text
+
+
+def own_envelope(body: bytes, secrets: Sequence[str]) -> bytes | None:
+    """An error body that any dialect's clients can read as it is (`{"error": {"message": …}}`), without `secrets`; None
+    for any other body."""
+    try:
+        payload = loads(body)
+        error = payload.get("error") if type(payload) is dict else None
+        if type(error) is not dict or type(error.get("message")) is not str:
+            return None
+        return redact_json(body, secrets)
+    except ValueError:
+        return None
 
 
 def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[FailureKind, int]:

@@ -6,12 +6,13 @@ Agents steer their retries by these: without `retry-after` they retry for ever o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil
 
 from . import Dialect
+from .masking import redact
 
 _MESSAGES = Dialect.MESSAGES  # CPython 3.11 takes twenty times as long to find a member in its class
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
@@ -39,6 +40,9 @@ _TO_OPENAI = tuple((anthropic, openai, is_time) for openai, anthropic, is_time i
 
 _READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
 _PREFIXES = ("x-ratelimit-", "anthropic-")
+_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE_MAX = 1024
+"""Longest value of a header that is passed on, in characters."""
 
 
 class _Names(dict[str, str]):
@@ -46,7 +50,7 @@ class _Names(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         low = name.lower()
-        read = low if low in _READ or low.startswith(_PREFIXES) else ""
+        read = low if low in _READ or (low.startswith(_PREFIXES) and _NAME.fullmatch(low)) else ""
         if len(self) < 512 and len(name) <= 64:  # upstreams choose them
             self[name] = read
         return read
@@ -56,12 +60,24 @@ _NAMES = _Names()
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that are read here, by lower-case name, without values that could break out of a header line."""
-    return {
-        low: value
-        for name, value in headers.items()
-        if (low := _NAMES[name]) and (value.isprintable() or not ("\n" in value or "\r" in value or "\0" in value))
-    }
+    """The headers that are read here, by lower-case name, without values that no header line may have.
+
+    Every header that crosses from an upstream to a client comes from here, whatever transport read it.
+    """
+    return {low: value for name, value in headers.items() if (low := _NAMES[name]) and is_clean(value)}
+
+
+def is_clean(value: str) -> bool:
+    """May a header have this value: printable ASCII only, and not longer than any header that is passed on has to be.
+
+    Transports decode other bytes to what no header line can be written with, and some let control characters through.
+    """
+    return len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
+
+
+def passed(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
+    """Those of the upstream's headers that have one of `names`, fit for a client."""
+    return {name: redact(value, secrets) for name, value in lowered(headers).items() if name in names}
 
 
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -83,13 +99,16 @@ def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
     return names.get(first) or names.get(second) or None
 
 
-def reply_headers(source: Dialect, target: Dialect, headers: Mapping[str, str], *, now: float) -> dict[str, str]:
-    """The upstream's reply headers that a client of `target` gets; `now` is the time in epoch seconds.
+def reply_headers(
+    source: Dialect, target: Dialect, headers: Mapping[str, str], *, now: float, secrets: Sequence[str] = ()
+) -> dict[str, str]:
+    """The upstream's reply headers that a client of `target` gets, without `secrets`; `now` is the time in epoch
+    seconds.
 
     Between the two OpenAI dialects, and within one, headers are forwarded as they are. Rate limits are translated only
     if the upstream sent them: OpenAI tells resets as durations, Anthropic as RFC 3339 times.
     """
-    names = lowered(headers)
+    names = {name: redact(value, secrets) for name, value in lowered(headers).items()}
     out = {name: names[name] for name in RETRY if name in names}
     if _LIMITS[source] == _LIMITS[target]:
         own, limits = _OWN[source], _LIMITS[source]

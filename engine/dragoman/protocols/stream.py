@@ -16,6 +16,7 @@ from ..groove import Ear, Volatile
 from ..jsontext import loads
 from ..nulls import NullTrimmer
 from ..sse import CR, LF, Frame, frame_at, without_empty_lines
+from .failures import cleaned
 from .overflow import sized
 
 Note = Callable[[Deltas], bool]
@@ -286,6 +287,7 @@ class StreamWriter:
         return events
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
+        failure = cleaned(failure, self.context.secrets)
         self.write(Error(failure), out)
         self.context.failure = failure
         self.done = True

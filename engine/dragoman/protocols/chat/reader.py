@@ -33,6 +33,7 @@ from ...events import (
 from ...groove import Volatile
 from ...losses import Code
 from ...model import Json
+from ..masking import quote_word
 from ..stream import Note, no_note
 from .details import KEY, Details, read_details, size_of
 from .failure import is_error_frame, read_error_frame
@@ -109,7 +110,7 @@ class ChatReader(StreamedCalls):
             if is_error_frame(chunk):
                 return self._error(chunk, out)
             if type(choices) is not list:
-                self.context.losses.add(Code.UNKNOWN_EVENT, str(chunk.get("object", "chunk")))
+                self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
                 return
         usage = chunk.get("usage")
         if not choices:

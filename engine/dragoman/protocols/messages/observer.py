@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ...errors import Failure
+from ...errors import Failure, StreamTruncated
 from ...jsontext import dumps
 from ...model import Json
 from ...passthrough import Observer
 from ...sse import Frame
+from ..masking import quote_word
 from .failure import read_error_frame, write_error_frame
 from .wire import read_usage
 
@@ -15,7 +16,10 @@ _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 
 
 class MessagesObserver(Observer):
-    """`message_stop` closes the stream; every delta must be of an open block."""
+    """`message_stop` closes the stream; every delta must be of an open block.
+
+    A `message_stop` within an open call is a fault: clients would run the call with the arguments that they have.
+    """
 
     __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
 
@@ -27,13 +31,20 @@ class MessagesObserver(Observer):
         self._calls: set[object] | None = None
         """Those of them that are calls."""
 
+    def observe(self, data: bytes, event: str) -> None:
+        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        if data == b"[DONE]" and not self.closed:
+            self.said = None
+            return
+        super().observe(data, event)
+
     def watch(self, payload: Json, event: str) -> None:
         """One event."""
         name, index = payload.get("type"), payload.get("index")
         if type(index) is not int:
             index = None
         if event != name:
-            self.violation(f"event line {event!r} with type {name!r}")
+            self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
             self.moved = True
             if index not in self._open:
@@ -71,7 +82,11 @@ class MessagesObserver(Observer):
         elif name == "message_stop":
             if self._open or not self._started:
                 self.violation("message_stop out of place")
-            self.complete = self.closed = True
+            self.closed = True
+            if self._calls:
+                self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
+            else:
+                self.complete = True
         elif name == "error":
             self.failure = read_error_frame(payload)
             self.closed = True

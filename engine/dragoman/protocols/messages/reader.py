@@ -37,6 +37,7 @@ from ...model import Json
 from ...names import fit_call_id, reply_id
 from ..arguments import Arguments, Room
 from ..early_ends import EarlyEnds
+from ..masking import quote_word
 from ..stream import Note, StreamReader, no_note
 from .failure import read_error_frame
 from .streamed_thoughts import Thought
@@ -136,7 +137,7 @@ class MessagesReader(StreamReader):
             out.append(Error(read_error_frame(event)))
             self.done = True
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, str(name))
+            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(name)))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
@@ -197,10 +198,8 @@ class MessagesReader(StreamReader):
         else:
             self._finish(str(native), delta, out)
 
-    def _finish(self, native: str | None, delta: Json, out: list[Event]) -> None:
+    def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         still_open = list(self._blocks.open)
-        if (still_open or self._early.ended) and native is None:
-            raise UpstreamProtocolError("upstream finished the message with blocks still open")
         losses = self.context.losses
         reason = settle(native, calls=bool(self._calls), content=self._spoken, losses=losses, at=_STOP_REASON)
         for key in still_open:
@@ -219,11 +218,9 @@ class MessagesReader(StreamReader):
 
     def _stop(self, out: list[Event]) -> None:
         self._need_start()
-        if self._finished:
-            out.append(End(self._counts()))
-        else:
-            self._finish(None, {}, out)
-            out.append(End())
+        if not self._finished:
+            raise StreamTruncated("upstream sent message_stop before a stop_reason")
+        out.append(End(self._counts()))
         if not self._counted and self._usage.get("output_tokens"):
             self.context.losses.once(
                 Code.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
@@ -278,7 +275,7 @@ class MessagesReader(StreamReader):
             self._spoken = True
         else:
             self._ignored.add(key)
-            self.context.losses.add(Code.UNKNOWN_EVENT, f"content_block {kind}")
+            self.context.losses.add(Code.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
 
     def _open_prose(self, key: int, kind: Kind, text: Any, out: list[Event]) -> None:
         index = self._blocks.start(key, kind)
@@ -342,7 +339,7 @@ class MessagesReader(StreamReader):
         elif form in ("signature_delta", "citations_delta"):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, str(form))
+            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(form)))
 
     def _is_late(self, key: int, delta: Any) -> bool:
         """Is it white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""

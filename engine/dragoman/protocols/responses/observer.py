@@ -7,7 +7,7 @@ from typing import Final
 from orjson import Fragment
 
 from ...context import ReplyContext
-from ...errors import DragomanError, Failure
+from ...errors import DragomanError, Failure, StreamTruncated
 from ...jsontext import dumps, loads
 from ...limits import DEFAULT
 from ...model import Json
@@ -15,6 +15,7 @@ from ...passthrough import Observer
 from ...sse import Frame
 from .. import Dialect
 from ..failures import read_payload
+from ..masking import quote_word
 from .failure import response_error
 from .item_events import HANDLERS
 from .output_items import CALLS
@@ -45,7 +46,7 @@ since a snapshot must not change within a stream."""
 
 class ResponsesObserver(Observer):
     """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
-    read only that.
+    read only that. `response.completed` with an item that is not done is a fault: agents act on items that are done.
 
     The first snapshot is kept, and the items that are done: an error of our own must repeat them, as the SDK refuses
     another id.
@@ -70,6 +71,7 @@ class ResponsesObserver(Observer):
     def observe(self, data: bytes, event: str) -> None:
         """One event; `[DONE]` is not of this dialect, but some servers send it."""
         if data == b"[DONE]":
+            self.said = None
             if not self.complete:
                 self.violation("[DONE] before the terminal event")
             return
@@ -83,7 +85,7 @@ class ResponsesObserver(Observer):
                 self.failure = read_payload(payload, Dialect.RESPONSES)
             return self.violation("an event without a type")
         if event and event != name:
-            self.violation(f"event line {event[:60]!r} with type {name[:60]!r}")
+            self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")
         if type(number) is int:
             if number != self._last + 1:
                 self.violation(f"sequence_number {number} after {self._last}")
@@ -97,7 +99,7 @@ class ResponsesObserver(Observer):
         elif name == "error":
             self.failure = read_payload(payload, Dialect.RESPONSES)
         elif self._echo is None:
-            self.violation(f"{name[:60]} before response.created")
+            self.violation(f"{quote_word(name)} before response.created")
             self._keep(payload.get("response"))
         if name in TERMINALS:
             self._end(payload, TERMINALS[name])
@@ -125,7 +127,7 @@ class ResponsesObserver(Observer):
             elif len(self._open) < DEFAULT.blocks:
                 self._open.add(index)
         elif index not in self._open:
-            self.violation(f"{name[:60]} of an item that is not open")
+            self.violation(f"{quote_word(name)} of an item that is not open")
         elif name == "response.output_item.done":
             self._open.discard(index)
             if self._calls:
@@ -155,6 +157,7 @@ class ResponsesObserver(Observer):
         self.closed = True
         response = payload.get("response")
         if type(response) is not dict:
+            self._last -= 1  # it does not pass: the number is that of the error in its place
             return self.violation("a terminal event without its response")
         self.usage = read_usage(response.get("usage"))
         try:
@@ -162,10 +165,13 @@ class ResponsesObserver(Observer):
         except DragomanError as error:
             self.failure = error.failure
             return
-        self.complete = True
-        self.failure = None
         if self._open and status == "completed":
             self.violation("completed with an item that is not done")
+            self.fault = StreamTruncated("upstream sent response.completed with an item that is not done").failure
+            self._last -= 1
+            return
+        self.complete = True
+        self.failure = None
 
     def _keep(self, response: object) -> None:
         """The snapshot as bytes, a third of the parsed one's size: it lasts as long as the stream."""

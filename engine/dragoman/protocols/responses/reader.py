@@ -20,6 +20,7 @@ from ...model import Json
 from .. import Dialect
 from ..chat.wire import read_created
 from ..failures import read_payload
+from ..masking import quote_word
 from ..stream import Note, StreamReader
 from .item_events import HANDLERS, ItemEvents
 from .output_items import Sort
@@ -53,8 +54,6 @@ _PROGRESS: Final = frozenset(
 )
 """Second word of the events that tell how a hosted item comes along; the item itself is read when it is done. The part
 of a summary says all it has to say in its texts."""
-
-_LONGEST_NAME: Final = 100
 
 
 class ResponsesReader(StreamReader):
@@ -102,7 +101,7 @@ class ResponsesReader(StreamReader):
         elif name in _SIGNS_OF_LIFE:
             out.append(Ping())
         elif not self._silent(event, name):
-            self.context.losses.add(Code.UNKNOWN_EVENT, name[:_LONGEST_NAME])
+            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(name))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
