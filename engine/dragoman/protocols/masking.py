@@ -19,8 +19,8 @@ FIELD_MAX: Final = 300
 WORD_MAX: Final = 60
 """Longest name of an event or a type that is shown, in characters."""
 MASK: Final = "***"
-_SECRET_MIN: Final = 6
-"""Shortest text that is taken for a secret: local servers are given keys such as `none`."""
+_SECRET_MIN: Final = 8
+"""Shortest text that is taken for a secret: local servers are given keys such as `none` and `ollama`."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HINT = re.compile(r"://|[?&]|[ksixwf8pot][-_]|aiza|akia|asia|ya29|eyj|bearer|basic|key|authorization|token")
