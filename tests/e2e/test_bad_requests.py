@@ -201,11 +201,11 @@ async def test_an_oversized_body_answers_413_before_it_is_read(stage: Stage, cli
 
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
-async def test_too_many_messages_answer_413(stage: Stage, client: Dialect, upstream: Dialect) -> None:
+async def test_too_many_messages_answer_400(stage: Stage, client: Dialect, upstream: Dialect) -> None:
     many = [{"role": "user", "content": "x"}] * 51
     status, told, _ = await stage.gate.refusal(client, model=f"{upstream}/m", messages=many)
-    assert status == 413
-    assert "messages = 50" in told.message
+    assert status == 400
+    assert told.message == "messages: holds 51 messages; the limit messages is 50"
     assert stage.untouched()
 
 
