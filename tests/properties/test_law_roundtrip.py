@@ -77,7 +77,7 @@ def test_a_chat_stream_survives_writing_and_reading(events: list[Event]) -> None
 @given(events=event_streams(MESSAGES))
 def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> None:
     before = canonical.check(canonical.spoken(events))
-    back, losses = there_and_back(Dialect.MESSAGES, events)
+    back, losses = there_and_back(Dialect.MESSAGES, events, replace(KNOBS, block_order="interleave"))
     after = canonical.check(back)
     unknown = losses.counts.get(Code.UNKNOWN_EVENT, 0)
     opaque = sum(kind == Kind.OPAQUE for kind, _ in before.blocks)

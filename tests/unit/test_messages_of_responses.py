@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from dragoman.context import ReplyContext
 from dragoman.envelope import Envelope, Seal, unseal, unseal_citation
@@ -16,7 +17,7 @@ from dragoman.sse import Frame
 
 SEAL = Seal("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
-URL: Json = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
+URL: dict[str, Any] = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
 
 
 def hidden(item: Json = ITEM) -> Reasoning:
