@@ -79,8 +79,8 @@ def test_they_move_to_the_front_for_all_others(model: str) -> None:
 
 
 def test_the_operator_may_list_other_models() -> None:
-    flags: dict[str, Any]
-    for flags in ({"mid_system_models": ["own-*"]}, {"mid_system_models": []}):
+    lists: tuple[Json, ...] = ({"mid_system_models": ["own-*"]}, {"mid_system_models": []})
+    for flags in lists:
         body, _ = sent("chat", "messages", "anthropic", flags, model="own-1", messages=LATE)
         assert body["messages"][-1]["role"] == "system"
     body, _ = sent("chat", "messages", "anthropic", {"system_inline": False}, model="claude-opus-5", messages=LATE)

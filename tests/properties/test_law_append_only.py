@@ -22,7 +22,9 @@ INSTRUCTIONS = ("system", "instructions")
 
 
 def sent(row: Direction, body: Any, profile: str | None = None) -> Translation:
-    translation = translate(row, json.dumps(body).encode(), profile=shipped(row.upstream.dialect, profile))
+    # A model that takes instructions in mid-conversation: for others they move to the front.
+    made = shipped(row.upstream.dialect, profile)
+    translation = translate(row, json.dumps(body).encode(), profile=made, upstream_model="claude-opus-5-5")
     note(translation.body.decode())
     return translation
 
