@@ -57,16 +57,16 @@ class LoadedConfig:
         self.websites = None if server.keys else Websites(server.host, server.allowed_hosts, Cors(server.cors_origins))
         """The rules for requests of web pages; None where a key is asked for instead."""
         self._secrets = {name: provider_secrets(provider) for name, provider in config.providers.items()}
+        self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
+        """URL and headers by provider, where they do not depend on the request."""
+        self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
+        """Lists of all models by the dialects of their clients, each with what it was made of (`known_models`)."""
 
     def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
         """The texts that must not come back from a provider: the secrets it is sent, and the key of the client."""
         known = self._secrets[provider.name]
         key = inbound_key(headers)
         return (*known, key) if key is not None and is_secret(key) else known
-        self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
-        """URL and headers by provider, where they do not depend on the request."""
-        self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
-        """Lists of all models by the dialects of their clients, each with what it was made of (`known_models`)."""
 
 
 def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:

@@ -65,7 +65,7 @@ def write(
     losses = Losses()
     body = WRITERS[dialect](
         Request("chat", "client-model", turns),
-        model="m",
+        model="claude-opus-5",
         profile=profile,
         knobs=knobs or Knobs(),
         losses=losses,
