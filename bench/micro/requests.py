@@ -227,11 +227,15 @@ def timed_anew(times: int, parsed: bytes, function: Callable[[Any], Any]) -> Cal
     return run
 
 
+_MODEL = "claude-opus-5"
+"""The name sent upstream: one that takes instructions where they stand, so that no row moves them."""
+
+
 def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None:
     """Translate a request; if `cold`, one whose envelopes nobody opened before."""
     if cold:
         forget()
-    translate(going, body, payload=payload)
+    translate(going, body, payload=payload, upstream_model=_MODEL)
 
 
 def time_request(
@@ -241,7 +245,7 @@ def time_request(
     client, upstream = going.client.dialect, going.upstream.dialect
     make, told = KINDS[kind]
     body = make(client, upstream, size)
-    asked, sent = orjson.loads(body), translate(going, body).body
+    asked, sent = orjson.loads(body), translate(going, body, upstream_model=_MODEL).body
     check(going, told, asked, orjson.loads(sent))
     more = max(1, repeat, 50_000 // len(body))  # short ones are over before the clock can tell
     runs: list[Callable[[], float]] = [

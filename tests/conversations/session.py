@@ -16,6 +16,8 @@ from conversations.upstreams import Call, answer
 from dragoman import Direction, Translation, direction, shipped, translate
 
 Json = dict[str, Any]
+MODEL = "claude-opus-5"
+"""The name sent upstream: one that takes instructions where they stand, as its profile lists."""
 
 
 @dataclass(slots=True)
@@ -59,7 +61,8 @@ def play(client: str, upstream: str, profile: str | None = None) -> Iterator[Tur
 def _turn(row: Direction, body: Json, profile: str | None, step: Step, lost: Counter[str]) -> Turn:
     raw = orjson.dumps(body)
     known = shipped(row.upstream.dialect, profile)
-    translation = translate(row, raw, profile=known, created=step.number, request_id=f"req_{step.number}")
+    request_id = f"req_{step.number}"
+    translation = translate(row, raw, profile=known, upstream_model=MODEL, created=step.number, request_id=request_id)
     return Turn(step, raw, translation, lost)
 
 

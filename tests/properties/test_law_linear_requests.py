@@ -42,7 +42,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "custom_tool_bridge": "wrap",
             "null_arguments": "strip",
             "demote_reasoning": "on",
-            "tool_prefixes": ("f=x.",),
+            "tool_prefixes": ("f=x_",),
         },
     ),
     "rewritten": (

@@ -2,7 +2,8 @@
 
 The engine's modules are imported a second time with their source rewritten: each statement, each step of a loop and
 each call adds to a count, and what C does behind one expression adds the length that it goes through (`x in a_list`,
-`list.insert`, slices, sums of lists, `[*a, *b]`, `islice` from the start, equality of objects). So a quadratic path
+`list.insert`, slices, sums of lists, `[*a, *b]`, `islice` from the start, equality of objects, the text that an
+expression matches). So a quadratic path
 shows as one, also where all of it happens in C, and the count of the same input is always the same.
 """
 
@@ -15,6 +16,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import pkgutil
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -161,6 +163,11 @@ class Meter:
             self.units += max(stop - start, 0) // _SHORT
         elif name in _OF_GIVEN:
             self.units += sum(map(self.size, given))
+        elif isinstance(holder, re.Pattern) and name == "match":
+            found = function(*given, **named)
+            start = given[1] if len(given) > 1 else 0
+            self.units += max((found.end() if found else len(given[0])) - start, 0) // _SHORT
+            return found
         else:
             self.units += self.size(holder) + sum(map(self.size, given))
         return function(*given, **named) if named else function(*given)  # some of C take no empty keywords

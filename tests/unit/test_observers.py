@@ -103,7 +103,11 @@ def block(name: str, index: Any) -> dict[str, Any]:
 
 
 def test_messages_lays_later_counts_over_earlier_ones() -> None:
-    later = {"type": "message_delta", "usage": {"output_tokens": 7, "input_tokens": None}}
+    later = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 7, "input_tokens": None},
+    }
     observer = watch(MessagesObserver(), START, later, named=True)
     assert observer.usage == Usage(12, 4, None, 7, None)
     assert not observer.complete
@@ -175,6 +179,7 @@ def test_no_value_makes_the_messages_observer_raise(name: str, index: Any, messa
 
 CALL = {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "f"}}
 STOP = {"type": "message_stop"}
+ENDED = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
 
 
 def test_messages_stop_within_an_open_call_is_a_fault_and_completes_nothing() -> None:
@@ -187,13 +192,21 @@ def test_messages_stop_within_an_open_call_is_a_fault_and_completes_nothing() ->
 
 def test_messages_stop_within_an_open_text_is_a_breach_only() -> None:
     text = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    observer = watch(MessagesObserver(), START, text, STOP, named=True)
+    observer = watch(MessagesObserver(), START, text, ENDED, STOP, named=True)
     assert (observer.complete, observer.closed, observer.fault) == (True, True, None)
     assert observer.violations == ["message_stop out of place"]
 
 
+def test_messages_stop_without_a_stop_reason_is_a_fault() -> None:
+    unknown = {"type": "message_delta", "delta": {"stop_reason": None}}
+    observer = watch(MessagesObserver(), START, unknown, STOP, named=True)
+    assert observer.fault is not None
+    assert observer.fault.code == "stream_truncated"
+    assert (observer.complete, observer.closed) == (False, True)
+
+
 def test_done_in_a_messages_stream_means_nothing() -> None:
-    observer = watch(MessagesObserver(), START, "[DONE]", STOP, named=True)
+    observer = watch(MessagesObserver(), START, ENDED, "[DONE]", STOP, named=True)
     assert (observer.complete, observer.fault, observer.violations) == (True, None, [])
 
 

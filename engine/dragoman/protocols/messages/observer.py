@@ -85,6 +85,8 @@ class MessagesObserver(Observer):
             self.closed = True
             if self._calls:
                 self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
+            elif not self._stopped:
+                self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
             else:
                 self.complete = True
         elif name == "error":
