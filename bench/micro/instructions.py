@@ -31,9 +31,12 @@ ROWS = ("chunk", "start", "whole", "agent")
 _CROSS = [f"{client}-{upstream}" for client in DIALECTS for upstream in DIALECTS if client != upstream]
 _TEXT = 32
 """Bytes of text in a chunk."""
-_STARTS, _CHUNKS, _WHOLE, _AGENT = 12, 200, 12, 4
+_STARTS, _CHUNKS, _WHOLE, _AGENT = 16, 200, 16, 4
 _SECONDS = 240.0
 """For any single wait: callgrind takes some 50 times as long as the machine itself."""
+_RUN = "import gc, runpy; gc.disable(); runpy.run_module('dragoman_server', run_name='__main__', alter_sys=True)"
+"""Without the garbage collector: when its runs fall into a measurement is chance, and one costs as much as a start."""
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
@@ -82,8 +85,10 @@ class Wire:
                     self._upstreams.append(connection)
                 elif sock is self._client:
                     raise RuntimeError(f"the gateway answered by itself: {sock.recv(2000)!r}")
-                elif _read_request(sock):
+                elif (method := _read_request(sock)) == b"POST":
                     return sock
+                elif method:  # the gateway asks for the list of models at its start
+                    sock.sendall(_NOT_FOUND)
                 else:
                     self._upstreams.remove(sock)
 
@@ -102,14 +107,15 @@ def _is_whole(data: bytes) -> bool:
     return bool(end and length) and len(body) == int(length[1]) if length else False
 
 
-def _read_request(sock: socket.socket) -> bool:
+def _read_request(sock: socket.socket) -> bytes:
+    """Read a request. Returns its method, or nothing if the connection was closed."""
     data = b""
-    while not _is_whole(data):
+    while not (_is_whole(data) or (data.startswith(b"GET ") and data.endswith(b"\r\n\r\n"))):
         piece = sock.recv(1 << 18)
         if not piece:
-            return False
+            return b""
         data += piece
-    return True
+    return data.partition(b" ")[0]
 
 
 class Gateway:
@@ -129,7 +135,7 @@ class Gateway:
             lines += ['profile = "compatible"', "[[routes]]", f'model = "{dialect}-*"', f'provider = "{dialect}"']
         (folder / "config.toml").write_text("\n".join(lines))
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", python]
-        command += ["-m", "dragoman_server", "serve", "--quiet", str(folder / "config.toml")]
+        command += ["-c", _RUN, "serve", "--quiet", str(folder / "config.toml")]
         env = {**os.environ, "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(command, env=env, stderr=(folder / "log").open("wb"), cwd=folder)
         self._wait()

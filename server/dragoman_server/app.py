@@ -37,10 +37,21 @@ def setup(
     with `handler_cancellation=True` (as `dragoman serve` does), else within a second. When the app stops, open replies
     get `drain` seconds. Raises `ConfigError`.
     """
-    if gateway is None:
-        gateway = Gateway(config)
-        for sentence in remarks(config):
-            log.warning("%s", sentence)
+    gateway = gateway or _made(config)
+    _mount(app, gateway, prefix, drain, alone=False)
+    return gateway
+
+
+def _made(config: Config) -> Gateway:
+    """A gateway whose remarks on its configuration are logged."""
+    gateway = Gateway(config)
+    for sentence in remarks(config):
+        log.warning("%s", sentence)
+    return gateway
+
+
+def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *, alone: bool) -> None:
+    """Add the endpoints. `alone`: every reply of the application is the gateway's, and says so."""
     prefix = prefix.rstrip("/")
     others = set(app.router.resources())
     counting = Counting(gateway)
@@ -76,15 +87,16 @@ def setup(
     async def stop(_: web.Application) -> None:
         await gateway.stop(drain)
 
-    async def last_reply(_: web.Request, response: web.StreamResponse) -> None:
+    async def complete(_: web.Request, response: web.StreamResponse) -> None:
+        if alone:
+            response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.stopping:
             say_last(response)
 
     app.cleanup_ctx.append(life)
     # Before the server stops by itself: it would cut what is still open without a word.
     app.on_shutdown.append(stop)
-    app.on_response_prepare.append(last_reply)
-    return gateway
+    app.on_response_prepare.append(complete)
 
 
 def _add_unserved(app: web.Application, prefix: str, gateway: Gateway) -> None:
@@ -118,20 +130,16 @@ def _share(app: web.Application, gateway: Gateway, resources: set[AbstractResour
 def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
     """The gateway as an application of its own."""
     app = web.Application()
-    mounted = setup(app, config, gateway=gateway, drain=drain)
-    app.router.add_route("HEAD", "/", mounted.health)
-    app.router.add_get("/", mounted.health, allow_head=False)
+    gateway = gateway or _made(config)
+    _mount(app, gateway, "", drain, alone=True)
+    app.router.add_route("HEAD", "/", gateway.health)
+    app.router.add_get("/", gateway.health, allow_head=False)
     # Last, for what is nowhere else. A middleware that told the router's refusals would be a frame or two of each open
     # stream, and some of each request's time.
     app.router.add_route("*", "/{path:.*}", _nowhere, expect_handler=expected)
-    app.on_response_prepare.append(_signed)
     if config.simulated:
         app.on_response_prepare.append(_mark_simulated)
     return app
-
-
-async def _signed(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers["server"] = SOFTWARE  # aiohttp's own tells its version and Python's
 
 
 async def _mark_simulated(_: web.Request, response: web.StreamResponse) -> None:

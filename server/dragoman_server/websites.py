@@ -51,7 +51,8 @@ class Websites:
                 raise _foreign_page(f"web pages of {origin[:100]!a}")
         elif headers.get("sec-fetch-site") == "cross-site" and not self._cors.any:
             raise _foreign_page("web pages of other sites")
-        if request.method == "POST" and not _is_json(headers.get("content-type")):
+        content_type = headers.get("content-type")
+        if content_type != "application/json" and request.method == "POST" and not _is_json(content_type):
             raise _wrong_type(headers["content-type"])
 
     def _is_ours(self, host: str) -> bool:
@@ -99,7 +100,7 @@ def _is_same(origin: str, host: str) -> bool:
 def _is_json(content_type: str | None) -> bool:
     """Is a body of this type JSON, or of a type that says nothing. Some programs' HTTP clients send no type, or that of
     any bytes; browsers send the one with an `Origin` only, and the other across sites only if they may."""
-    if content_type is None or content_type == "application/json":
+    if content_type is None:
         return True
     essence = content_type.partition(";")[0].strip().lower()
     if essence in ("application/json", "application/octet-stream"):

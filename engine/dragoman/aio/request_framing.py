@@ -45,7 +45,8 @@ class RequestFraming:
                 self._body -= taken
                 at += taken
                 if not self._body:
-                    self._complete()
+                    self.whole += 1
+                    self.partial = False
             elif self._head:
                 at = self._continue_head(data)
             elif data[at] in b"\r\n" and (blank := _EMPTY_LINES.match(data, at)) is not None:
@@ -77,17 +78,15 @@ class RequestFraming:
     def _begin_body(self, data: bytes, start: int, end: int) -> None:
         fields = _FIELD.findall(data, start, end)
         if not fields and not data.startswith(b"CONNECT", start):
-            self._complete()
+            self.whole += 1
+            self.partial = False
             return
         name, value = fields[0] if len(fields) == 1 else (b"", b"")
         digits = value.rstrip(b" \t")
         if name.lower() == b"content-length" and digits.isdigit() and len(digits) <= _LENGTH_DIGITS:
             self._body = int(digits)
             if not self._body:
-                self._complete()
+                self.whole += 1
+                self.partial = False
         else:
             self._lost = True
-
-    def _complete(self) -> None:
-        self.whole += 1
-        self.partial = False

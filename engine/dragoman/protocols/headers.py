@@ -62,17 +62,15 @@ _NAMES = _Names()
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that are read here, by lower-case name, without values that no header line may have.
 
-    Every header that crosses from an upstream to a client comes from here, whatever transport read it.
+    Every header that crosses from an upstream to a client comes from here, whatever transport read it. A value is
+    printable ASCII: transports decode other bytes to what no header line can be written with, and some let control
+    characters through.
     """
-    return {low: value for name, value in headers.items() if (low := _NAMES[name]) and is_clean(value)}
-
-
-def is_clean(value: str) -> bool:
-    """May a header have this value: printable ASCII only, and not longer than any header that is passed on has to be.
-
-    Transports decode other bytes to what no header line can be written with, and some let control characters through.
-    """
-    return len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
+    return {
+        low: value
+        for name, value in headers.items()
+        if (low := _NAMES[name]) and len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
+    }
 
 
 def passed(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
@@ -108,7 +106,14 @@ def reply_headers(
     Between the two OpenAI dialects, and within one, headers are forwarded as they are. Rate limits are translated only
     if the upstream sent them: OpenAI tells resets as durations, Anthropic as RFC 3339 times.
     """
-    names = {name: redact(value, secrets) for name, value in lowered(headers).items()}
+    names = lowered(headers)
+    if secrets:
+        # Only the secrets that were sent, not all that looks like one: a header has no prose that could quote another.
+        together = "\n".join(names.values())
+        for secret in secrets:
+            if secret in together:
+                names = {name: redact(value, secrets) for name, value in names.items()}
+                break
     out = {name: names[name] for name in RETRY if name in names}
     if _LIMITS[source] == _LIMITS[target]:
         own, limits = _OWN[source], _LIMITS[source]
