@@ -64,6 +64,11 @@ class Handler(web.RequestHandler):
         self._slot = 0
         self._kept = kept
 
+    @property
+    def handled(self) -> int:
+        """The number of requests that are not waiting to be handled any more."""
+        return self._request_count - len(self._messages)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client: from now on its head is due."""
         super().connection_made(transport)

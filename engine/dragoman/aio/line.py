@@ -18,9 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
+from aiohttp import web
 from aiohttp.log import server_logger
 
 from .bounds import Bounds, Open
@@ -96,8 +94,6 @@ class Lines:
     def __init__(self, server: web.Server, bounds: Bounds | None = None) -> None:
         assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
         self.server = server
-        self._make_request = server.request_factory
-        server.request_factory = self._count_request
         self.open = Open(bounds or Bounds())
         self.taken: set[Line] = set()
         self.closing = False
@@ -126,21 +122,6 @@ class Lines:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._free.wait()
-
-    def _count_request(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: web.RequestHandler,
-        writer: AbstractStreamWriter,
-        task: asyncio.Task[None],
-    ) -> web.BaseRequest:
-        """aiohttp calls this for each request, in order, just before its handler."""
-        transport = protocol.transport
-        line = transport.get_protocol() if transport is not None else None
-        if type(line) is Line:
-            line.handled += 1
-        return self._make_request(message, payload, protocol, writer, task)
 
     def free(self, line: Line) -> None:
         """Its reply is over."""
@@ -212,7 +193,7 @@ class LineRunner(web.AppRunner):
 
 
 class Line(asyncio.Protocol):
-    """One connection. `reply` is what is attended on it now, `handled` the number of requests given to handlers.
+    """One connection. `reply` is what is attended on it now.
 
     `writing_paused` says of a taken line that its client does not read; wait for `drain` then.
     """
@@ -227,18 +208,16 @@ class Line(asyncio.Protocol):
         "_lines",
         "_rest",
         "_transport",
-        "handled",
         "reply",
         "writing_paused",
     )
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._http: web.RequestHandler | None = lines.handler(kept=False)
+        self._http: Handler | None = lines.handler(kept=False)
         self._transport: asyncio.Transport | None = None
         self._framing: RequestFraming | None = RequestFraming()
         """None while a reply is taken: aiohttp then gets no bytes."""
-        self.handled = 0
         self._carrier: Carrier | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
@@ -272,7 +251,7 @@ class Line(asyncio.Protocol):
         http, reply, framing = self._http, self.reply, self._framing
         if http is None or framing is None or reply is None or self._lines.closing:
             return None
-        if framing.partial or framing.whole != self.handled:
+        if framing.partial or framing.whole != http.handled:
             return None
         reply.left = True
         self._http, self._framing, self._carrier, self._keep = None, None, carrier, keep
@@ -297,7 +276,6 @@ class Line(asyncio.Protocol):
             transport.close()
             return
         self._framing = RequestFraming()
-        self.handled = 0
         http = self._http = self._lines.handler(kept=True)
         http.connection_made(transport)
         if self.writing_paused:
