@@ -18,9 +18,10 @@ DEFAULT_FILE = "dragoman.toml"
 """The configuration file that is read from the working directory if the command line names no upstream."""
 NOTHING_CONFIGURED = f"""\
 dragoman: no upstream is configured. Use one of:
-  dragoman {{command}} FILE.toml         a configuration file; ./{DEFAULT_FILE} is found without its name
+  dragoman {{command}} FILE.toml           a configuration file; ./{DEFAULT_FILE} is found without its name
+  dragoman init                      writes ./dragoman.toml, with comments, to fill in
   OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
-  dragoman {{command}} --base-url URL    one upstream; its key, if any, in UPSTREAM_API_KEY
+  dragoman {{command}} --base-url URL      one upstream; its key, if any, in UPSTREAM_API_KEY
   dragoman serve --simulate          simulated replies, to try the gateway without a model"""
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-DEFAULT_FILE = "dragoman.toml"
+from .config_source import DEFAULT_FILE
 
 STARTER = """\
 # The configuration of a Dragoman gateway. All keys: docs/reference/configuration.md
