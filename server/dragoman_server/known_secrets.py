@@ -44,7 +44,7 @@ def _sent_to(provider: Provider) -> Iterator[str]:
 class _Masking(logging.Filter):
     """Masks the configuration's keys in every line of a logger, and all that looks like one in tracebacks.
 
-    It is the last resort: what lines tell of others was masked where it came in.
+    It is the last resort: texts of others were masked where they came in.
     """
 
     def __init__(self) -> None:

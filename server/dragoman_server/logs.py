@@ -73,19 +73,19 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The object, on one line."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": f"{stamp}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
         }
         if self._worker is not None:
-            told["worker"] = self._worker
+            entry["worker"] = self._worker
         fields: Mapping[str, Any] | None = getattr(record.msg, "fields", None)
         if fields is not None:
-            told.update(fields)
+            entry.update(fields)
         else:
-            told["message"] = record.getMessage()
+            entry["message"] = record.getMessage()
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = self.formatException(record.exc_info)
         # Escaped, as some readers take a line separator of Unicode for the end of a line.
-        return dumps(told).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        return dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -60,7 +60,7 @@ class Unhandled:
 
     def __call__(self, error: HttpProcessingError, start: bytes) -> Reply:
         """The reply to a request whose first bytes are `start`."""
-        status, message = _told(error, start)
+        status, message = _status_and_message(error, start)
         headers = {}
         if isinstance(error, TooManyConnections):
             headers["retry-after"] = "1"
@@ -86,7 +86,7 @@ class Unhandled:
             log.warning("connections are refused: there are more than server.%s allows", error.limit)
 
 
-def _told(error: HttpProcessingError, start: bytes) -> tuple[int, str]:
+def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, str]:
     """Status and message. aiohttp's own messages quote what was sent, which may be somebody's key."""
     words = " ".join(re.split(r":?\n\n|: b'|: bytearray", error.message)[0].split()).rstrip(" .")
     if isinstance(error, TooManyConnections):

@@ -26,7 +26,7 @@ log = logging.getLogger("dragoman")
 FRESH = 300.0
 """Seconds after which a list is asked for again."""
 PAUSE = 30.0
-"""Seconds before an upstream that gave no list is asked again."""
+"""Seconds before an upstream without a list is asked again."""
 WAIT = 2.0
 """Longest wait of a client for lists that were never there, in seconds."""
 TIMEOUT = 5.0

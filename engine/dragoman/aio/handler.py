@@ -34,8 +34,7 @@ def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
         return message.exc
     version = message.version
     if version != HttpVersion11 and version != HttpVersion10:
-        told = f"HTTP/{version.major}.{version.minor}"
-        return BadVersion(message=f"{told} is not spoken here: send HTTP/1.1")
+        return BadVersion(message=f"HTTP/{version.major}.{version.minor} is not spoken here: send HTTP/1.1")
     codings = message.headers.getall("transfer-encoding", ())
     if codings and version == HttpVersion10:
         return BadTransferEncoding(message="HTTP/1.0 has no transfer-encoding: send a content-length")
@@ -149,7 +148,7 @@ class Handler(web.RequestHandler):
             if idle and place == 0 and isinstance(fault, HttpProcessingError):
                 self._refuse(fault)
             else:
-                # Behind requests that are still to be answered; aiohttp has it told by `handle_error` in its turn.
+                # Behind requests that are still to be answered; aiohttp calls `handle_error` for it in its turn.
                 messages[place] = (_ErrInfo(400, fault, str(fault)), EMPTY_PAYLOAD)
             return
         self._start = b""
@@ -159,13 +158,13 @@ class Handler(web.RequestHandler):
         transport = self.transport
         if transport is None:
             return
-        self._tell(error, self.peername)
+        self._log_refusal(error, self.peername)
         self._messages.clear()
         self.transport = None  # aiohttp would close it
         self.connection_lost(None)
         self._among.end(transport, error, self._start)
 
-    def _tell(self, error: BaseException, peer: object) -> None:
+    def _log_refusal(self, error: BaseException, peer: object) -> None:
         address = peer[0] if isinstance(peer, tuple) else peer
         self.logger.error("Error handling request from %s", address, exc_info=error)
 

@@ -1,4 +1,4 @@
-"""The coding agents that `dragoman run` starts: their programs, and how each is told to use a gateway."""
+"""The coding agents that `dragoman run` starts: their programs, and how each is pointed at a gateway."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ class Agent:
 
 
 def _claude(access: Access, env: Mapping[str, str]) -> Launch:
-    told = {"ANTHROPIC_BASE_URL": access.url}
+    environment = {"ANTHROPIC_BASE_URL": access.url}
     without: tuple[str, ...] = _OTHER_CLOUDS
     if access.key is not None:
         # As a token: for a key in ANTHROPIC_API_KEY, Claude Code asks whether it may be used.
-        told["ANTHROPIC_AUTH_TOKEN"] = access.key
+        environment["ANTHROPIC_AUTH_TOKEN"] = access.key
         without += ("ANTHROPIC_API_KEY",)
     if access.model is not None:
         sizes = [f"ANTHROPIC_DEFAULT_{size}_MODEL" for size in ("OPUS", "SONNET", "HAIKU")]
-        told |= dict.fromkeys(("ANTHROPIC_MODEL", *sizes), access.model)
-    return Launch((), told, without)
+        environment |= dict.fromkeys(("ANTHROPIC_MODEL", *sizes), access.model)
+    return Launch((), environment, without)
 
 
 def _codex(access: Access, env: Mapping[str, str]) -> Launch:
@@ -110,8 +110,8 @@ def _opencode(access: Access, env: Mapping[str, str]) -> Launch:
             },
         },
     }
-    told = {_OPENCODE: json.dumps(config)}
-    return Launch((), told | ({KEY: access.key} if access.key is not None else {}))
+    environment = {_OPENCODE: json.dumps(config)}
+    return Launch((), environment | ({KEY: access.key} if access.key is not None else {}))
 
 
 def _inline(env: Mapping[str, str]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def main(
     attempts = _attempts(config) if args.connect else None
     ok = all(attempt.ok for attempt in attempts or ())
     if args.json:
-        _print(_told(config, ok, attempts))
+        _print(_as_data(config, ok, attempts))
     else:
         describe(config)
         for attempt in attempts or ():
@@ -63,9 +63,9 @@ def _attempts(config: Config) -> list[Attempt]:
     return run_loop(try_upstreams(config))
 
 
-def _told(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[str, Any]:
+def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[str, Any]:
     server, models = config.server, config.models
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "object": "dragoman.check",
         "ok": ok,
         "problems": [],
@@ -96,7 +96,7 @@ def _told(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[
         "models": {"big": models.big, "small": models.small, "unknown": models.policy},
     }
     if attempts is not None:
-        told["connect"] = [
+        data["connect"] = [
             {
                 "provider": attempt.provider,
                 "ok": attempt.ok,
@@ -106,9 +106,9 @@ def _told(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[
             }
             for attempt in attempts
         ]
-    return told
+    return data
 
 
-def _print(told: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(dumps(told) + b"\n")
+def _print(data: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(dumps(data) + b"\n")
     sys.stdout.buffer.flush()

@@ -1,6 +1,6 @@
 """Trying upstreams: one empty request each, over the transport and with the key that real requests use.
 
-An empty request has no model and no prompt: a server checks its key, refuses its body, and bills nobody.
+An empty request has no model and no prompt: a server checks its key, refuses its body and charges nothing.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ async def _attempt(config: Config, provider: Provider, upstream: Upstream) -> At
     try:
         async with asyncio.timeout(SECONDS):
             status, message = await _ask(config, provider, upstream)
-        ok, told = _judge(provider, status, message)
+        ok, message = _judge(provider, status, message)
     except TimeoutError:
-        ok, told = False, f"{provider.place()} did not answer within {SECONDS:g} s"
+        ok, message = False, f"{provider.place()} did not answer within {SECONDS:g} s"
     except UpstreamError as error:
-        ok, told = False, f"{error} ({provider.place()})"
+        ok, message = False, f"{error} ({provider.place()})"
     except DragomanError as error:
-        ok, told = False, str(error)
-    return Attempt(provider.name, ok, status, time.monotonic() - started, told)
+        ok, message = False, str(error)
+    return Attempt(provider.name, ok, status, time.monotonic() - started, message)
 
 
 async def _ask(config: Config, provider: Provider, upstream: Upstream) -> tuple[int, str]:

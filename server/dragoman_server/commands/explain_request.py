@@ -39,12 +39,12 @@ def main(
     payload = parse_body(data)
     source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
     if args.config is not None:
-        told = _by_config(args, data, payload, source)
+        explained = _by_config(args, data, payload, source)
     else:
-        told = _by_dialect(args, data, payload, source, profile, knobs)
+        explained = _by_dialect(args, data, payload, source, profile, knobs)
     if not args.source:
         print(f"read as a {source} request, which its fields say it is; --from says otherwise", file=sys.stderr)
-    out = dumps(told) + b"\n" if args.json else as_text(told).encode("utf-8", "backslashreplace")
+    out = dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(out)
     sys.stdout.buffer.flush()
     return 0

@@ -42,12 +42,12 @@ def read_sent_citation(block: Json) -> Citation:
     native = envelope.block
     if native is None:
         return Citation("", {})
-    told = native.get("url_citation", native)  # Chat nests what Responses has flat
-    title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
+    annotation = native.get("url_citation", native)  # Chat nests what Responses has flat
+    title, start, end = annotation.get("title"), annotation.get("start_index"), annotation.get("end_index")
     return Citation(
         envelope.dialect,
         native,
-        told["url"],
+        annotation["url"],
         title if type(title) is str else None,
         start if type(start) is int else None,
         end if type(end) is int else None,
