@@ -4,8 +4,8 @@ python bench/micro/instructions.py [--python PATH] [--against PATH] [--direction
 
 The gateway runs under valgrind's callgrind. Client and upstream are this process, in lockstep on blocking sockets: the
 next chunk is sent when the last one has arrived. So a count does not depend on the machine's load, and repeats within
-about 1 %. `--python` is the interpreter of the tree to measure, `--against` of another tree whose counts it is divided
-by. A direction is CLIENT-UPSTREAM. Needs valgrind (Debian's package of that name).
+about 1 %, that of a chunk within 4 %. `--python` is the interpreter of the tree to measure, `--against` of another tree
+whose counts it is divided by. A direction is CLIENT-UPSTREAM. Needs valgrind (Debian's package of that name).
 """
 
 from __future__ import annotations

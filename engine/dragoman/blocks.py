@@ -97,7 +97,7 @@ class BlockOrder:
         return bool(self._queue or self._aside or self._shut or self._moved)
 
     def overlaps(self, event: Event) -> bool:
-        """Does this event start a block beside an open one. Any other one, about to be written, is noted."""
+        """True if this event starts a block beside an open one. Any other event is noted: it is about to be written."""
         kind = type(event)
         if kind is BlockStart:
             if self._current is not None:

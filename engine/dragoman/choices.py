@@ -20,7 +20,7 @@ def check_choices(choices: Any) -> None:
 
 
 def _misfit(value: Any, spec: Field[Any]) -> str | None:
-    """What was expected, unless the value is that."""
+    """Describe the expected values, or return None if the value is one of them."""
     known = spec.metadata
     if items := known.get("items"):
         fits = isinstance(value, (list, tuple))

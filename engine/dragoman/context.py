@@ -41,7 +41,7 @@ class ReplyContext:
     logprobs: bool = False
     """Did the client ask for log probabilities."""
     echo: Json = field(default_factory=dict)
-    """What the reply repeats of the request (Responses); no value is None."""
+    """The settings of the request that the reply repeats (Responses); no value is None."""
     nullable: Mapping[str, frozenset[str] | None] | None = None
     """What the client's tools say of null (`nulls`), where nulls are to be left out of calls; else None."""
     seal: Seal | None = None

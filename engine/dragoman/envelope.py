@@ -1,4 +1,4 @@
-"""What travels through a client of another dialect and finds its way home: reasoning, and citations (mapping §5.2).
+"""Sealed reasoning and citations, which pass through a client of another dialect and are restored (mapping §5.2).
 
 Opaque reasoning means something only to the endpoints that made it, but a client of another dialect brings it back as
 if it were its own. So the whole original block goes wrapped: a fixed tag and base64url of JSON that names the dialect,

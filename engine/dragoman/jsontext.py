@@ -81,7 +81,7 @@ def dumps(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """The same bytes for JSON values that are equal, in whatever order their keys stand."""
+    """Encode a JSON value so that equal values give equal bytes, whatever the order of their keys."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:

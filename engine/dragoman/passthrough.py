@@ -160,11 +160,11 @@ class Passthrough:
         self._request_id = request_id
         self._losses = losses
         self._secrets = secrets
-        """What is masked in an error of the upstream's own."""
+        """Texts that are masked in an error of the upstream's own."""
         self._held: bytes | bytearray = b""
         """A frame whose blank line has not come yet, from its first byte on."""
         self._first = True
-        """Has nothing been read yet: a byte order mark may come."""
+        """True until something was read: a byte order mark may come."""
 
     def feed(self, data: bytes, /) -> bytes:
         """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
@@ -289,7 +289,7 @@ class Passthrough:
         return None
 
     def _too_long_so_far(self) -> Failure | None:
-        """The same of the frame that is held, of which only the last line and the sum are new."""
+        """The limit that the held frame broke. Only its last line and its size are new since the last call."""
         held = self._held
         line = len(held) - 1 - max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1))
         if line > self._limits.sse_line or len(held) - 2 > self._limits.sse_frame:

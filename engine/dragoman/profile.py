@@ -165,7 +165,7 @@ class Profile:
         check_choices(self)
 
     def takes_late_system(self, model: str) -> bool:
-        """Does a Messages upstream take `system` messages in mid-conversation for this model."""
+        """True if a Messages upstream accepts `system` messages in mid-conversation for this model."""
         return self.system_inline and (not self.mid_system_models or _listed(self.mid_system_models, model))
 
     def with_flags(self, flags: dict[str, Any]) -> Profile:

@@ -3,7 +3,7 @@
 Same-dialect traffic is forwarded untouched; where a route renamed the model, only that value is put back. A quote
 inside a JSON string is always escaped, so a scan from string to string finds a key and never a text that looks like it.
 
-Parsers disagree on which of two equal keys counts, so what is read must not be told apart from what is forwarded:
+Parsers disagree on which of two equal keys counts, and the value that is read must be the one that is forwarded:
 `repeated_key` finds a key that stands twice in a request, and in replies the value of each is replaced.
 """
 
@@ -130,7 +130,7 @@ class Renamer:
         self._after = b""
 
     def repeats(self, data: bytes) -> bool:
-        """Is there more than one value in `data` to replace?"""
+        """True if `data` holds more than one value to replace."""
         return any(len(list(islice(find_values(data, *path), 2))) > 1 for path in self._paths)
 
     def apply(self, data: bytes) -> bytes:

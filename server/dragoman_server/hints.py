@@ -15,7 +15,7 @@ DIALECTS = {
     **dict.fromkeys(("anthropic", "claude"), 'write "messages"'),
     **dict.fromkeys(("openai-responses", "openai_responses", "response"), 'write "responses"'),
 }
-"""What a word that is no dialect means, by the word."""
+"""The hint for a word that is not a dialect, by the word."""
 
 _EXAMPLE = "`dragoman init` writes an example"
 _LITELLM = (
@@ -29,7 +29,7 @@ _ONE_PROVIDER = frozenset({"dialect", "base_url", "api_key", "auth", "profile"})
 
 
 def not_toml(text: str, name: str) -> str:
-    """What a file that TOML's parser refused seems to be, as the end of a sentence; empty if nothing tells."""
+    """The likely format of a file that is not TOML, as the end of a sentence; empty if it cannot be guessed."""
     if name.endswith((".yaml", ".yml")) or _YAML.match(text):
         return _LITELLM if _LITELLM_TEXT.search(text) else f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
     if name.endswith(".json") or text.lstrip().startswith("{"):

@@ -21,7 +21,7 @@ from .settings import Server
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""
 _CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "")
-"""What aiohttp decodes before a body comes here; br and zstd only where their packages are installed."""
+"""The codings that aiohttp decodes before a body comes here; br and zstd only where their packages are installed."""
 PIECE = 1 << 16
 """Bytes of a body that have `timeouts.body` to come. So a slow line may send a long one, and a drip does not last."""
 
@@ -99,7 +99,7 @@ def _too_long(limit: int) -> LimitExceeded:
 
 
 async def expected(request: web.Request) -> web.Response | None:
-    """What becomes of a request's `Expect`, before its body is read: 100 lets the client send the body, or 417."""
+    """Answer a request's `Expect` before its body is read: 100 lets the client send the body, else 417."""
     wish = request.headers.get("expect", "").strip().lower()
     if request.version < HttpVersion11:
         return None

@@ -1,4 +1,4 @@
-"""What must leave the gateway in no log line, header or error: keys of the configuration and of the client.
+"""The secrets that no log line, header or error may hold: keys of the configuration and of the client.
 
 The engine masks what looks like a key (`dragoman.protocols.masking`). Keys that look like any other word are known
 here.
@@ -24,7 +24,7 @@ _LOGGERS: Final = ("dragoman", "aiohttp.server", "asyncio")
 
 
 def provider_secrets(provider: Provider) -> tuple[str, ...]:
-    """What a provider is sent to know the gateway by, in each spelling that may come back, the longest first."""
+    """The secrets that a provider is sent, in each spelling that may come back, the longest first."""
     found = {spelling for text in _sent_to(provider) for spelling in (text, quote(text, safe="")) if is_secret(text)}
     return tuple(sorted(found, key=len, reverse=True))
 

@@ -109,7 +109,7 @@ class Provider:
             parts = urlsplit(self.base_url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
-            return "a base URL that is none"
+            return "an invalid base URL"
         host = parts.hostname or ""
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -70,7 +70,7 @@ class Receipt:
         return self.translation.losses if self.translation is not None else None
 
     def seconds(self) -> float:
-        """Seconds since the request came, until its end is counted; 0 for a receipt that nobody counts."""
+        """Seconds since the request came, until its end is counted; 0 for a receipt that no metrics count."""
         return self.metrics.seconds(self) if self.metrics is not None else 0.0
 
     def begin(self) -> None:

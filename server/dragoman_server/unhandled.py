@@ -106,7 +106,7 @@ def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, 
     if isinstance(error, BadVersion):
         return 505, words
     if _VERSION_2.match(start):
-        return 505, "HTTP/2 is not spoken here: send HTTP/1.1"
+        return 505, "HTTP/2 is not supported: send HTTP/1.1"
     if error.code >= 500:
         return error.code, words
     return 400, f"the request cannot be read as HTTP: {words}"

@@ -48,7 +48,7 @@ Fetch = Callable[[Call], Awaitable[tuple[int, bytes]]]
 
 @dataclass(slots=True)
 class _List:
-    """What is known of one upstream with one key. `models` is None until the first answer or failure."""
+    """The list of one upstream with one key. `models` is None until the first answer or failure."""
 
     models: tuple[ListedModel, ...] | None = None
     due: float = 0.0

@@ -56,15 +56,17 @@ class Websites:
             raise _wrong_type(headers["content-type"])
 
     def _is_ours(self, host: str) -> bool:
-        """Is a `Host` a name of this machine's or of its loopback, or one that is allowed."""
+        """True if a `Host` is a name of this machine or of its loopback address, or an allowed one."""
         name = _plain(host)
         if not name or name in self._names or name.endswith(self._suffixes):
             return True  # HTTP/1.0 has no Host; browsers always send one
         return _is_loopback(name)
 
     def _is_address(self, host: str, transport: asyncio.BaseTransport | None) -> bool:
-        """Is a `Host` an address, on a connection that did not come over loopback. Nobody else's name leads to an
-        address; where a port is forwarded it is another one than ours."""
+        """True if a `Host` is an address, on a connection that did not come over loopback.
+
+        A web page cannot point a name of its own at the gateway and send an address as `Host`.
+        """
         try:
             address = ip_address(_plain(host))
         except ValueError:
@@ -92,14 +94,17 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Did the page come from the gateway itself: what a host that is mounted beside it shows."""
+    """True if the page is of the same origin: one of an application that the gateway is mounted in."""
     scheme, _, where = origin.lower().partition("://")
     return bool(where) and scheme in ("http", "https") and where == host.strip().lower()
 
 
 def _is_json(content_type: str | None) -> bool:
-    """Is a body of this type JSON, or of a type that says nothing. Some programs' HTTP clients send no type, or that of
-    any bytes; browsers send the one with an `Origin` only, and the other across sites only if they may."""
+    """True if a body of this type is JSON, or the type is missing or that of any bytes.
+
+    Some programs' HTTP clients send these two. Browsers send a body without a type only with an `Origin`, and one of
+    any bytes across sites only after a preflight.
+    """
     if content_type is None:
         return True
     essence = content_type.partition(";")[0].strip().lower()

@@ -55,8 +55,8 @@ CASES = {
         "1.1", ["my-key", LENGTH], BODY, 400, "cannot be read as HTTP: Invalid header token"
     ),
     "two lengths": Case("1.1", [LENGTH, CHUNKED], CHUNKS, 400, "Transfer-Encoding can't be present"),
-    "HTTP/2.0": Case("2.0", [LENGTH], BODY, 505, "HTTP/2.0 is not spoken here: send HTTP/1.1"),
-    "HTTP/0.9": Case("0.9", [LENGTH], BODY, 505, "HTTP/0.9 is not spoken here"),
+    "HTTP/2.0": Case("2.0", [LENGTH], BODY, 505, "HTTP/2.0 is not supported: send HTTP/1.1"),
+    "HTTP/0.9": Case("0.9", [LENGTH], BODY, 505, "HTTP/0.9 is not supported"),
     "HTTP/3.0": Case("3.0", [LENGTH], BODY, 400, "Invalid HTTP version"),
     "chunks in HTTP/1.0": Case("1.0", [CHUNKED], CHUNKS, 400, "HTTP/1.0 has no transfer-encoding"),
     "gzip as a transfer-encoding": Case(
@@ -158,7 +158,7 @@ async def test_http_2_with_prior_knowledge_is_told_what_to_speak(start: bytes) -
     async with port_of() as port:
         answered = await raw_exchange(port, start)
     assert answered.startswith(b"HTTP/1.1 505 ")
-    assert "HTTP/2 is not spoken here" in read_error(CHAT, answered.partition(b"\r\n\r\n")[2]).message
+    assert "HTTP/2 is not supported" in read_error(CHAT, answered.partition(b"\r\n\r\n")[2]).message
 
 
 async def test_a_long_target_is_told_as_one() -> None:

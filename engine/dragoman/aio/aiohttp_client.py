@@ -112,7 +112,7 @@ class _Request(aiohttp.ClientRequest):
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without aiohttp's own text: it may hold the URL, whose query may hold a key."""
+    """Describe a failure without aiohttp's own text: it may hold the URL, whose query may hold a key."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered status {error.status}"
     if isinstance(error, aiohttp.ClientResponseError):

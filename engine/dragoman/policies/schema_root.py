@@ -34,7 +34,7 @@ class Room:
         """Identity of a value → the value, which must live as long as its identity is known here, and its size."""
 
     def takes(self, named: Json) -> bool:
-        """Is there room for what a reference names? It is taken."""
+        """Take room for what a reference names. False if there is not enough."""
         self.left -= self._size(named)
         return self.left >= 0
 

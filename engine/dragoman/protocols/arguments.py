@@ -36,7 +36,7 @@ class Room:
 
 
 class Arguments:
-    """What has come of a call's arguments. They are kept beside the stream for `check` and `is_whole`."""
+    """The arguments of a call that have arrived. They are kept beside the stream for `check` and `is_whole`."""
 
     __slots__ = ("_braced", "_depth", "_escaping", "_inside", "_pieces", "_room", "_scanned", "_verdict", "name")
 
@@ -81,7 +81,7 @@ class Arguments:
         return text
 
     def is_whole(self) -> bool:
-        """Are the arguments so far one JSON object, perhaps with white space around it.
+        """True if the arguments so far are one JSON object, perhaps with white space around it.
 
         Each character is scanned once, however often this is asked; the object is parsed once, at its last brace.
         """

@@ -51,11 +51,11 @@ class EarlyEnds:
             self._end(key, out)
 
     def is_last(self, index: int) -> bool:
-        """May more of this block's text come without a look at it: is it the block that started last."""
+        """True if more of this block's text needs no check: it is the block that started last."""
         return not self._on or index == self._blocks.count - 1
 
     def late(self, key: Hashable, text: str, name: str) -> bool:
-        """Did the block end early. Its late text is dropped if it is white space.
+        """True if the block ended early. Its late text is dropped if it is white space.
 
         Raises UpstreamProtocolError for any other text: what is behind a JSON object is no part of it.
         """

@@ -196,7 +196,7 @@ class StreamWriter:
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
     one_open: ClassVar[bool] = False
-    """May the dialect's clients assume that at most one block is open."""
+    """True if the dialect's clients may assume that at most one block is open."""
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
@@ -204,7 +204,7 @@ class StreamWriter:
         # Here and no stages of their own: a hop between stages costs more than all of their work.
         self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
         self._filter = self._nulls
-        """What events pass before they are written."""
+        """The filter that events pass before they are written."""
         order = context.knobs.block_order
         self._order: BlockOrder | None = None
         """Watches for blocks that overlap. None if they may, or while they do."""

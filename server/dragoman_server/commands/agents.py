@@ -46,7 +46,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What the agent gets: words before the user's own, variables set, and variables removed."""
+    """How an agent is started: words before the user's own, variables set, and variables removed."""
 
     words: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)

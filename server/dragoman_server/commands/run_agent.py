@@ -28,6 +28,7 @@ from ..routing import Router
 from ..settings import Config
 from ..tables import ConfigError
 from .agents import AGENTS, Access, Agent
+from .options import add_simulate
 
 NOT_FOUND = 127
 """Exit status for a program that is not there, as in a shell."""
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "What follows -- goes to the agent: dragoman run codex -- exec 'explain this folder'"
     parser.add_argument("agent", choices=list(AGENTS), help="the agent, which has to be installed")
     parser.add_argument("--model", metavar="NAME", help="the model that the agent asks for (default: its own choice)")
-    parser.add_argument("--simulate", action="store_true", help="simulated replies, to try it without a model")
+    add_simulate(parser)
     parser.add_argument(
         "--log-file",
         metavar="FILE",
@@ -195,7 +196,7 @@ def _pass_signals(process: asyncio.subprocess.Process) -> None:
 
 
 def _in_foreground() -> bool:
-    """Does this process belong to the foreground group of a terminal."""
+    """True if this process belongs to the foreground group of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

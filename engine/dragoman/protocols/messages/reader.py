@@ -342,7 +342,7 @@ class MessagesReader(StreamReader):
             self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(form)))
 
     def _is_late(self, key: int, delta: Any) -> bool:
-        """Is it white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""
+        """True for white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""
         text = delta.get("partial_json") if type(delta) is dict else None
         return self._early.late(key, text if type(text) is str else "?", self._name_of(key))
 

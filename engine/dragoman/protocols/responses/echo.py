@@ -1,4 +1,4 @@
-"""What a Response object repeats of its request, in the form that the schema wants (mapping §9.1).
+"""The settings of a request that its Response object repeats, in the form that the schema wants (mapping §9.1).
 
 The schemas of the reply are stricter than those of the request: what a client may leave out of a tool or of an output
 format must be there in the reply, as null or as the API's default. A setting that the client did not send is not

@@ -37,7 +37,7 @@ class ToolsWriter:
         self._known: dict[tuple[str, str | None], Tool] | None = None
         """The tools by name and namespace, once a result refers to one."""
         self._searching: bool | None = None
-        """Is there a search for tools among those that are sent; None until it is asked."""
+        """True if a tool search is among the tools that are sent; None until it was looked up."""
 
     def declared(self) -> list[Json]:
         """The `tools` of the request.
