@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from .scenarios import Scenario
+from dragoman_bench.scenarios import Scenario
 
 Figures = dict[str, Any]
 """Numbers by name; delays are objects of percentiles."""

@@ -13,10 +13,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
-from .load import Load, ask
-from .pacer import Pacer
-from .plan import Mode, Plan
-from .receiver import Receiver, Tally
+from dragoman_bench.load import Load, ask
+from dragoman_bench.pacer import Pacer
+from dragoman_bench.plan import Mode, Plan
+from dragoman_bench.receiver import Receiver, Tally
 
 _ERRORS_BORNE = 1000
 _RETRY_AFTER = 0.05

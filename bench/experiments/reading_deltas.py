@@ -15,7 +15,8 @@ each way checked for the same word; minimum of 60 rounds, interleaved. CPython 3
   told of are gone, and readers must see those (errors, usage on the wrong chunk, names no dialect knows).
 - *regex*: the known bytes and the string as one pattern. Compiling it costs 200 times a frame, for each stream anew, as
   the id is in it.
-- *groove*: `startswith`, `endswith`, and a parse of the string alone (`dragoman.groove`). Sixteen frames in one read
+- *groove*: `startswith`, `endswith`, and a parse of the string alone (`dragoman.wire.delta_template`). Sixteen
+frames in one read
   are split, and their strings parsed as one array.
 """
 
@@ -28,9 +29,9 @@ from typing import Any
 
 import orjson
 
-from dragoman.events import Delta
-from dragoman.groove import Volatile, learn
-from dragoman.sse import Frame
+from dragoman.canonical.events import Delta
+from dragoman.wire.delta_template import Volatile, learn
+from dragoman.wire.sse import Frame
 
 HEAD = (
     b'{"id":"chatcmpl-x","object":"chat.completion.chunk","created":1,"model":"m","service_tier":"default",'
@@ -80,7 +81,8 @@ def by_msgspec() -> Callable[[], tuple[str, bytes]] | None:
         return None
     piece = msgspec.defstruct("Piece", [("content", str | None, None)])
     choice = msgspec.defstruct("Choice", [("index", int), ("delta", piece), ("finish_reason", str | None, None)])
-    chunk = msgspec.defstruct("Chunk", [("id", str), ("model", str), ("choices", list[choice])])  # type: ignore[valid-type]
+    chunk = msgspec.defstruct("Chunk", [("id", str), ("model", str), ("choices", list[choice])])  # type:
+    ignore[valid - type]
     decode = msgspec.json.Decoder(chunk).decode
 
     def read() -> tuple[str, bytes]:

@@ -21,11 +21,11 @@ from typing import Any
 import orjson
 
 from dragoman import ReplyContext, Translation, direction
+from dragoman.canonical.events import Delta, Deltas
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
-from dragoman.events import Delta, Deltas
-from dragoman.protocols import Dialect
-from dragoman.sse import Encoder, Parser
-from dragoman.stages import Chain
+from dragoman.stages.base import Chain
+from dragoman.wire.sse import Encoder, Parser
 from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, pieces
 
 DIALECTS = ("chat", "messages", "responses")

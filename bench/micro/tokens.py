@@ -19,15 +19,15 @@ from time import thread_time
 from typing import Any
 
 from dragoman import translate
+from dragoman.canonical.request import Request
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS, DIRECTIONS
 from dragoman.errors import DragomanError
-from dragoman.jsontext import dumps, loads
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses
-from dragoman.model import Request
-from dragoman.protocols import Dialect
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
 from dragoman.tokens.counter import Prompt
+from dragoman.wire.json_codec import dumps, loads
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 _DIALECTS = {"anthropic": Dialect.MESSAGES, "chat": Dialect.CHAT, "responses": Dialect.RESPONSES}

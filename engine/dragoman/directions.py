@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from .context import ReplyContext
-from .errors import Failure
-from .events import Usage
-from .losses import Losses
-from .passthrough import Observer
-from .protocols import Dialect, chat, messages, responses
-from .protocols.stream import StreamReader, StreamWriter
-from .validator import Validator
+from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect, chat, messages, responses
+from dragoman.dialects.shared.stream_codec import StreamReader, StreamWriter
+from dragoman.errors import Failure
+from dragoman.losses import Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.output_validator import Validator
+from dragoman.stages.passthrough import Observer
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
-from .errors import Path, Unsupported, dotted
-from .limits import DEFAULT
+from dragoman.errors import Path, Unsupported, dotted
+from dragoman.limits import DEFAULT
 
 
 class Code(StrEnum):

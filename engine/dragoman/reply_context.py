@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from . import limits as _limits
-from .bridge import Declared
-from .envelope import Seal
-from .errors import Failure
-from .events import Usage
-from .knobs import DEFAULT as DEFAULT_KNOBS
-from .knobs import Knobs
-from .limits import Limits
-from .losses import Losses
-from .model import Json
-from .profile import Profile
-from .violation import Violation
+from dragoman import limits as _limits
+from dragoman.canonical.events import Usage
+from dragoman.canonical.request import Json
+from dragoman.errors import Failure
+from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import Seal
+from dragoman.stages.violation import Violation
+from dragoman.tools.bridge import Declared
 
 
 @dataclass(slots=True)

@@ -10,35 +10,42 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .bridge import ToolRestorer, bridge_tools, restore_reply
-from .call_ids import pairing, tell_calls_apart
-from .context import ReplyContext
-from .directions import Direction
-from .envelope import TAG, Seal
-from .errors import ClientRequestError, Failure, LimitExceeded, TooMany, UpstreamProtocolError, UpstreamStatusError
-from .events import Error
-from .jsontext import dumps, loads, loads_exact
-from .knobs import DEFAULT as DEFAULT_KNOBS
-from .knobs import Knobs
-from .limits import DEFAULT as DEFAULT_LIMITS
-from .limits import Limits
-from .losses import Losses
-from .model import Json, Reply, Request
-from .names import NameTable, all_fit
-from .nulls import nullable, trim_reply
-from .passthrough import Passthrough
-from .policies import apply
-from .policies.budget import fit_budget
-from .profile import Profile, shipped
-from .protocols import Dialect
-from .protocols.masking import redact_json
-from .replay import events_of
-from .request_size import check_parts
-from .splice import Renamer, find_values, put, repeated_key
-from .sse import Encoder, Parser
-from .stages import Chain, Stage
-from .stops import StopCutter, cut_reply
-from .tokens.body import by_body
+from dragoman.canonical.events import Error
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json, Reply, Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import redact_json
+from dragoman.dialects.shared.request_size import check_parts
+from dragoman.directions import Direction
+from dragoman.errors import (
+    ClientRequestError,
+    Failure,
+    LimitExceeded,
+    TooMany,
+    UpstreamProtocolError,
+    UpstreamStatusError,
+)
+from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import Losses
+from dragoman.policies import apply
+from dragoman.policies.token_budget import fit_budget
+from dragoman.profiles.profile import Profile, shipped
+from dragoman.reasoning.envelope import TAG, Seal
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain, Stage
+from dragoman.stages.null_arguments import nullable, trim_reply
+from dragoman.stages.passthrough import Passthrough
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tools.bridge import ToolRestorer, bridge_tools, restore_reply
+from dragoman.tools.call_ids import pairing, tell_calls_apart
+from dragoman.tools.names import NameTable, all_fit
+from dragoman.wire.json_codec import dumps, loads, loads_exact
+from dragoman.wire.json_edit import Renamer, find_values, put, repeated_key
+from dragoman.wire.sse import Encoder, Parser
 
 _TAG = TAG.encode()
 

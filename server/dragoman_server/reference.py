@@ -13,18 +13,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.bridge import Declared
-from dragoman.context import ReplyContext
 from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.losses import MEANING
 from dragoman.profiles import NAMED
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.bridge import Declared
 from dragoman.translate import Translation
-
-from .clients import CLIENTS, ClientProfile
-from .hosts import HOSTS, PATTERNS
-from .metrics import NAMED_CODES
-from .totals import FAMILIES, SECONDS
+from dragoman_server.config.host_profiles import HOSTS, PATTERNS
+from dragoman_server.observability.metric_families import FAMILIES, SECONDS
+from dragoman_server.observability.metrics import NAMED_CODES
+from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 
 _MADE = "<!-- Made by `python -m dragoman_server.reference` from the code: do not edit. -->"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.prompt_prefix import Agreement, agreement, prompt_of
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS, direction
-from dragoman.prefix import Agreement, agreement, prompt_of
-from dragoman.protocols import Dialect
 from dragoman.translate import translate
 
 CHAT, MESSAGES, RESPONSES = CODECS[Dialect.CHAT], CODECS[Dialect.MESSAGES], CODECS[Dialect.RESPONSES]

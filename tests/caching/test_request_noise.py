@@ -11,7 +11,7 @@ import pytest
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.profile import SHIPPED, shipped
+from dragoman.profiles.profile import SHIPPED, shipped
 from dragoman.translate import Translation, translate
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("claude-code_tool*_1.json"))

@@ -15,11 +15,11 @@ import aiohttp
 from clients.contract import Client, Outcome, Session
 from clients.errand import MODEL
 from conformance.served import Served, serving
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.config import Config, Provider, Route
-from dragoman_server.simulator.checks import check
-from dragoman_server.simulator.refusals import Refused
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import shipped
+from dragoman_server.config.load import Config, Provider, Route
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.validate import check
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')

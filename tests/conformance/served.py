@@ -17,12 +17,12 @@ from conformance.hearing import Speaker
 from conformance.speaker_chat import ChatSpeaker
 from conformance.speaker_messages import MessagesSpeaker
 from conformance.speaker_responses import ResponsesSpeaker
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import shipped
 from dragoman_server.app import make_app
-from dragoman_server.config import Config, Provider, Route, simulated_config
-from dragoman_server.running import listening
+from dragoman_server.config.load import Config, Provider, Route, simulated_config
 from dragoman_server.simulator import REQUESTS, Received, make_simulator
+from dragoman_server.workers.serve import listening
 
 Upstream = Literal["chat", "messages"]
 UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")

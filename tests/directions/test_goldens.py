@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from dragoman import Chain, Knobs, Profile, ReplyContext, Translation, direction
-from dragoman.envelope import Seal
-from dragoman.events import Error, one_by_one
+from dragoman.canonical.events import Error, one_by_one
+from dragoman.reasoning.envelope import Seal
 from grammar import chat, messages, responses
 from support import canonical
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dragoman import Chain, Knobs, ReplyContext, Translation, direction
-from dragoman.envelope import Seal, unseal
+from dragoman.reasoning.envelope import Seal, unseal
 from grammar import sse
 
 HERE = Path(__file__).parent

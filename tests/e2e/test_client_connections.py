@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
-from dragoman.aio.line import LineRunner
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
-from dragoman_server.counting import ASIDE, ESTIMATE, REMEMBERED, Counting
-from dragoman_server.gateway import Gateway
-from dragoman_server.lasting import Lasting
-from dragoman_server.providers import Auth
-from dragoman_server.routing import Router, Target
-from dragoman_server.settings import Config
-from dragoman_server.totals import COUNTS
+from dragoman.aio.upstream.interface import Timeouts
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.providers import Auth
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.count_tokens import ASIDE, ESTIMATE, REMEMBERED, Counting
+from dragoman_server.observability.metric_families import COUNTS
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.routing.router import Router, Target
+from dragoman_server.ttl_cache import Lasting
 from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import dump, read_error
 from support.sockets import Abort, ScriptedServer, Stall, Step, Wait, answer

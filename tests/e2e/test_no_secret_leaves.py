@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
-from dragoman_server.config import parse_config
-from dragoman_server.settings import Config
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.dialects import Dialect
+from dragoman_server.cli.main import main
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.schema import Config
 from support.commands import command
 from support.directions import ask
 from support.gateways import Gate, gate

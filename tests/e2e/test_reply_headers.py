@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.protocols import Dialect
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.dialects import Dialect
 from support.directions import ask
 from support.gateways import config_for, gate
 from support.samples import PATHS, dump, reply, text_stream

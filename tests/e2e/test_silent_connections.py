@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio import handler
-from dragoman.aio.bounds import Bounds, margin
-from dragoman.aio.handler import Handler
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.wheel import wheel_of
+from dragoman.aio.downstream import request_handler
+from dragoman.aio.downstream.connection_limits import Bounds, margin
+from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.aio.downstream.request_handler import Handler
+from dragoman.aio.timer_wheel import wheel_of
+from dragoman.aio.upstream.interface import Timeouts
 from dragoman_server.app import make_app
-from dragoman_server.listeners import Listeners
-from dragoman_server.running import running
-from dragoman_server.settings import Server
-from dragoman_server.totals import MALFORMED, REFUSED_CONNECTIONS, Totals
-from dragoman_server.unhandled import bounds_of
+from dragoman_server.config.schema import Server
+from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.listeners import Listeners
+from dragoman_server.workers.serve import running
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, until
 from support.samples import PATHS, dump, read_error, request, text_stream
@@ -178,7 +178,7 @@ async def test_a_request_that_is_there_is_not_watched(at_once: bool) -> None:
 
 async def test_behind_a_stream_of_its_own_a_connection_may_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A taken reply gives its connection to a new handler, for which it is not a new one."""
-    from dragoman.aio.client import Client
+    from dragoman.aio.downstream.response import Client
 
     flush = Client.flush
 
@@ -248,7 +248,7 @@ async def test_far_too_many_are_dropped() -> None:
 
 async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest first; a connection that has served a request is no such one."""
-    monkeypatch.setattr(handler, "GRACE", 0.0)
+    monkeypatch.setattr(request_handler, "GRACE", 0.0)
     async with limited(max_connections=3) as gateway:
         served, served_writer = await gateway.connect()
         served_writer.write(HEALTH)
@@ -274,7 +274,7 @@ async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.Monk
 
 
 async def test_a_new_connection_has_its_time_before_it_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "GRACE", 60.0)
+    monkeypatch.setattr(request_handler, "GRACE", 60.0)
     async with limited(max_connections=1) as gateway:
         first, first_writer = await gateway.connect()
         await until(lambda: gateway.lines.open.count == 1)

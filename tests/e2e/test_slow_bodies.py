@@ -9,11 +9,11 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.aio.upstream.interface import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
+from dragoman_server.proxy.gateway import Gateway
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, gate, raw_exchange, until
 from support.samples import PATHS, dump, read_error, reply, request

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream import Connections
-from dragoman.protocols import Dialect
+from dragoman.aio.upstream.interface import Connections
+from dragoman.dialects import Dialect
 from dragoman_server.simulator import make_simulator
 from support.gateways import config_for, gate, served
 from support.samples import PATHS, dump, request

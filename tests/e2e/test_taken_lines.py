@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from dragoman.aio.client import Client
-from dragoman.aio.line import HELD_MAX, LineRunner, Lines
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import HELD_MAX, LineRunner, Lines
+from dragoman.aio.downstream.response import Client
+from dragoman.aio.upstream.interface import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
-from dragoman_server.retirement import Retirement
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.workers.drain import Retirement
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream

@@ -10,15 +10,15 @@ import pytest
 from aiohttp import web
 
 from conformance.served import anthropic_sdk
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import shipped
 from dragoman_server.app import setup
-from dragoman_server.config import parse_config
-from dragoman_server.providers import Provider
-from dragoman_server.running import listening
-from dragoman_server.settings import Config, Route
+from dragoman_server.config.lint_context_window import unknown_windows
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS, make_simulator
-from dragoman_server.windows import unknown_windows
+from dragoman_server.workers.serve import listening
 from support.gateways import CHAT, config_for, gate
 
 LONG = "A line of a file that an agent has read. " * 200

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import Code, DragomanError
-from dragoman.events import Usage
+from dragoman.canonical.events import Usage
 from peers.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
 from peers.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
 from support import responses_frames as told

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import Code, DragomanError, Knobs, Translation, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from grammar import Call
 from grammar.responses import check_whole
 from peers.spoken import RESPONSES, begins, ends, finished, offered, replied, says, spoken, starts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import Code, direction, translate
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from peers.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
 from support.directions import Json
 

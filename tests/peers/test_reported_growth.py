@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from dragoman import Translation, direction
-from dragoman.aio.upstream import Connections
-from dragoman.protocols import Dialect
+from dragoman.aio.upstream.interface import Connections
+from dragoman.dialects import Dialect
 from peers.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
 from peers.spoken import begins, says, starts
 from support.directions import CROSS, translated

@@ -11,9 +11,9 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.aio.upstream import Connections, Timeouts
-from dragoman.protocols import Dialect
-from dragoman_server.settings import Config
+from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.dialects import Dialect
+from dragoman_server.config.schema import Config
 from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
 from peers.spoken import begins, broken_off, says
 from support.gateways import Gate, config_for, gate, until

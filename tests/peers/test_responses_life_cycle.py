@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import Code, direction
-from dragoman.passthrough import Passthrough
+from dragoman.stages.passthrough import Passthrough
 from grammar import sse
 from peers.spoken import (
     RESPONSES,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import Code, Profile, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from peers.spoken import RESPONSES
 from peers.wire import CHAT, MESSAGES, events_of
 from support import responses_frames as told

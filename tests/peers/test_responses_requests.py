@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import Code, Knobs, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from peers.spoken import (
     NEW,
     RESPONSES,

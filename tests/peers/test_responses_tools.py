@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Code
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from peers.spoken import (
     RESPONSES,
     SCHEMA,

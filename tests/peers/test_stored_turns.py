@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dragoman import Code, DragomanError, direction, translate
-from dragoman.protocols import Dialect
-from dragoman_server.simulator.checks import check
+from dragoman.dialects import Dialect
+from dragoman_server.simulator.validate import check
 from peers.spoken import RESPONSES, offered, to_responses
 from peers.wire import send
 from support.directions import Json, ask

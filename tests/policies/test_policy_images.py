@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Image, Json, Reasoning, Request, Text, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Image, Json, Reasoning, Request, Text, ToolResult, Turn
-from dragoman.policies.images import PLACEHOLDER, evict_images, evicted
-from dragoman.profile import Profile, shipped
+from dragoman.policies.evict_images import PLACEHOLDER, evict_images, evicted
+from dragoman.profiles.profile import Profile, shipped
 from support.spoken import PNG, assistant, call, image, request, result, thought, translated, user
 
 CLAUDE = shipped("messages", "anthropic")

@@ -16,8 +16,8 @@ from dragoman import Dialect, Direction, Knobs, shipped, translate
 from dragoman.directions import CODECS
 from dragoman.losses import Losses
 from dragoman.policies import apply
-from dragoman.profile import Profile
-from dragoman_server.simulator.checks import check
+from dragoman.profiles.profile import Profile
+from dragoman_server.simulator.validate import check
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 

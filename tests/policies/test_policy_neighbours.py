@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json
 from dragoman.losses import Code
-from dragoman.model import Json
 from support.spoken import PNG, translated
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.canonical.request import Request, Text, ToolCall, ToolResult, Turn
 from dragoman.losses import Code, Losses
-from dragoman.model import Request, Text, ToolCall, ToolResult, Turn
 from dragoman.policies import alternate, pad_first_user, put_results_first
-from dragoman.policies.opening import PAD
-from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.policies.pad_first_user import PAD
 from support.spoken import assistant, call, image, request, result, system, translated, user
 
 

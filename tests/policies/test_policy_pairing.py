@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.call_ids import pairing, tell_calls_apart
+from dragoman.canonical.compact_turns import answered, spoken
+from dragoman.canonical.request import Part, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Part, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.policies import repair_history
-from dragoman.steps import answered, spoken
+from dragoman.tools.call_ids import pairing, tell_calls_apart
 
 AT = ("messages", 0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.model import Json
-from dragoman.protocols import Dialect
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json
 from dragoman.errors import Unsupported
 from dragoman.losses import Code
-from dragoman.model import Json
-from dragoman.policies.schema_root import Room, one_object
-from dragoman.policies.schema_tree import NODES, SchemaTree, is_complete
+from dragoman.policies.schema_keywords import NODES, SchemaTree, is_complete
+from dragoman.policies.schema_union import Room, one_object
 from support.spoken import translated
 
 PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

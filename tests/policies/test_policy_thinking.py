@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Reasoning, Text
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
-from dragoman.envelope import Seal
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Reasoning, Text
 from dragoman.policies import repair_history
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import shipped
+from dragoman.reasoning.envelope import Seal
 from dragoman.translate import translate
 from support.spoken import assistant, call, request, result, thought, translated, user
 

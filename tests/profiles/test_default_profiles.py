@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from dragoman import direction, translate
-from dragoman.profile import SHIPPED
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
-from dragoman_server.config import config_from_environment, parse_config
-from dragoman_server.explain import as_text, explanation
-from dragoman_server.hosts import HOSTS, default_profile, is_vendor
-from dragoman_server.providers import Provider
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import SHIPPED
+from dragoman_server.cli.main import main
+from dragoman_server.config.host_profiles import HOSTS, default_profile, is_vendor
+from dragoman_server.config.load import config_from_environment, parse_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.explain import as_text, explanation
 
 HOSTED = [
     ("chat", "https://api.deepseek.com", "deepseek"),

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.profile import FLAGS, SHIPPED, VENDOR, shipped
 from dragoman.profiles import NAMED, Vendor
+from dragoman.profiles.profile import FLAGS, SHIPPED, VENDOR, shipped
 from dragoman.translate import Translation
-from dragoman_server.tables import misfit
+from dragoman_server.config.toml_reader import misfit
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = (

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Code, direction, translate
-from dragoman.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.request import Tool, ToolKind
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Tool, ToolKind
-from dragoman.nulls import ArgumentTrimmer, NullTrimmer, nullable
-from dragoman.protocols import Dialect
+from dragoman.stages.null_arguments import ArgumentTrimmer, NullTrimmer, nullable
 from support import samples
 from support.directions import Json
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman import Code, direction, translate
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import shipped
 from support import samples
 
 Json = dict[str, Any]

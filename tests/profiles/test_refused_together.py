@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import Knobs, Translation, direction, translate
 from dragoman.losses import Code
-from dragoman.profile import shipped
+from dragoman.profiles.profile import shipped
 
 Json = dict[str, Any]
 LATE: list[Json] = [

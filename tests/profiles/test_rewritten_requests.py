@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dragoman import Code, direction, translate
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import shipped
 from dragoman.translate import Translation
-from dragoman_server.explain import as_text, explanation
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.endpoints.explain import as_text, explanation
 from support import samples
 from support.gateways import gate
 from support.sockets import ScriptedServer, answer, stream

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import direction, envelope, translate
-from dragoman.envelope import TAG, Seal, unseal
+from dragoman import direction, translate
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
+from dragoman.reasoning import envelope
+from dragoman.reasoning.envelope import TAG, Seal, unseal
 
 OTHERS = st.sampled_from(["thinking", "text", "signature", "id", "summary", "content", "cache_control", "x"])
 JUNK = st.recursive(st.none() | st.integers(-3, 9) | st.text(max_size=6), lambda inner: st.lists(inner, max_size=3))

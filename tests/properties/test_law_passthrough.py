@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dragoman import Dialect, Limits
 from dragoman.directions import CODECS
 from dragoman.errors import Failure
-from dragoman.passthrough import Passthrough
-from dragoman.splice import Renamer
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import Renamer
 from support.directions import DIALECTS, upstream_streams
 from support.mutations import mutated_streams
 from support.strategies import splits

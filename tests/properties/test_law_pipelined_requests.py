@@ -14,7 +14,7 @@ from aiohttp import web
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.aio.line import Line, LineRunner
+from dragoman.aio.downstream.hijack import Line, LineRunner
 from support.waiting import turns, until
 
 KINDS = st.sampled_from(["post", "get", "early end", "chunked", "odd body"])

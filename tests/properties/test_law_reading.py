@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, ReplyContext, shipped
 from dragoman.directions import CODECS
-from dragoman.sse import Parser
+from dragoman.wire.sse import Parser
 from grammar import Accumulated
 from support import canonical
 from support.directions import upstream_streams

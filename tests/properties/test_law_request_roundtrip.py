@@ -11,10 +11,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Losses, shipped
+from dragoman.canonical.request import Request, Role, Text, Turn
 from dragoman.directions import CODECS
-from dragoman.jsontext import dumps
-from dragoman.model import Request, Role, Text, Turn
-from dragoman.names import NameTable
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 

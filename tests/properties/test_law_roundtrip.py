@@ -11,10 +11,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Code, Dialect, Knobs, Losses, ReplyContext
+from dragoman.canonical.events import End, Event, Finish, Kind, Start
+from dragoman.canonical.request import Native, Part, Reasoning, Reply, Text, ToolCall
 from dragoman.directions import CODECS
-from dragoman.events import End, Event, Finish, Kind, Start
-from dragoman.jsontext import dumps
-from dragoman.model import Native, Part, Reasoning, Reply, Text, ToolCall
+from dragoman.wire.json_codec import dumps
 from grammar import Accumulated
 from support import canonical
 from support.directions import DIALECTS

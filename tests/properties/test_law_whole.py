@@ -11,8 +11,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Code, Dialect, Direction, Losses, ReplyContext, Translation
-from dragoman.envelope import Seal
-from dragoman.events import Kind
+from dragoman.canonical.events import Kind
+from dragoman.reasoning.envelope import Seal
 from grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages

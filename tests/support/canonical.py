@@ -1,11 +1,11 @@
-"""The judge of canonical event streams (the grammar at the head of `dragoman.events`), and what they accumulate to."""
+"""The oracle of canonical event streams (grammar: the head of `dragoman.canonical.events`), and their accumulation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,

@@ -12,13 +12,13 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.aio.upstream.interface import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route, Server
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.proxy.gateway import Gateway
 from support import samples
 
 from .waiting import until as until

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dragoman.aio.raw.answer import RawAnswer
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.raw.dial import Dialer
-from dragoman.aio.raw.head import Origin
-from dragoman.aio.raw.pool import Pool
-from dragoman.aio.upstream import Connections, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.connector import Dialer
+from dragoman.aio.upstream.http11.pool import Pool
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.http11.response import RawAnswer
+from dragoman.aio.upstream.interface import Connections, Timeouts
 from dragoman.errors import UpstreamUnreachable
 
 ORIGIN = Origin(False, "upstream.test", 80)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
-from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
 from grammar import Accumulated, Call, responses
 
 from .responses_items import INCOMPLETE, response_object, responses_usage

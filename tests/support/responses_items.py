@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.canonical.events import BlockEnd, BlockStart, Event, Kind, Start, StopReason, Usage
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import BlockEnd, BlockStart, Event, Kind, Start, StopReason, Usage
 
 Json = dict[str, Any]
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman.errors import Failure
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -27,6 +26,7 @@ from dragoman.events import (
     Start,
     Usage,
 )
+from dragoman.errors import Failure
 
 from .responses_items import (
     INCOMPLETE,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Part, Request, Role, Text, Tool, ToolCall, ToolKind, ToolResult, Turn
+from dragoman.dialects.responses.request.write import write_request
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Part, Request, Role, Text, Tool, ToolCall, ToolKind, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.responses.request_writer import write_request
+from dragoman.profiles.profile import Profile, shipped
+from dragoman.tools.names import NameTable
 
 OPENAI = shipped("responses", "openai")
 COMPATIBLE = shipped("responses", "compatible")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
-from dragoman.aio.pump import Pump
+from dragoman.aio.trampoline import Pump
 
 
 @types.coroutine

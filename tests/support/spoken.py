@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dragoman.canonical.request import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
-from dragoman.model import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import shipped
 from dragoman.translate import Translation, translate
 
 PNG = "iVBORw0KGgo="

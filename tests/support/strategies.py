@@ -10,8 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman.errors import Failure, FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -30,6 +29,7 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.errors import Failure, FailureKind
 
 SNIPPETS = (
     "",

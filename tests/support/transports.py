@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.pump import Pump
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Answer, Call, Connections, PushedAnswer, Timeouts, Upstream
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.trampoline import Pump
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Answer, Call, Connections, PushedAnswer, Timeouts, Upstream
 
 PLENTY = 64 * 1024 * 1024
 """A limit for bodies that is not in the way."""

@@ -13,8 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -30,6 +29,7 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.errors import FailureKind
 
 from .strategies import CHAT, MESSAGES, Shape, event_streams
 

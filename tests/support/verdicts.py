@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import ReplyContext
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.protocols import Dialect
-from dragoman.validator import Validator
-from dragoman.violation import Violation
+from dragoman.stages.output_validator import Validator
+from dragoman.stages.violation import Violation
 from support.mutations import frames_of
 
 GOLDENS = Path(__file__).parents[1] / "directions"

@@ -13,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.errors import Unsupported
-from dragoman.jsontext import dumps, loads
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.compact_turns import answered, spoken
+from dragoman.canonical.request import (
     Document,
     Image,
     Part,
@@ -30,12 +27,15 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.policies.budget import HEAD, KEEP, LOWER, SHARE, TAIL, fit_budget
-from dragoman.policies.images import PLACEHOLDER
-from dragoman.profile import Profile, shipped
-from dragoman.protocols import Dialect
-from dragoman.steps import answered, spoken
+from dragoman.dialects import Dialect
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.policies.evict_images import PLACEHOLDER
+from dragoman.policies.token_budget import HEAD, KEEP, LOWER, SHARE, TAIL, fit_budget
+from dragoman.profiles.profile import Profile, shipped
 from dragoman.tokens import Counter, by_characters
+from dragoman.wire.json_codec import dumps, loads
 
 ON = Knobs(token_budget="on")
 LONG = "A line of a file that an agent has read. " * 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.model import (
+from dragoman.canonical.compact_turns import answered, spoken
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -27,8 +28,7 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.protocols import Dialect
-from dragoman.steps import answered, spoken
+from dragoman.dialects import Dialect
 from dragoman.tokens import Counter
 from dragoman.tokens.counter import Prompt
 

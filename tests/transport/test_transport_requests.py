@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Call, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.interface import Call, Timeouts
 from support.sockets import head
 from support.transports import Client
 from support.waiting import turns

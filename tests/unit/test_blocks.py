@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.blocks import BlockMap, BlockOrder
-from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -28,7 +26,9 @@ from dragoman.events import (
     Stop,
     StopReason,
 )
+from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
+from dragoman.stages.block_order import BlockMap, BlockOrder
 from support import canonical
 from support.strategies import ANY, batches, event_streams
 

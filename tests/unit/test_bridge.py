@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge import Declared, bridge_tools
-from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Namespace,
     Part,
     Request,
@@ -28,7 +24,11 @@ from dragoman.model import (
     ToolResult,
     Turn,
 )
-from dragoman.profile import Profile
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.bridge import Declared, bridge_tools
 
 LACKS_ALL = Profile(custom_tools=False)
 HAS_CUSTOM = Profile()

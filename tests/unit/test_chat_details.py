@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman import Code, Profile, direction, shipped, translate
-from dragoman.envelope import Seal, unseal
-from dragoman.jsontext import dumps
+from dragoman.dialects.chat.reasoning_details import Details
 from dragoman.losses import Losses
-from dragoman.protocols.chat.details import Details
+from dragoman.reasoning.envelope import Seal, unseal
+from dragoman.wire.json_codec import dumps
 
 Json = dict[str, Any]
 ROUTER = shipped("chat", "openrouter").with_flags({"family": "router"})

@@ -10,6 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.dialects.chat.errors import (
+    error_object,
+    is_error_frame,
+    read_error_frame,
+    read_error_object,
+    read_failure,
+    write_error_frame,
+    write_failure,
+)
+from dragoman.dialects.errors.redact import MESSAGE_MAX
+from dragoman.dialects.messages import errors as messages
 from dragoman.errors import (
     ClientRequestError,
     Failure,
@@ -21,17 +32,6 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from dragoman.protocols.chat.failure import (
-    error_object,
-    is_error_frame,
-    read_error_frame,
-    read_error_object,
-    read_failure,
-    write_error_frame,
-    write_failure,
-)
-from dragoman.protocols.masking import MESSAGE_MAX
-from dragoman.protocols.messages import failure as messages
 
 K = FailureKind
 

@@ -13,8 +13,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from dragoman import ReplyContext, direction, translate
-from dragoman.errors import Unsupported, UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,
@@ -29,12 +28,13 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Part, Reasoning, Reply, Text, ToolCall
+from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
+from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Reply, Text, ToolCall
-from dragoman.protocols.chat import Reader, Writer, read_reply, write_reply
-from dragoman.replay import events_of
-from dragoman.sse import Frame
-from dragoman.stops import StopCutter, cut_reply
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 

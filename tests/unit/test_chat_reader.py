@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits, Profile, ReplyContext
-from dragoman.directions import direction
-from dragoman.errors import FailureKind, LimitExceeded
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -28,11 +26,13 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.dialects.chat import Reader
+from dragoman.directions import direction
+from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.protocols.chat import Reader
-from dragoman.sse import Frame, OddFrame
 from dragoman.translate import Translation
+from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.chat.reply.read import read_reply, write_reply
 from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.chat.reply import read_reply, write_reply
+from dragoman.reply_context import ReplyContext
 
 
 def upstream(message: Json, finish: str | None = "stop", **more: Any) -> Json:

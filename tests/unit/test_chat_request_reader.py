@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, TooMany, Unsupported
-from dragoman.events import Citation
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -31,7 +27,11 @@ from dragoman.model import (
     ToolResult,
     Url,
 )
-from dragoman.protocols.chat.request_reader import read_request
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import Code, Losses
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HI: Json = {"role": "user", "content": "hi"}

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.events import Citation
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -39,11 +36,14 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.chat.effort import round_effort
-from dragoman.protocols.chat.request_reader import read_request
-from dragoman.protocols.chat.request_writer import write_request
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.dialects.chat.request.write import write_request
+from dragoman.dialects.chat.request.write_effort import round_effort
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile, shipped
+from dragoman.tools.names import NameTable
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 OPENAI = shipped("chat", "openai")

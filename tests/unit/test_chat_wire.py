@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, Stop, StopReason, Usage
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json
-from dragoman.protocols.chat.wire import (
+from dragoman.canonical.events import Citation, Stop, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.wire import (
     JoinedText,
     read_created,
     read_finish,
@@ -20,6 +17,9 @@ from dragoman.protocols.chat.wire import (
     write_finish,
     write_usage,
 )
+from dragoman.errors import UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
 
 
 @pytest.mark.parametrize(

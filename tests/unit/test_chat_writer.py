@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from dragoman import Knobs, ReplyContext
-from dragoman.errors import Failure, FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -29,9 +28,10 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.dialects.chat import Writer
+from dragoman.errors import Failure, FailureKind
 from dragoman.losses import Code
-from dragoman.protocols.chat import Writer
-from dragoman.sse import Encoder
+from dragoman.wire.sse import Encoder
 from grammar import Accumulated, chat
 from support import canonical
 from support.strategies import ANY, event_streams

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import direction
 from dragoman.knobs import Knobs
-from dragoman.profile import Profile, shipped
+from dragoman.profiles.profile import Profile, shipped
 
 WRONG: Any = "bogus"
 

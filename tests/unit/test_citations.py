@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.envelope import TAG, Seal, unseal, unseal_citation
 from dragoman.losses import Code
+from dragoman.reasoning.envelope import TAG, Seal, unseal, unseal_citation
 from support.directions import stream_through, translated
 
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http import StreamWriter
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman.aio.client import Client, EventStream
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.downstream.response import Client, EventStream
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.interface import Timeouts
 
 PING = b": ping\n\n"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import MIB, Limits
-from dragoman.profile import FLAGS, SHIPPED, Profile
-from dragoman.protocols import Dialect
-from dragoman_server.config import (
+from dragoman.profiles.profile import FLAGS, SHIPPED, Profile
+from dragoman_server.config.load import (
     Auth,
     Config,
     ConfigError,

@@ -18,11 +18,11 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman_server import make_app
-from dragoman_server.cli import _parser, main
-from dragoman_server.config import parse_config, simulated_config
-from dragoman_server.running import listening, running
-from dragoman_server.settings import Server
+from dragoman_server.cli.main import _parser, main
+from dragoman_server.config.load import parse_config, simulated_config
+from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.workers.serve import listening, running
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.envelope import TAG, Envelope, Seal, own_block, unseal
-from dragoman.model import Reasoning
+from dragoman.canonical.request import Reasoning
+from dragoman.reasoning.envelope import TAG, Envelope, Seal, own_block, unseal
 
 THINKING = {"type": "thinking", "thinking": "Größer 👋", "signature": "EqQB/+=="}
 REDACTED = {"type": "redacted_thinking", "data": "d"}

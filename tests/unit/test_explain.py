@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from dragoman import direction, shipped, translate
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
-from dragoman.jsontext import dumps
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
 from dragoman.translate import Translation
-from dragoman_server.explain import as_text, explanation, guess_client
-from dragoman_server.providers import Provider
-from dragoman_server.receipts import Receipt
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.explain import as_text, explanation, guess_client
+from dragoman_server.observability.receipts import Receipt
 
 CHAT, MESSAGES, RESPONSES = Dialect
 SAID = [{"role": "user", "content": "Hi"}]

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from dragoman.events import Kind
+from dragoman.canonical.events import Kind
 from grammar import Call, GrammarError, responses, sse
 from support import canonical
 from support.responses_upstreams import responses_streams

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from dragoman.events import Delta, Deltas
-from dragoman.groove import Groove, Volatile, learn
-from dragoman.sse import Frame, Parser, frame_at
+from dragoman.canonical.events import Delta, Deltas
+from dragoman.wire.delta_template import Groove, Volatile, learn
+from dragoman.wire.sse import Frame, Parser, frame_at
 
 NUMBERED = Volatile(number=b"n", padding=b"pad")
 

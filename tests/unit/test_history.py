@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.policies.orphans import NO_RESULT, repair_history
+from dragoman.policies.orphan_calls import NO_RESULT, repair_history
 
 
 def call(call_id: str) -> ToolCall:

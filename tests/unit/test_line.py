@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from dragoman.aio.line import HELD_MAX, Line, LineRunner
+from dragoman.aio.downstream.hijack import HELD_MAX, Line, LineRunner
 from support.waiting import turns, until
 
 ASKED = b"GET /taken HTTP/1.1\r\nhost: x\r\n\r\n"

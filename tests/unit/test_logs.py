@@ -10,7 +10,7 @@ from logging import LogRecord
 
 import pytest
 
-from dragoman_server.logs import JsonFormatter, TextFormatter
+from dragoman_server.observability.logs import JsonFormatter, TextFormatter
 
 
 def _record(message: object, *args: object, error: BaseException | None = None) -> LogRecord:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.jsontext import dumps, loads
+from dragoman.canonical.compact_turns import answered, spoken
+from dragoman.canonical.request import Json, Native, Part, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.dialects.messages.request.write import write_request as write_messages
+from dragoman.dialects.responses.request.write import write_request as write_responses
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Native, Part, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.messages.request_writer import write_request as write_messages
-from dragoman.protocols.responses.request_writer import write_request as write_responses
-from dragoman.steps import answered, spoken
+from dragoman.profiles.profile import Profile, shipped
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps, loads
 
 MESSAGES = shipped("messages")
 RESPONSES = shipped("responses")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.memo import Memo
+from dragoman.caches import Memo
 
 
 def size(memo: Memo[str]) -> int:

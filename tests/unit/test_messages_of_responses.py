@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.context import ReplyContext
-from dragoman.envelope import Envelope, Seal, unseal, unseal_citation
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
-from dragoman.jsontext import dumps
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.messages import Writer, read_request, write_reply
 from dragoman.losses import Code
-from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.messages import Writer, read_request, write_reply
-from dragoman.replay import events_of
-from dragoman.sse import Frame
+from dragoman.reasoning.envelope import Envelope, Seal, unseal, unseal_citation
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
 SEAL = Seal("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}

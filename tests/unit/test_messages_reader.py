@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits, ReplyContext
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -29,9 +28,10 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.dialects.messages import Reader
+from dragoman.errors import FailureKind
 from dragoman.losses import Code
-from dragoman.protocols.messages import Reader
-from dragoman.sse import Frame, OddFrame
+from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts
 

@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.request import Image, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall, Url
+from dragoman.dialects.messages.reply.read import read_reply, write_reply
 from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Image, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall, Url
-from dragoman.protocols.messages.reply import read_reply, write_reply
+from dragoman.reply_context import ReplyContext
 
 
 def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, TooMany, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -32,7 +28,11 @@ from dragoman.model import (
     ToolResult,
     Url,
 )
-from dragoman.protocols.messages.request_reader import read_request
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import Code, Losses
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HI = [{"role": "user", "content": "hi"}]

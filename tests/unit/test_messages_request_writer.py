@@ -10,11 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.events import Citation
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -38,11 +35,14 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.names import NameTable
-from dragoman.policies.orphans import repair_history
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.messages.request_reader import read_request
-from dragoman.protocols.messages.request_writer import write_request
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.dialects.messages.request.write import write_request
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.policies.orphan_calls import repair_history
+from dragoman.profiles.profile import Profile, shipped
+from dragoman.tools.names import NameTable
 
 ANTHROPIC = shipped("messages")
 COMPATIBLE = shipped("messages", "compatible")
@@ -1090,7 +1090,7 @@ def _ids(message: Any, kind: str, key: str) -> set[str]:
 @pytest.mark.parametrize("profile", [ANTHROPIC, COMPATIBLE, HOISTING], ids=["anthropic", "compatible", "hoisting"])
 @pytest.mark.parametrize("path", recorded("chat", "/v1/chat/completions"), ids=lambda path: path.stem)
 def test_every_recorded_chat_request_becomes_a_valid_one(path: Path, profile: Profile) -> None:
-    reader = pytest.importorskip("dragoman.protocols.chat.request_reader")
+    reader = pytest.importorskip("dragoman.dialects.chat.request.read")
     body = json.loads(path.read_bytes())["request"]["body"]
     losses = Losses()
     request = reader.read_request(body, losses, Knobs())

@@ -11,15 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Code, Knobs, direction, shipped, translate
-from dragoman.envelope import TAG, Envelope, Seal, unseal
+from dragoman.canonical.request import (
+    Part,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolKind,
+    ToolResult,
+    Turn,
+)
+from dragoman.dialects.messages.request.restore_reasoning import unseal_history
+from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import ClientRequestError, Path
-from dragoman.jsontext import dumps
 from dragoman.losses import Losses
-from dragoman.model import Part, Reasoning, Request, Role, Text, Thinking, Tool, ToolCall, ToolKind, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile
-from dragoman.protocols.messages.request_writer import write_request
-from dragoman.protocols.messages.unseal import unseal_history
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import TAG, Envelope, Seal, unseal
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps
 
 Json = dict[str, Any]
 ROW = direction("messages", "messages")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError, direction, shipped, translate
-from dragoman.envelope import Seal
-from dragoman.model import Turn
-from dragoman.protocols.messages.steps_reader import read_steps
+from dragoman.canonical.request import Turn
+from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.reasoning.envelope import Seal
 from support.steps import without_steps
 
 Json = dict[str, Any]

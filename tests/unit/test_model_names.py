@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import Config, Models, Provider, Route, config_from_environment
-from dragoman_server.model_names import ModelNames
-from dragoman_server.routing import Router
+from dragoman.dialects import Dialect
+from dragoman_server.config.load import Config, Models, Provider, Route, config_from_environment
+from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.routing.router import Router
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 

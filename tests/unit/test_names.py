@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman.names import NameTable, all_fit, fit_call_id, fit_name, reply_id
+from dragoman.tools.names import NameTable, all_fit, fit_call_id, fit_name, reply_id
 from support.strategies import call_ids, names, texts
 
 FITS = re.compile(r"[a-zA-Z0-9_-]+")

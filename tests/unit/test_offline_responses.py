@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.offline import convert, kind_of
+from dragoman.profiles.profile import shipped
+from dragoman_server.cli.translate_files import convert, kind_of
 from support.samples import TEXT, dump, judge, reply, request, text_stream
 
 CHAT, MESSAGES, RESPONSES = Dialect

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits
-from dragoman.events import Usage
-from dragoman.passthrough import Passthrough
-from dragoman.protocols.chat import Observer as ChatObserver
-from dragoman.protocols.messages import Observer as MessagesObserver
-from dragoman.splice import Renamer
+from dragoman.canonical.events import Usage
+from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.messages import Observer as MessagesObserver
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import Renamer
 from grammar import chat, messages
 from support.strategies import splits
 

@@ -96,7 +96,7 @@ def test_the_core_reads_no_clock_rolls_no_dice_and_logs_nothing(name: str, path:
 
 def test_only_what_starts_a_process_knows_uvloop() -> None:
     users = {name for name, path in modules("dragoman_server") if "uvloop" in imports(path)}
-    assert users <= {"dragoman_server.cli", "dragoman_server.running"}
+    assert users <= {"dragoman_server.cli.main", "dragoman_server.workers.serve"}
     assert not [name for name, path in modules("dragoman") if "uvloop" in imports(path)]
 
 

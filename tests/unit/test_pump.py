@@ -14,7 +14,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.pump import Pump
+from dragoman.aio.trampoline import Pump
 from support.scenes import Scene, parked, play, settle
 
 ASKED_BY: ContextVar[str] = ContextVar("ASKED_BY", default="nobody")

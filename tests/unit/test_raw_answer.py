@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from dragoman.aio.raw.answer import RawAnswer
-from dragoman.aio.watch import ClientGone
+from dragoman.aio.stream_timers import ClientGone
+from dragoman.aio.upstream.http11.response import RawAnswer
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
 from support.raw_connections import HEAD, bench, chunk
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw import connection as raw
+from dragoman.aio.upstream.http11 import connection as raw
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamUnreachable
 from support.raw_connections import HEAD, WHOLE, Bench, bench, chunk
 

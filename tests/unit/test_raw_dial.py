@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.raw import dial
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.raw.dial import Dialer
-from dragoman.aio.raw.head import Origin
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Call, Connections, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.http11 import connector
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.connector import Dialer
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Call, Connections, Timeouts
 from dragoman.errors import UpstreamUnreachable
 
 NAME = Origin(False, "upstream.test", 80)
@@ -91,7 +91,7 @@ async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pyte
         assert addresses == INFO
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(dial, "start_connection", refused)
+    monkeypatch.setattr(connector, "start_connection", refused)
     for _ in range(2):
         with pytest.raises(UpstreamUnreachable, match=r"^cannot connect to the upstream: Connection refused$"):
             await dialer.dial(NAME, Connection.__new__(Connection))
@@ -121,7 +121,7 @@ async def test_closing_gives_up_look_ups() -> None:
     ],
 )
 def test_what_is_told(error: Exception, told: str) -> None:
-    assert dial._told(error).startswith(told)
+    assert connector._told(error).startswith(told)
 
 
 def test_the_default_context_verifies() -> None:

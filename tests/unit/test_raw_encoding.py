@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw.encoding import PIECE, decoder
+from dragoman.aio.upstream.http11.decompress import PIECE, decoder
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw.head import Heads, Origin, request_head, split
+from dragoman.aio.upstream.http11.request_head import Heads, Origin, request_head, split
 from dragoman.errors import UpstreamUnreachable
 
 START = "POST /v1 HTTP/1.1\r\nhost: h\r\n"

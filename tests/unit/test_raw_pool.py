@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.watch import ClientGone
+from dragoman.aio.stream_timers import ClientGone
+from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.errors import UpstreamTimeout, UpstreamUnreachable
 from support.raw_connections import WHOLE, Bench, Wire, bench
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Connections
-from dragoman_server.config import ConfigError, parse_config
-from dragoman_server.gateway import Gateway
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Connections
+from dragoman_server.config.load import ConfigError, parse_config
+from dragoman_server.proxy.gateway import Gateway
 
 
 @pytest.mark.parametrize(

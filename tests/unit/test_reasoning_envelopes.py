@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from dragoman import Code, Knobs, Profile, direction, shipped, translate
-from dragoman.context import ReplyContext
-from dragoman.envelope import TAG, Seal, unseal
+from dragoman.canonical.events import Delta, Error, Opaque
+from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.errors import LimitExceeded, Unsupported
-from dragoman.events import Delta, Error, Opaque
-from dragoman.jsontext import dumps
 from dragoman.limits import Limits
 from dragoman.losses import Losses
-from dragoman.protocols.messages.reader import MessagesReader
-from dragoman.sse import Frame
+from dragoman.reasoning.envelope import TAG, Seal, unseal
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 DEEPSEEK = shipped("chat", "compatible").with_flags({"family": "deepseek"})

@@ -7,13 +7,13 @@ import tracemalloc
 from typing import Any
 
 from dragoman import direction, translate
+from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, Failure, FailureKind
-from dragoman.events import Usage
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
-from dragoman_server.renames import renamed, restored
+from dragoman.profiles.profile import shipped
+from dragoman_server.observability.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
+from dragoman_server.observability.tool_renames import renamed, restored
 
 CHAT, MESSAGES, RESPONSES = Dialect
 

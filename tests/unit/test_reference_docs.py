@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Connections, Timeouts
+from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
 from dragoman.losses import MEANING, Code
-from dragoman.model import EFFORTS
-from dragoman.profile import FLAGS, SHIPPED
+from dragoman.profiles.profile import FLAGS, SHIPPED
 from dragoman_server.reference import PAGES, main
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"

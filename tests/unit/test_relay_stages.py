@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.relay import open_stream
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.proxy_stream import open_stream
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.interface import Timeouts
 from dragoman.directions import direction
 from dragoman.translate import Translation, translate
 

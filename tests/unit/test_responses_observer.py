@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from dragoman.canonical.events import Usage
+from dragoman.dialects.responses import Observer
 from dragoman.errors import FailureKind, StreamTruncated
-from dragoman.events import Usage
-from dragoman.passthrough import Passthrough
-from dragoman.protocols.responses import Observer
-from dragoman.splice import Renamer
-from dragoman.sse import Encoder, Frame, Parser, encode
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import Renamer
+from dragoman.wire.sse import Encoder, Frame, Parser, encode
 from grammar import responses
 from grammar.responses_items import check_response
 from support.mutations import mutated_json

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import ReplyContext
-from dragoman.envelope import Seal
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -30,10 +28,12 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.dialects.responses import Reader
+from dragoman.errors import FailureKind
 from dragoman.losses import Code
-from dragoman.profile import shipped
-from dragoman.protocols.responses import Reader
-from dragoman.sse import Frame, OddFrame, Parser
+from dragoman.profiles.profile import shipped
+from dragoman.reasoning.envelope import Seal
+from dragoman.wire.sse import Frame, OddFrame, Parser
 from support import canonical
 from support.responses_frames import (
     Json,

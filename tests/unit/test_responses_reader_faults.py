@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from dragoman import Limits, ReplyContext
+from dragoman.canonical.events import BlockStart, Delta, Error, Kind, Start
+from dragoman.dialects.responses import Reader
 from dragoman.errors import FailureKind
-from dragoman.events import BlockStart, Delta, Error, Kind, Start
-from dragoman.protocols.responses import Reader
-from dragoman.sse import Frame
+from dragoman.wire.sse import Frame
 from support import canonical
 from support.mutations import mutated_json
 from support.responses_frames import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import ReplyContext
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,

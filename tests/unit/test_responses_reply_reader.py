@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 
 from dragoman import ReplyContext
-from dragoman.envelope import Seal
-from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -27,11 +25,13 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.responses import Reader, read_reply
+from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import Code
-from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.profile import shipped
-from dragoman.protocols.responses import Reader, read_reply
-from dragoman.sse import Parser
+from dragoman.profiles.profile import shipped
+from dragoman.reasoning.envelope import Seal
+from dragoman.wire.sse import Parser
 from support.mutations import mutated_json
 from support.responses_frames import (
     USAGE,

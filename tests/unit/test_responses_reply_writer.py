@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from openai.types.responses import Response
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal, unseal
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply_events import events_of, may_be_cut
+from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.responses import Writer, write_reply
 from dragoman.losses import Code
-from dragoman.model import Document, Inline, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.responses import Writer, write_reply
-from dragoman.replay import events_of, may_be_cut
+from dragoman.reasoning.envelope import Seal, unseal
 from grammar import responses
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 

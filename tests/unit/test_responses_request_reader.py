@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, OutputFormat, Request, Role, Text, Thinking, Turn
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, OutputFormat, Request, Role, Text, Thinking, Turn
-from dragoman.protocols.responses.request_reader import read_request
 from dragoman.translate import Translation, translate
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}

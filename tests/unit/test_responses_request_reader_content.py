@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
-from dragoman.events import Citation
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
-from dragoman.protocols.responses.request_reader import read_request
 
 
 def read(item: Json) -> tuple[Request, list[tuple[Code, str]]]:

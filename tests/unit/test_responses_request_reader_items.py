@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.envelope import Seal
-from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Image,
     Inline,
     Json,
@@ -23,7 +19,11 @@ from dragoman.model import (
     ToolCall,
     ToolResult,
 )
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.dialects.responses.request.read import read_request
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.reasoning.envelope import Seal
 
 USER: Json = {"role": "user", "content": "hi"}
 SAID: Json = {"role": "assistant", "content": "said"}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Request, Role, ToolCall, ToolKind, ToolResult
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Request, Role, ToolCall, ToolKind, ToolResult
-from dragoman.protocols.responses.request_reader import read_request
 from dragoman.translate import Translation, translate
 from support.mutations import places
 

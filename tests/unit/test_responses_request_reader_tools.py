@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
-from dragoman.model import Json, Namespace, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
-from dragoman.protocols.responses.request_reader import read_request
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 F: Json = {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False}

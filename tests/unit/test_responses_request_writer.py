@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from dragoman import direction, shipped, translate
+from dragoman.canonical.request import Json, OutputFormat, Thinking
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.model import Json, OutputFormat, Thinking
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from support.responses_written import COMPATIBLE, HI, ask, flags, function, refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

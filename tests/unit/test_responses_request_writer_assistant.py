@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.envelope import Seal, unseal
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Image, Json, Reasoning, Refusal, Text, ToolReference, Turn, Url
 from dragoman.errors import Unsupported
-from dragoman.events import Citation
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.model import Image, Json, Reasoning, Refusal, Text, ToolReference, Turn, Url
-from dragoman.names import NameTable
+from dragoman.reasoning.envelope import Seal, unseal
+from dragoman.tools.names import NameTable
 from support.responses_written import (
     COMPATIBLE,
     HI,

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError
-from dragoman.losses import Code
-from dragoman.model import (
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -26,6 +24,8 @@ from dragoman.model import (
     Turn,
     Url,
 )
+from dragoman.errors import ClientRequestError
+from dragoman.losses import Code
 from support.responses_written import (
     COMPATIBLE,
     HI,

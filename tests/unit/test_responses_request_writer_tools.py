@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
 from dragoman.knobs import Knobs
 from dragoman.losses import Code
-from dragoman.model import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
 from support.responses_written import COMPATIBLE, HI, MARK, ask, assistant, call, function, refused, result, user
 
 EMPTY: Json = {"type": "object", "properties": {}}

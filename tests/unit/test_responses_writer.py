@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal, unseal
-from dragoman.errors import Failure, FailureKind, StreamTruncated
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,
@@ -27,9 +25,11 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.dialects.responses import Writer
+from dragoman.errors import Failure, FailureKind, StreamTruncated
 from dragoman.losses import Code
-from dragoman.protocols.responses import Writer
-from dragoman.sse import Encoder, Frame
+from dragoman.reasoning.envelope import Seal, unseal
+from dragoman.wire.sse import Encoder, Frame
 from grammar import responses
 
 Json = dict[str, Any]

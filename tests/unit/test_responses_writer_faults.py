@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Limits, ReplyContext
-from dragoman.bridge import Declared, ToolRestorer
-from dragoman.envelope import Seal
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -28,9 +26,11 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.request import ToolKind
+from dragoman.dialects.responses import Writer
 from dragoman.losses import Losses
-from dragoman.model import ToolKind
-from dragoman.protocols.responses import Writer
+from dragoman.reasoning.envelope import Seal
+from dragoman.tools.bridge import Declared, ToolRestorer
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")

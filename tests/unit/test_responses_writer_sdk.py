@@ -14,10 +14,10 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal
-from dragoman.events import Event
-from dragoman.protocols.responses import Writer
-from dragoman.sse import Encoder, Frame
+from dragoman.canonical.events import Event
+from dragoman.dialects.responses import Writer
+from dragoman.reasoning.envelope import Seal
+from dragoman.wire.sse import Encoder, Frame
 from grammar import open_responses, responses
 from support import canonical
 from support.strategies import ANY, RESPONSES_ONLY, batches, event_streams

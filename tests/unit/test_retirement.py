@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner, Lines
-from dragoman_server.retirement import Retirement
+from dragoman.aio.downstream.hijack import LineRunner, Lines
+from dragoman_server.workers.drain import Retirement
 
 
 @dataclass(slots=True)

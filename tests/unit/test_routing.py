@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
-from dragoman_server.config import (
+from dragoman_server.config.load import (
     Config,
     ConfigError,
     Models,
@@ -19,7 +19,7 @@ from dragoman_server.config import (
     parse_config,
     simulated_config,
 )
-from dragoman_server.routing import MEMO, NAME_MAX, Router, UnknownModel
+from dragoman_server.routing.router import MEMO, NAME_MAX, Router, UnknownModel
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 LOCAL = Provider("local", CHAT, "http://127.0.0.1:9000/v1")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.splice import Renamer, find_value, find_values, put, repeated_key
+from dragoman.wire.json_edit import Renamer, find_value, find_values, put, repeated_key
 from support.strategies import texts
 
 _keys = st.sampled_from(("model", "message", "a", "mode", '"model"', "model\\", "{", "mödel")) | texts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from dragoman.model import Reasoning, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.canonical.request import Reasoning, Role, Text, ToolCall, ToolResult, Turn
 
 AT = ("messages", 3)
 BLOCK = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Request
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
-from dragoman.envelope import Seal
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Loss, Losses
-from dragoman.model import Request
-from dragoman.protocols import Dialect
-from dragoman.steps import ResultTurn, SpokenTurn
+from dragoman.reasoning.envelope import Seal
 from support.steps import without_steps
 
 Json = dict[str, Any]

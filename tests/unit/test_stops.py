@@ -7,11 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import ReplyContext
+from dragoman.canonical.events import (
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Kind,
+    Start,
+    Stop,
+    StopReason,
+    Usage,
+)
+from dragoman.canonical.request import Part, Reasoning, Reply, Text, ToolCall
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Start, Stop, StopReason, Usage
 from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Reply, Text, ToolCall
-from dragoman.stops import StopCutter, cut_reply
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from support import canonical
 from support.strategies import ANY, batches, event_streams, fragments
 

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge import Declared, ToolRestorer, restore_reply
-from dragoman.errors import UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,
@@ -25,8 +23,10 @@ from dragoman.events import (
     Stop,
     StopReason,
 )
+from dragoman.canonical.request import Part, Reply, Text, ToolCall, ToolKind
+from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reply, Text, ToolCall, ToolKind
+from dragoman.tools.bridge import Declared, ToolRestorer, restore_reply
 from support.canonical import check
 from support.replies import reply_of
 

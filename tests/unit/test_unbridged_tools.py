@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.context import ReplyContext
-from dragoman.errors import Unsupported, UpstreamProtocolError
-from dragoman.events import BlockStart, Error, Event, Kind, Start, Stop, StopReason
-from dragoman.knobs import Knobs
-from dragoman.losses import Losses
-from dragoman.model import (
+from dragoman.canonical.events import BlockStart, Error, Event, Kind, Start, Stop, StopReason
+from dragoman.canonical.request import (
     Json,
     Namespace,
     Part,
@@ -30,10 +26,14 @@ from dragoman.model import (
     ToolResult,
     Turn,
 )
-from dragoman.names import NameTable
-from dragoman.profile import Profile
-from dragoman.protocols import chat, messages
-from dragoman.protocols.stream import StreamWriter
+from dragoman.dialects import chat, messages
+from dragoman.dialects.shared.stream_codec import StreamWriter
+from dragoman.errors import Unsupported, UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import NameTable
 
 DIALECTS = pytest.mark.parametrize("dialect", [chat, messages], ids=["chat", "messages"])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DragomanError, UpstreamProtocolError
 from dragoman.losses import Code, Losses
-from dragoman.unwrapper import Unwrapper
+from dragoman.tools.free_text import Unwrapper
 
 SPACES = st.text(" \t\r\n", max_size=3)
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('"\\/\n\t{}:,é東👋'), max_size=40)

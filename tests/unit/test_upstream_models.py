@@ -11,11 +11,19 @@ from types import MappingProxyType
 
 import pytest
 
-from dragoman.aio.upstream import Call
+from dragoman.aio.upstream.interface import Call
+from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
-from dragoman.protocols import Dialect
-from dragoman_server.providers import Provider
-from dragoman_server.upstream_models import ASKING_MAX, FRESH, KEPT, MODELS_MAX, PAGES_MAX, PAUSE, UpstreamModels
+from dragoman_server.config.providers import Provider
+from dragoman_server.routing.upstream_models import (
+    ASKING_MAX,
+    FRESH,
+    KEPT,
+    MODELS_MAX,
+    PAGES_MAX,
+    PAUSE,
+    UpstreamModels,
+)
 from support.waiting import turns
 
 UP = Provider("up", Dialect.CHAT, "http://up/v1")
@@ -141,7 +149,7 @@ async def test_a_silent_upstream_is_waited_for_no_longer_than_allowed() -> None:
 
 
 async def test_a_silent_upstream_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman_server.upstream_models.TIMEOUT", 0.0)
+    monkeypatch.setattr("dragoman_server.routing.upstream_models.TIMEOUT", 0.0)
     up = Upstreams({"*": listing("a")}, hold=asyncio.Event())
     models = up.models()
     assert await names(models) == [[]]

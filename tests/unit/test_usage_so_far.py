@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.context import ReplyContext
-from dragoman.errors import Failure, FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,
@@ -21,8 +19,10 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.protocols import chat, messages, responses
-from dragoman.tokens.told import usage_so_far
+from dragoman.dialects import chat, messages, responses
+from dragoman.errors import Failure, FailureKind
+from dragoman.reply_context import ReplyContext
+from dragoman.tokens.stream_usage import usage_so_far
 
 WRITERS = [chat.Writer, messages.Writer, responses.Writer]
 SAID: list[Event] = [

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import ClientGone, ToolWatch, Watch
+from dragoman.aio.stream_timers import ClientGone, ToolWatch, Watch
+from dragoman.aio.upstream.interface import Timeouts
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Kind, Ping
 from dragoman.errors import StreamTruncated, UpstreamTimeout
-from dragoman.events import BlockEnd, BlockStart, Delta, Event, Kind, Ping
 from support.manual_clock import ManualClock
 
 LONG = 1000.0

@@ -10,7 +10,7 @@ from weakref import ref
 
 import pytest
 
-from dragoman.aio.wheel import Wheel, wheel_of
+from dragoman.aio.timer_wheel import Wheel, wheel_of
 from support.manual_clock import ManualClock
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .gateway import Direction, Kind, Started
-from .launch import free_port, launch, own_module
+from dragoman_bench.gateways.gateway import Direction, Kind, Started
+from dragoman_bench.gateways.launch import free_port, launch, own_module
 
 
 @dataclass(frozen=True, slots=True)

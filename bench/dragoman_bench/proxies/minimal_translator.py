@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import orjson
 
-from .floor_dialects import READERS, WRITERS, read_whole, rewrite_request
-from .serving import End, Place, serve
+from dragoman_bench.proxies.minimal_translator_dialects import READERS, WRITERS, read_whole, rewrite_request
+from dragoman_bench.proxies.serving import End, Place, serve
 
 _BACKLOG = 4096
 _PATHS = {"chat": b"/v1/chat/completions", "messages": b"/v1/messages", "responses": b"/v1/responses"}

@@ -15,21 +15,21 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..context import ReplyContext
-from ..errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
-from ..events import Error, Event, Ping
-from ..passthrough import Observer, Passthrough
-from ..protocols import Dialect
-from ..protocols.failures import cleaned
-from ..protocols.masking import redact
-from ..sse import COMMENT
-from ..stages import Stage, pipeline
-from ..translate import Translation
-from ..violation import Violation
-from .client import Client
-from .pump import Pump
-from .upstream import Answer
-from .watch import TEXTS, ClientGone, ToolWatch, Watch
+from dragoman.aio.downstream.response import Client
+from dragoman.aio.stream_timers import TEXTS, ClientGone, ToolWatch, Watch
+from dragoman.aio.trampoline import Pump
+from dragoman.aio.upstream.interface import Answer
+from dragoman.canonical.events import Error, Event, Ping
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.redact import redact
+from dragoman.errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Stage, pipeline
+from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.stages.violation import Violation
+from dragoman.translate import Translation
+from dragoman.wire.sse import COMMENT
 
 log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import StreamTruncated, UpstreamTimeout
-from ..events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
-from .wheel import wheel_of
+from dragoman.aio.timer_wheel import wheel_of
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 if TYPE_CHECKING:
-    from .upstream import Timeouts
+    from dragoman.aio.upstream.interface import Timeouts
 
 
 class ClientGone(Exception):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .errors import Path
-from .model import Json, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.request import Json, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.errors import Path
 
 Thought: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
 """The fields of `Reasoning`, in their order."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from .errors import Failure
+from dragoman.errors import Failure
 
 
 class Kind(StrEnum):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from .directions import Codec
-from .jsontext import dumps, loads
+from dragoman.directions import Codec
+from dragoman.wire.json_codec import dumps, loads
 
 _MARK = re.compile(rb'(,)?"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}(?(1)|,?)')
 _LONE_TEXT = re.compile(rb'\[\{"type":"(?:text|input_text|output_text)","text":("(?:[^"\\]++|\\.)*+")\}\]')

@@ -5,8 +5,21 @@ Some servers do when tools are offered, others always. The client asked for a st
 
 from __future__ import annotations
 
-from .events import CUTS, Annotation, BlockEnd, BlockStart, Delta, End, Event, Finish, Kind, Logprobs, Opaque, Start
-from .model import Native, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.events import (
+    CUTS,
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Event,
+    Finish,
+    Kind,
+    Logprobs,
+    Opaque,
+    Start,
+)
+from dragoman.canonical.request import Native, Reasoning, Refusal, Reply, Text, ToolCall
 
 _FORMS = {"messages": "signature", "chat": "reasoning_content"}
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .errors import Path
-from .events import Citation, RefusalInfo, Stop, Usage
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, Usage
+from dragoman.errors import Path
 
 Json = dict[str, Any]
 

@@ -8,17 +8,17 @@ stripped turn of which nothing is left.
 
 from __future__ import annotations
 
-from ..knobs import Knobs
-from ..losses import Losses
-from ..model import Request
-from ..profile import Profile
-from .alternation import alternate
-from .images import evict_images
-from .noise import drop_billing_line
-from .opening import pad_first_user
-from .orphans import repair_history
-from .results import put_results_first
-from .schemas import sanitise_schemas
+from dragoman.canonical.request import Request
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.policies.alternate_roles import alternate
+from dragoman.policies.billing_line import drop_billing_line
+from dragoman.policies.evict_images import evict_images
+from dragoman.policies.orphan_calls import repair_history
+from dragoman.policies.pad_first_user import pad_first_user
+from dragoman.policies.results_first import put_results_first
+from dragoman.policies.schemas import sanitise_schemas
+from dragoman.profiles.profile import Profile
 
 __all__ = (
     "alternate",

@@ -6,9 +6,9 @@ needs none of this, as its writer builds alternating messages anyway. An instruc
 
 from __future__ import annotations
 
-from ..losses import Code, Losses
-from ..model import Request, Role, Text, Turn
-from .turns import has_words, is_empty
+from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.losses import Code, Losses
+from dragoman.policies.turns import has_words, is_empty
 
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT

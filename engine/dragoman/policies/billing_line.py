@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..losses import Code, Losses
-from ..model import Request, Role, Text
+from dragoman.canonical.request import Request, Role, Text
+from dragoman.losses import Code, Losses
 
 BILLING_LINE: Final = "x-anthropic-billing-header:"
 TOLD: Final = "the client's billing line was left out"

@@ -7,12 +7,12 @@ there, so its check would fail and it is left out (mapping §5.4); what was sign
 
 from __future__ import annotations
 
-from ..envelope import own_block
-from ..knobs import Knobs
-from ..losses import Code, Losses
-from ..model import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
-from ..profile import Profile
-from ..steps import SpokenTurn
+from dragoman.canonical.compact_turns import SpokenTurn
+from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
 
 PLACEHOLDER = "[screenshot removed to save context]"
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import Unsupported
-from ..knobs import Knobs
-from ..losses import Code, Losses
-from ..model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from ..steps import ResultTurn, SpokenTurn
-from .turns import is_empty
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.policies.turns import is_empty
 
 NO_RESULT = "no result recorded"
 

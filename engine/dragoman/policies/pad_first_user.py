@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..losses import Code, Losses
-from ..model import Request, Role, Text, Turn
-from .turns import is_empty
+from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.losses import Code, Losses
+from dragoman.policies.turns import is_empty
 
 PAD = "[The conversation begins with the assistant's message.]"
 """What the user is made to say. It says what it is: any greeting would be taken for the user's."""

@@ -6,9 +6,9 @@ results first in any case, as those dialects demand it.
 
 from __future__ import annotations
 
-from ..losses import Code, Losses
-from ..model import Part, Request, Role, ToolResult, Turn
-from .turns import has_results, has_words
+from dragoman.canonical.request import Part, Request, Role, ToolResult, Turn
+from dragoman.losses import Code, Losses
+from dragoman.policies.turns import has_results, has_words
 
 _ASSISTANT = Role.ASSISTANT
 _INSTRUCTION = Role.INSTRUCTION

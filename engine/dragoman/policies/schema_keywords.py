@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any, Final
 
-from ..errors import Path, Unsupported
-from ..jsontext import dumps
-from ..model import Json
-from .schema_root import Room, resolve
+from dragoman.canonical.request import Json
+from dragoman.errors import Path, Unsupported
+from dragoman.policies.schema_union import Room, resolve
+from dragoman.wire.json_codec import dumps
 
 _OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value has schemas by names, which are no keywords."""

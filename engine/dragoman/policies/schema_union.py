@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..jsontext import canonical
-from ..model import Json
+from dragoman.canonical.request import Json
+from dragoman.wire.json_codec import canonical
 
 ROOT_WORDS: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "$ref"})
 """What may not stand at the root."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import Path
-from ..losses import Code, Losses
-from ..model import Json, Request, ToolKind
-from ..profile import Profile
-from .schema_root import ROOT_WORDS, Room, one_object
-from .schema_tree import SchemaTree, is_complete
+from dragoman.canonical.request import Json, Request, ToolKind
+from dragoman.errors import Path
+from dragoman.losses import Code, Losses
+from dragoman.policies.schema_keywords import SchemaTree, is_complete
+from dragoman.policies.schema_union import ROOT_WORDS, Room, one_object
+from dragoman.profiles.profile import Profile
 
 _FUNCTION: Final = ToolKind.FUNCTION
 

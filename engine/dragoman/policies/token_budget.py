@@ -12,18 +12,18 @@ from collections import deque
 from itertools import accumulate
 from typing import NamedTuple
 
-from ..envelope import own_block
-from ..errors import Path
-from ..knobs import Knobs
-from ..losses import Code, Losses
-from ..model import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
-from ..profile import Profile
-from ..protocols import Dialect
-from ..steps import ResultTurn, SpokenTurn
-from ..tokens import Counter, by_characters
-from ..tokens.counter import PROOF, Prompt
-from ..tokens.media import image_tokens
-from .images import PLACEHOLDER
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
+from dragoman.dialects import Dialect
+from dragoman.errors import Path
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.policies.evict_images import PLACEHOLDER
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
+from dragoman.tokens import Counter, by_characters
+from dragoman.tokens.counter import PROOF, Prompt
+from dragoman.tokens.media import image_tokens
 
 SHARE = 0.8
 """Of the context window, for `on`; the rest is for the reply and for the estimate's error."""

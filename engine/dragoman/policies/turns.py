@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..model import Text, ToolResult, Turn
-from ..steps import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Text, ToolResult, Turn
 
 
 def is_empty(turn: Turn) -> bool:

@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final
 
-from .choices import check_choices
-from .model import EFFORTS
-from .profiles import NAMED
-from .profiles.messages import MID_SYSTEM_MODELS
+from dragoman.canonical.request import EFFORTS
+from dragoman.profiles import NAMED
+from dragoman.profiles.allowed_values import check_choices
+from dragoman.profiles.messages import MID_SYSTEM_MODELS
 
 _LONGEST_KNOWN: Final = 128
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .jsontext import dumps, loads
-from .memo import Memo
-from .model import Json, Reasoning
+from dragoman.caches import Memo
+from dragoman.canonical.request import Json, Reasoning
+from dragoman.wire.json_codec import dumps, loads
 
 TAG = "dgm1."
 """Begins every envelope. No vendor's signature or encrypted content holds a dot."""

@@ -10,10 +10,21 @@ from collections.abc import Hashable
 from dataclasses import replace
 from io import StringIO
 
-from .errors import LimitExceeded, UpstreamProtocolError
-from .events import Annotation, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Kind, Logprobs, Opaque
-from .jsontext import dumps
-from .limits import DEFAULT, Limits
+from dragoman.canonical.events import (
+    Annotation,
+    BlockEnd,
+    BlockStart,
+    Delta,
+    Deltas,
+    Error,
+    Event,
+    Kind,
+    Logprobs,
+    Opaque,
+)
+from dragoman.errors import LimitExceeded, UpstreamProtocolError
+from dragoman.limits import DEFAULT, Limits
+from dragoman.wire.json_codec import dumps
 
 
 class BlockMap:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from .events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
-from .jsontext import loads
-from .losses import Code, Losses
-from .model import Reply, Tool, ToolCall
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.request import Reply, Tool, ToolCall
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import loads
 
 Nullable = Mapping[str, frozenset[str] | None]
 """Tool name → the parameters that take null; None where any may. A tool that is not in it takes null nowhere."""

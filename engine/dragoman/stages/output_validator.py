@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from .context import ReplyContext
-from .jsontext import loads
-from .model import Json
-from .sse import CR, LF, Encoder, Frame, encode
-from .violation import Violation, masked
+from dragoman.canonical.request import Json
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.violation import Violation, masked
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import CR, LF, Encoder, Frame, encode
 
 _BLANK: Final = b"\n\n"
 _KNOWN_MAX: Final = 16

@@ -11,17 +11,17 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from .errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
-from .events import Delta, Usage
-from .groove import Ear, Volatile
-from .jsontext import loads
-from .knobs import DEFAULT as DEFAULT_KNOBS
-from .limits import DEFAULT, Limits
-from .losses import Code, Losses
-from .model import Json
-from .protocols.masking import redact_json
-from .splice import Renamer
-from .sse import CR, Frame, Parser, encode, frame_at
+from dragoman.canonical.events import Delta, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import redact_json
+from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
+from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
+from dragoman.limits import DEFAULT, Limits
+from dragoman.losses import Code, Losses
+from dragoman.wire.delta_template import Ear, Volatile
+from dragoman.wire.json_codec import loads
+from dragoman.wire.json_edit import Renamer
+from dragoman.wire.sse import CR, Frame, Parser, encode, frame_at
 
 Edit = tuple[int, int, bytes]
 """A stretch of bytes, and what stands in its place."""

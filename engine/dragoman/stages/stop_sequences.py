@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .context import ReplyContext
-from .events import (
+from dragoman.canonical.events import (
     BlockEnd,
     BlockStart,
     Delta,
@@ -26,8 +25,9 @@ from .events import (
     StopReason,
     one_by_one,
 )
-from .losses import Code, Losses
-from .model import Json, Reply, Text, ToolCall
+from dragoman.canonical.request import Json, Reply, Text, ToolCall
+from dragoman.losses import Code, Losses
+from dragoman.reply_context import ReplyContext
 
 _MOST_TOKENS = 4096
 """Tokens that wait for their text; more than that do not belong to it."""

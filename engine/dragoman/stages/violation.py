@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from .jsontext import loads
+from dragoman.wire.json_codec import loads
 
 SHOWN_MAX: Final = 600
 """Longest masked frame, in characters."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model import Document, Image, Inline, Part, Request, Text, ToolResult, Turn
-from ..protocols import Dialect
-from .media import PAGE, PAGE_BYTES, image_tokens
+from dragoman.canonical.request import Document, Image, Inline, Part, Request, Text, ToolResult, Turn
+from dragoman.dialects import Dialect
+from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
 
 _BYTE = 0.27
 _QUOTE = 0.6

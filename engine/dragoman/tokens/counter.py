@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from ..jsontext import dumps
-from ..model import (
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import (
     Document,
     Image,
     Json,
@@ -26,9 +26,9 @@ from ..model import (
     ToolResult,
     Turn,
 )
-from ..protocols import Dialect
-from ..steps import ResultTurn, SpokenTurn
-from .media import document_tokens, image_tokens, inner
+from dragoman.dialects import Dialect
+from dragoman.tokens.media import document_tokens, image_tokens, inner
+from dragoman.wire.json_codec import dumps
 
 Measure = Callable[[Sequence[str]], list[int]]
 """The tokens of each text."""

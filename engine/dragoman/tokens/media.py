@@ -12,8 +12,8 @@ from binascii import a2b_base64
 from functools import lru_cache
 from math import ceil, sqrt
 
-from ..model import Document, FileRef, Image, Inline, Text, Url
-from ..protocols import Dialect
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
+from dragoman.dialects import Dialect
 
 _MESSAGES = Dialect.MESSAGES  # member access on an enum class costs more than a global
 

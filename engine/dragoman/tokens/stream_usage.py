@@ -5,8 +5,8 @@ Otherwise whoever leaves just before the counts would have the answer for nothin
 
 from __future__ import annotations
 
-from ..context import ReplyContext
-from ..events import Usage
+from dragoman.canonical.events import Usage
+from dragoman.reply_context import ReplyContext
 
 _CHARACTERS = 4
 """To a token, about: the texts themselves are not kept, only how long they were."""

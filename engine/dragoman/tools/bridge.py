@@ -11,12 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .errors import ClientRequestError, DragomanError, Path, Unsupported
-from .events import CUTS, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Finish, Kind
-from .jsontext import dumps
-from .knobs import Knobs
-from .losses import Code, Losses
-from .model import (
+from dragoman.canonical.events import CUTS, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Finish, Kind
+from dragoman.canonical.request import (
     Namespace,
     Part,
     Reply,
@@ -29,9 +25,13 @@ from .model import (
     ToolResult,
     Turn,
 )
-from .names import fit_name, with_prefix
-from .profile import Profile
-from .unwrapper import FIELD, Unwrapper
+from dragoman.errors import ClientRequestError, DragomanError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.free_text import FIELD, Unwrapper
+from dragoman.tools.names import fit_name, with_prefix
+from dragoman.wire.json_codec import dumps
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from .losses import Code, Losses
-from .model import Request, Role, ToolCall, ToolResult, Turn
-from .names import fit_call_id
-from .steps import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Request, Role, ToolCall, ToolResult, Turn
+from dragoman.losses import Code, Losses
+from dragoman.tools.names import fit_call_id
 
 _ASSISTANT = Role.ASSISTANT
 _LONGEST = 40

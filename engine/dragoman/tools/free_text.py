@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import UpstreamProtocolError
-from .jsontext import loads
-from .losses import Code, Losses
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import loads
 
 FIELD = "input"
 """The one field of a wrapped free-text tool."""

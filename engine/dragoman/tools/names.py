@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from string import ascii_letters, digits
 
-from .errors import ClientRequestError, Path
+from dragoman.errors import ClientRequestError, Path
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")

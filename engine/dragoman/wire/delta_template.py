@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from .events import Delta, Deltas
-from .sse import LF, Frame
+from dragoman.canonical.events import Delta, Deltas
+from dragoman.wire.sse import LF, Frame
 
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
 _PROBE_LITERAL: Final = orjson.dumps(_PROBE)

@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from .jsontext import dump_str
+from dragoman.wire.json_codec import dump_str
 
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _OPEN: Final = re.compile(rb"\s*\{")

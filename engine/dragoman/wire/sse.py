@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .errors import DragomanError, LimitExceeded, UpstreamProtocolError
-from .limits import DEFAULT, Limits
+from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
+from dragoman.limits import DEFAULT, Limits
 
 _BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 
 KEY = "DRAGOMAN_RUN_KEY"
 """The variable that the gateway's key is in, for agents whose configuration names one."""

@@ -7,15 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dragoman.jsontext import dumps
-
-from ..remarks import open_doors, remarks
-from ..settings import Config
-from ..shown import shown_url
-from ..tables import ConfigError
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import ConfigError
 
 if TYPE_CHECKING:
-    from .connect import Attempt
+    from dragoman_server.cli.connect import Attempt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +56,8 @@ def main(
 
 
 def _attempts(config: Config) -> list[Attempt]:
-    from ..running import run_loop
-    from .connect import try_upstreams
+    from dragoman_server.cli.connect import try_upstreams
+    from dragoman_server.workers.serve import run_loop
 
     return run_loop(try_upstreams(config))
 

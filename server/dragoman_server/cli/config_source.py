@@ -8,9 +8,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import config_from_environment, load_config, simulated_config
-from ..settings import Config
-from ..tables import ConfigError
+from dragoman_server.config.load import config_from_environment, load_config, simulated_config
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
 
 log = logging.getLogger("dragoman")
 

@@ -9,17 +9,16 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Call, Upstream
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Call, Upstream
 from dragoman.directions import CODECS
 from dragoman.errors import DragomanError, UpstreamError
-
-from ..credentials import outbound_headers
-from ..providers import Auth, Provider
-from ..settings import Config
-from ..shown import shown_url
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.proxy.auth import outbound_headers
 
 SECONDS = 15.0
 """Longest wait for one upstream's answer."""

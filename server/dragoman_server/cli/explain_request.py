@@ -8,19 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
-from dragoman.jsontext import dumps
 from dragoman.knobs import Knobs
-from dragoman.model import Json
-from dragoman.profile import VENDOR, Profile
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import VENDOR, Profile
 from dragoman.translate import Translation, parse_body, translate
-
-from ..clients import adapted
-from ..config import load_config
-from ..explain import as_text, explanation, guess_client
-from ..inbound import read_model
-from ..routing import Router
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.load import load_config
+from dragoman_server.endpoints.explain import as_text, explanation, guess_client
+from dragoman_server.proxy.request_body import read_model
+from dragoman_server.routing.client_profiles import adapted
+from dragoman_server.routing.router import Router
 
 
 def main(

@@ -12,22 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.profile import SHIPPED, Profile, shipped
-from dragoman.protocols import Dialect
-
-from .clients import BY_NAME
-from .commands import check_config, explain_request, run_agent, shell_completion, starter
-from .commands.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
-from .commands.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
-from .config import NothingConfigured
-from .logs import LEVELS, configure, say
-from .offline import KINDS, convert, kind_of
-from .remarks import open_doors, remarks
-from .settings import Config
-from .shown import shown_url
-from .tables import ConfigError, closest, from_word, misfit
+from dragoman.profiles.profile import SHIPPED, Profile, shipped
+from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
+from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
+from dragoman_server.cli.translate_files import KINDS, convert, kind_of
+from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.load import NothingConfigured
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import ConfigError, closest, from_word, misfit
+from dragoman_server.observability.logs import LEVELS, configure, say
+from dragoman_server.routing.client_profiles import BY_NAME
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,8 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(run=lambda args: run_agent.main(args, served_config, _describe))
 
     init = commands.add_parser("init", help="write a commented configuration to start from")
-    starter.add_arguments(init)
-    init.set_defaults(run=starter.main)
+    starter_config.add_arguments(init)
+    init.set_defaults(run=starter_config.main)
 
     demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
     demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
@@ -182,8 +181,8 @@ def _serve(args: argparse.Namespace) -> int:
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
-    from .notify import notify
-    from .running import on_hangup, reload, run_loop, running, until_told_to_stop
+    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, until_told_to_stop
+    from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
     if hasattr(signal, "SIGHUP"):
@@ -206,8 +205,8 @@ def _serve(args: argparse.Namespace) -> int:
 def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     if sys.platform == "win32":
         raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
-    from .running import run_loop
-    from .workers import Supervisor, cores
+    from dragoman_server.workers.serve import run_loop
+    from dragoman_server.workers.supervisor import Supervisor, cores
 
     def announce(url: str, config: Config) -> None:
         say(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
@@ -222,8 +221,8 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from .demo import demo
-    from .running import run_loop
+    from dragoman_server.demo.run import demo
+    from dragoman_server.workers.serve import run_loop
 
     return run_loop(demo(port=args.port, pace=args.pace, once=args.once))
 

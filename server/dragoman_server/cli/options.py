@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dragoman.protocols import Dialect
-
-from ..logs import FORMATS, LEVELS
+from dragoman.dialects import Dialect
+from dragoman_server.observability.logs import FORMATS, LEVELS
 
 _DIALECTS = [dialect.value for dialect in Dialect]
 _ALIASES = {"openai": "chat", "anthropic": "messages"}

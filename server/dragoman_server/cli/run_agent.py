@@ -19,16 +19,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError
-from dragoman.protocols import Dialect
-
-from ..logs import LEVELS, say
-from ..providers import Auth, Secret
-from ..routing import Router
-from ..settings import Config
-from ..tables import ConfigError
-from .agents import AGENTS, Access, Agent
-from .options import add_simulate
+from dragoman_server.cli.agents import AGENTS, Access, Agent
+from dragoman_server.cli.options import add_simulate
+from dragoman_server.config.providers import Auth, Secret
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.logs import LEVELS, say
+from dragoman_server.routing.router import Router
 
 NOT_FOUND = 127
 """Exit status for a program that is not there, as in a shell."""
@@ -102,7 +101,7 @@ def main(
         return NOT_FOUND
     config, key = _own(load(args))
 
-    from ..running import run_loop, running
+    from dragoman_server.workers.serve import run_loop, running
 
     async def run() -> int:
         async with running(config, drain=_DRAIN) as up:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .config_source import DEFAULT_FILE
+from dragoman_server.cli.config_source import DEFAULT_FILE
 
 STARTER = """\
 # The configuration of a Dragoman gateway. All keys: docs/reference/configuration.md

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.directions import Direction, direction
-from dragoman.envelope import Seal
 from dragoman.errors import ClientRequestError, Failure
-from dragoman.jsontext import loads
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Json
-from dragoman.passthrough import Passthrough
-from dragoman.profile import Profile
-from dragoman.protocols import Dialect
-from dragoman.stages import Chain
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import Seal
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain
+from dragoman.stages.passthrough import Passthrough
 from dragoman.translate import Translation, translate
+from dragoman.wire.json_codec import loads
 
 KINDS = ("request", "reply", "stream")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .tables import Problem, kind_of
+from dragoman_server.config.toml_reader import Problem, kind_of
 
 DIALECTS = {
     **dict.fromkeys(("openai", "open-ai", "open_ai"), "chat is OpenAI's Chat Completions, responses its Responses"),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dragoman.profile import SHIPPED, VENDOR
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import SHIPPED, VENDOR
 
 COMPATIBLE = "compatible"
 """The profile of an upstream that nothing is known of."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from .routing import Router
-from .settings import Config
-from .windows import unknown_windows
+from dragoman_server.config.lint_context_window import unknown_windows
+from dragoman_server.config.schema import Config
+from dragoman_server.routing.router import Router
 
 
 def remarks(config: Config) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .settings import Config
+from dragoman_server.config.schema import Config
 
 
 def unknown_windows(config: Config) -> Iterator[str]:

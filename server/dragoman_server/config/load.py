@@ -13,17 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.aio.upstream import Connections, Timeouts
+from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.profile import SHIPPED, VENDOR, Profile, shipped
-from dragoman.protocols import Dialect
-
-from .hints import DIALECTS, not_toml, without_slips
-from .hosts import default_profile, is_vendor
-from .providers import VENDOR_URL, Auth, Provider, Secret
-from .settings import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
-from .tables import ConfigError, Problem, Table, closest
+from dragoman.profiles.profile import SHIPPED, VENDOR, Profile, shipped
+from dragoman_server.config.hints import DIALECTS, not_toml, without_slips
+from dragoman_server.config.host_profiles import default_profile, is_vendor
+from dragoman_server.config.providers import VENDOR_URL, Auth, Provider, Secret
+from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table, closest
 
 __all__ = (
     "Auth",

@@ -10,12 +10,11 @@ from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
 
-from dragoman.profile import FLAGS, Profile, shipped
-from dragoman.protocols import Dialect
-
-from .hosts import default_profile
-from .shown import shown_url
-from .tables import Problem, join, misfit
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import FLAGS, Profile, shipped
+from dragoman_server.config.host_profiles import default_profile
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import Problem, join, misfit
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.upstream import Connections, Timeouts
+from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.dialects import Dialect
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits
-from dragoman.protocols import Dialect
-
-from .providers import Auth, Provider, Secret
-from .tables import ConfigError, Problem, closest, join, misfit, unknown
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, misfit, unknown
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """The simulated upstream's provider by dialect."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any
 
-from dragoman.model import EFFORTS
+from dragoman.canonical.request import EFFORTS
 
 Problem = tuple[str, str]
 """Where, and what."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.jsontext import dumps, loads
-from dragoman.sse import Frame
-
-from .terminal import Line, Span, cells, wrap
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame
+from dragoman_server.demo.terminal import Line, Span, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(
     {

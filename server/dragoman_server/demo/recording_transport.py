@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
-from dragoman.aio.upstream import Answer, Call, Upstream
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.interface import Answer, Call, Upstream
 from dragoman.errors import UpstreamError
 
 

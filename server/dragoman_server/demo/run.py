@@ -17,22 +17,21 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Call
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Call
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
-from dragoman.jsontext import loads
 from dragoman.losses import MEANING, Code
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame, Parser
-
-from ..config import simulated_config
-from ..running import Running, running, until_told_to_stop
-from .excerpt import body_text, frame_lines
-from .hints import hints
-from .scenes import NAMES, SCENES, Scene, Seen
-from .tee import Tee
-from .terminal import Line, Terminal, line, wrap
-from .told import Told, told
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import Frame, Parser
+from dragoman_server.config.load import simulated_config
+from dragoman_server.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.demo.next_steps import hints
+from dragoman_server.demo.recording_transport import Tee
+from dragoman_server.demo.scenes import NAMES, SCENES, Scene, Seen
+from dragoman_server.demo.terminal import Line, Terminal, line, wrap
+from dragoman_server.demo.transcript import Told, told
+from dragoman_server.workers.serve import Running, running, until_told_to_stop
 
 __all__ = ("demo",)
 

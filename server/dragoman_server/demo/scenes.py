@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.aio.upstream import Call
-from dragoman.jsontext import loads
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
-
-from .told import Told, told
+from dragoman.aio.upstream.interface import Call
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import Frame
+from dragoman_server.demo.transcript import Told, told
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.jsontext import dumps, loads
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame
 
 
 @dataclass(slots=True)

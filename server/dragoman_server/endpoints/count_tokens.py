@@ -17,30 +17,29 @@ from hashlib import blake2b
 
 from aiohttp import web
 
-from dragoman.aio.relay import DEFECT
-from dragoman.aio.upstream import Call
-from dragoman.aio.watch import ClientGone
+from dragoman.aio.proxy_stream import DEFECT
+from dragoman.aio.stream_timers import ClientGone
+from dragoman.aio.upstream.interface import Call
+from dragoman.canonical.request import Json, Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.headers import RETRY, passed
+from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.redact import quote
+from dragoman.dialects.shared.count_endpoints import COUNTING
 from dragoman.directions import CODECS, DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
-from dragoman.jsontext import dumps, loads
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Json, Request
-from dragoman.protocols import Dialect
-from dragoman.protocols.counting import COUNTING
-from dragoman.protocols.failures import cleaned
-from dragoman.protocols.headers import RETRY, passed
-from dragoman.protocols.masking import quote
 from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.translate import Translation, parse_body, translate
-
-from .exchange import tell_losses
-from .gateway import CLIENT_GONE, Gateway
-from .inbound import read_model, wished
-from .lasting import Lasting
-from .providers import Provider
-from .rescue import OWN_ID, REQUEST_ID, error_response
-from .totals import COUNTS
+from dragoman.wire.json_codec import dumps, loads
+from dragoman_server.config.providers import Provider
+from dragoman_server.observability.metric_families import COUNTS
+from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
+from dragoman_server.proxy.exchange import tell_losses
+from dragoman_server.proxy.gateway import CLIENT_GONE, Gateway
+from dragoman_server.proxy.request_body import read_model, wished
+from dragoman_server.ttl_cache import Lasting
 
 log = logging.getLogger("dragoman")
 

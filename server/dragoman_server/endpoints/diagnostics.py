@@ -8,24 +8,23 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman.aio.relay import DEFECT
+from dragoman.aio.proxy_stream import DEFECT
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.jsontext import dumps
 from dragoman.knobs import Knobs
-from dragoman.model import Json
-from dragoman.profile import VENDOR, shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import VENDOR, shipped
 from dragoman.translate import parse_body, translate
-
-from .clients import BY_NAME
-from .explain import explanation, guess_client
-from .exposition import CONTENT_TYPE, exposition
-from .gateway import Gateway
-from .inbound import read_model, wished
-from .providers import Provider
-from .rescue import OWN_ID, asked_in, error_response
-from .routing import Target
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.explain import explanation, guess_client
+from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
+from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.request_body import read_model, wished
+from dragoman_server.routing.client_profiles import BY_NAME
+from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
 

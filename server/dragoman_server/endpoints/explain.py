@@ -11,16 +11,15 @@ from typing import Any
 
 import orjson
 
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
-from dragoman.jsontext import loads
 from dragoman.knobs import DEFAULT
-from dragoman.model import Json
-from dragoman.protocols import Dialect
 from dragoman.translate import Translation
-
-from .providers import Provider
-from .receipts import loss_rows
-from .renames import renamed, restored
+from dragoman.wire.json_codec import loads
+from dragoman_server.config.providers import Provider
+from dragoman_server.observability.receipts import loss_rows
+from dragoman_server.observability.tool_renames import renamed, restored
 
 
 def explanation(

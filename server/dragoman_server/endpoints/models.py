@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError
-from dragoman.model import Json
 
 PAGE_MAX = 1000
 """Most models of one page in Anthropic's form: the API's own maximum, and what a page has if no limit is given."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
-from dragoman.protocols import Dialect
-
-from .rescue import error_response
+from dragoman_server.proxy.error_response import error_response
 
 _SEND_ALL = "send the whole conversation as `input` with `store: false`"
 

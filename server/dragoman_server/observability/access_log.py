@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dragoman.dialects.errors.redact import quote, redact
 from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
 from dragoman.losses import Code
-from dragoman.protocols.masking import quote, redact
-from dragoman.tokens.told import usage_so_far
+from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
-
-from .receipts import Receipt
+from dragoman_server.observability.receipts import Receipt
 
 OUR_WORDS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
 """Errors of an upstream that the gateway tells in words of its own."""

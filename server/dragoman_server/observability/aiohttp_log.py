@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp.http import HttpProcessingError
 from aiohttp.web import RequestPayloadError
 
-from .totals import MALFORMED, Totals
+from dragoman_server.observability.metric_families import MALFORMED, Totals
 
 log = logging.getLogger("dragoman")
 _TLS = "Received HTTPS traffic on an HTTP port"

@@ -1,6 +1,6 @@
 """The secrets that no log line, header or error may hold: keys of the configuration and of the client.
 
-The engine masks what looks like a key (`dragoman.protocols.masking`). Keys that look like any other word are known
+The engine masks what looks like a key (`dragoman.dialects.errors.redact`). Keys that look like any other word are known
 here.
 """
 
@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, quote
 
-from dragoman.protocols.masking import is_secret, redact
-
-from .providers import Provider
-from .settings import Config
+from dragoman.dialects.errors.redact import is_secret, redact
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config
 
 _OPEN: Final = frozenset(
     ("accept", "anthropic-beta", "anthropic-version", "content-type", "http-referer", "openai-beta", "user-agent")

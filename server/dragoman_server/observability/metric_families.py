@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dragoman.model import Json
+from dragoman.canonical.request import Json
 
 
 class Kind(StrEnum):

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import Failure
-from dragoman.tokens.told import usage_so_far
-
-from .offenders import Offenders
-from .totals import (
+from dragoman.tokens.stream_usage import usage_so_far
+from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
     DURATION,
@@ -39,9 +37,10 @@ from .totals import (
     count,
     observe,
 )
+from dragoman_server.observability.violation_log import Offenders
 
 if TYPE_CHECKING:
-    from .receipts import Receipt
+    from dragoman_server.observability.receipts import Receipt
 
 NAMED_CODES = frozenset({"upstream_protocol", "stream_truncated", "upstream_unreachable"})
 """Codes that tell more than the error's kind, which is `api` for all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from .totals import FAMILIES, SECONDS, Family, Kind, Labels, Totals
+from dragoman_server.observability.metric_families import FAMILIES, SECONDS, Family, Kind, Labels, Totals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

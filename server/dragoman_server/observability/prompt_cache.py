@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman.model import Json
-from dragoman.prefix import Agreement, Prompt, agreement, prompt_of
+from dragoman.canonical.prompt_prefix import Agreement, Prompt, agreement, prompt_of
+from dragoman.canonical.request import Json
 from dragoman.translate import Translation
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")

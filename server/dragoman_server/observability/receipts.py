@@ -11,19 +11,18 @@ from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import Any
 
+from dragoman.canonical.events import Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
-from dragoman.events import Usage
-from dragoman.jsontext import dumps
 from dragoman.losses import MEANING, Losses
-from dragoman.model import Json
-from dragoman.protocols import Dialect
-from dragoman.protocols.masking import redact
-from dragoman.tokens.told import usage_so_far
+from dragoman.stages.violation import Violation
+from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
-from dragoman.violation import Violation
-
-from .metrics import Metrics
-from .renames import renamed
+from dragoman.wire.json_codec import dumps
+from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.tool_renames import renamed
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.context import ReplyContext
-from dragoman.model import Json
+from dragoman.canonical.request import Json
+from dragoman.reply_context import ReplyContext
 
 
 def renamed(context: ReplyContext) -> dict[str, str]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dragoman.errors import Failure, FailureKind
-
-from .providers import Auth, Provider
+from dragoman_server.config.providers import Auth, Provider
 
 PAUSE: Final = 60.0
 """Seconds between two warnings of one kind about one upstream."""

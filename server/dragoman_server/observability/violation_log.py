@@ -6,12 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from dragoman.protocols.masking import quote, redact
+from dragoman.dialects.errors.redact import quote, redact
 
 if TYPE_CHECKING:
-    from dragoman.violation import Violation
-
-    from .receipts import Receipt
+    from dragoman.stages.violation import Violation
+    from dragoman_server.observability.receipts import Receipt
 
 log = logging.getLogger("dragoman")
 MOST: Final = 10

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.protocols import Dialect
-
-from .providers import Auth, Provider
-from .settings import Config
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config
 
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from dragoman.errors import Failure, FailureKind
-
-from .rescue import asked_in, error_response
+from dragoman_server.proxy.error_response import asked_in, error_response
 
 MAX_AGE = 600
 """Seconds a browser may remember a preflight's answer."""

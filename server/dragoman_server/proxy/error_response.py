@@ -6,10 +6,10 @@ import os
 
 from aiohttp import web
 
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
 from dragoman.errors import Failure, FailureKind
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
+from dragoman.wire.json_codec import dumps
 
 _UNSUPPORTED = "unsupported_media_type"
 SOFTWARE = "dragoman"

@@ -10,24 +10,23 @@ from typing import Any
 from aiohttp import web
 from multidict import istr
 
-from dragoman.aio.client import Client, EventStream
-from dragoman.aio.relay import DEFECT, open_stream, ping_of, send_stream
-from dragoman.aio.upstream import Answer
-from dragoman.aio.watch import ClientGone, Watch
+from dragoman.aio.downstream.response import Client, EventStream
+from dragoman.aio.proxy_stream import DEFECT, open_stream, ping_of, send_stream
+from dragoman.aio.stream_timers import ClientGone, Watch
+from dragoman.aio.upstream.interface import Answer
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.headers import reply_headers
+from dragoman.dialects.errors.read import cleaned, own_envelope
+from dragoman.dialects.errors.redact import quote
 from dragoman.errors import DragomanError, Failure, UpstreamError
 from dragoman.losses import Losses
-from dragoman.protocols import Dialect
-from dragoman.protocols.failures import cleaned, own_envelope
-from dragoman.protocols.headers import reply_headers
-from dragoman.protocols.masking import quote
-from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation
-
-from .early import Early
-from .logline import request_line, way, word
-from .outages import Outages
-from .receipts import Receipt
-from .rescue import OWN_ID, REQUEST_ID, error_response
+from dragoman_server.observability.access_log import request_line, way, word
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.proxy.early_response import Early
+from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"

@@ -16,42 +16,41 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.line import Line
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.relay import DEFECT, STOPPING
-from dragoman.aio.upstream import Call, Upstream
-from dragoman.aio.watch import ClientGone, Watch
+from dragoman.aio.downstream.hijack import Line
+from dragoman.aio.proxy_stream import DEFECT, STOPPING
+from dragoman.aio.stream_timers import ClientGone, Watch
+from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.aio.upstream.http11.transport import RawUpstream
+from dragoman.aio.upstream.interface import Call, Upstream
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.redact import quote
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
-from dragoman.protocols.failures import cleaned
-from dragoman.protocols.masking import quote
-from dragoman.protocols.overflow import sized
 from dragoman.translate import Translation, parse_body, translate
-
-from .catalogue import anthropic_model, anthropic_models, openai_model, openai_models
-from .clients import Clients
-from .cors import Cors
-from .credentials import check_inbound, outbound_headers
-from .exchange import Exchange, tell_losses
-from .inbound import Bodies, read_model, wished
-from .known_models import KnownModels
-from .known_secrets import mask_logs
-from .loaded_config import LoadedConfig, with_fixed
-from .logline import OUR_WORDS, before_reply, reason, request_line
-from .metrics import Metrics
-from .outages import Outages
-from .prefixes import Prefixes
-from .providers import Auth, Provider
-from .receipts import Receipt, Receipts
-from .remarks import remarks
-from .rescue import OWN_ID, asked_in, error_response, new_request_id
-from .routing import Router
-from .settings import Config
-from .siblings import Siblings
-from .upstream_models import BODY_MAX, UpstreamModels
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.lint import remarks
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
+from dragoman_server.observability.access_log import OUR_WORDS, before_reply, reason, request_line
+from dragoman_server.observability.known_secrets import mask_logs
+from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.prompt_cache import Prefixes
+from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.proxy.auth import check_inbound, outbound_headers
+from dragoman_server.proxy.cors import Cors
+from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response, new_request_id
+from dragoman_server.proxy.exchange import Exchange, tell_losses
+from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
+from dragoman_server.proxy.request_body import Bodies, read_model, wished
+from dragoman_server.routing.client_profiles import Clients
+from dragoman_server.routing.known_models import KnownModels
+from dragoman_server.routing.router import Router
+from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
+from dragoman_server.workers.peer_workers import Siblings
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"

@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from dragoman.protocols import Dialect
-from dragoman.protocols.masking import is_secret
-
-from .catalogue import KnownModel
-from .clients import Clients
-from .cors import Cors
-from .credentials import inbound_key
-from .known_secrets import provider_secrets
-from .model_names import ModelNames
-from .outages import Outages
-from .providers import Provider
-from .routing import Router
-from .settings import Config
-from .websites import Websites
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import is_secret
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.models import KnownModel
+from dragoman_server.observability.known_secrets import provider_secrets
+from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.cors import Cors
+from dragoman_server.proxy.web_origins import Websites
+from dragoman_server.routing.client_profiles import Clients
+from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.routing.router import Router
 
 FIXED = (
     *("host", "port", "backlog", "workers", "transport", "connections", "cors_origins"),

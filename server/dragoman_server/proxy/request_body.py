@@ -10,13 +10,12 @@ from typing import Any
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
 
-from dragoman.aio.relay import STOPPING
+from dragoman.aio.proxy_stream import STOPPING
+from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.model import Json
-
-from .rescue import asked_in, error_response, new_request_id, unsupported
-from .settings import Server
+from dragoman_server.config.schema import Server
+from dragoman_server.proxy.error_response import asked_in, error_response, new_request_id, unsupported
 
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""

@@ -11,16 +11,15 @@ import time
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 
-from dragoman.aio.bounds import Bounds, HeadTimeout, Reply, TooManyConnections
-from dragoman.aio.handler import BadVersion
+from dragoman.aio.downstream.connection_limits import Bounds, HeadTimeout, Reply, TooManyConnections
+from dragoman.aio.downstream.request_handler import BadVersion
+from dragoman.dialects import Dialect
 from dragoman.directions import CODECS
 from dragoman.errors import Failure, FailureKind
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
-
-from .rescue import OWN_ID, REQUEST_ID, SOFTWARE, dialect_of, new_request_id, unsupported
-from .settings import Server
-from .totals import REFUSED_CONNECTIONS, Totals
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.schema import Server
+from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
+from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, SOFTWARE, dialect_of, new_request_id, unsupported
 
 log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0

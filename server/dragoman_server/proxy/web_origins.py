@@ -15,9 +15,8 @@ from ipaddress import ip_address
 from aiohttp import web
 
 from dragoman.errors import DragomanError, Failure, FailureKind
-
-from .cors import Cors
-from .rescue import unsupported
+from dragoman_server.proxy.cors import Cors
+from dragoman_server.proxy.error_response import unsupported
 
 _KNOWN_MAX = 64
 """Host headers that are remembered as allowed: a client sends the same one each time."""

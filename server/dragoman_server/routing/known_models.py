@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from dragoman.protocols import Dialect
-from dragoman.protocols.model_lists import ListedModel
-
-from .catalogue import KnownModel
-from .credentials import inbound_key
-from .loaded_config import LoadedConfig
-from .providers import Auth, Provider
-from .settings import Config
-from .upstream_models import UpstreamModels
+from dragoman.dialects import Dialect
+from dragoman.dialects.shared.model_lists import ListedModel
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.models import KnownModel
+from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.routing.upstream_models import UpstreamModels
 
 ASIDE = 300
 """Listed models from which on their names are worked out in a thread: each takes some microseconds for each route."""

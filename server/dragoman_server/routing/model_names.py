@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dragoman.protocols import Dialect
-
-from .providers import Provider
-from .routing import Router
-from .settings import Route
+from dragoman.dialects import Dialect
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Route
+from dragoman_server.routing.router import Router
 
 
 class ModelNames:

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
-
-from .clients import adapted, chosen
-from .providers import Provider
-from .settings import Config, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
+from dragoman_server.routing.client_profiles import adapted, chosen
 
 MEMO = 1024
 """Resolved names kept: they come from clients, so their number has no bound of its own."""

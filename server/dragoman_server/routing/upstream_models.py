@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from dragoman.aio.upstream import Call, Timeouts
+from dragoman.aio.upstream.interface import Call, Timeouts
+from dragoman.dialects.shared import model_lists
+from dragoman.dialects.shared.model_lists import ListedModel
 from dragoman.errors import DragomanError, UpstreamError
-from dragoman.jsontext import dumps, loads
-from dragoman.protocols import model_lists
-from dragoman.protocols.model_lists import ListedModel
-
-from .providers import Provider
+from dragoman.wire.json_codec import dumps, loads
+from dragoman_server.config.providers import Provider
 
 log = logging.getLogger("dragoman")
 

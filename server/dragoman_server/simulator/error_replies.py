@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .turns import Json
+from dragoman_server.simulator.parse_request import Json
 
 OPENAI: dict[int, tuple[str, str | None]] = {
     400: ("invalid_request_error", None),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from .refusals import THREAD_NOT_FOUND, Refused
-from .turns import Json
+from dragoman_server.simulator.error_replies import THREAD_NOT_FOUND, Refused
+from dragoman_server.simulator.parse_request import Json
 
 _KEPT = 256
 _CREATE_ONLY = ("system", "tools")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .turns import Json
+from dragoman_server.simulator.parse_request import Json
 
 
 def reply_headers(dialect: str, request_id: str, now: float) -> dict[str, str]:

@@ -14,9 +14,9 @@ from itertools import zip_longest
 
 import orjson
 
-from .examples import PATCH, example
-from .plan import Unplayable, next_calls, pictures
-from .turns import Offer, Turn
+from dragoman_server.simulator.examples import PATCH, example
+from dragoman_server.simulator.parse_request import Offer, Turn
+from dragoman_server.simulator.tool_plan import Unplayable, next_calls, pictures
 
 
 @dataclass(frozen=True, slots=True)

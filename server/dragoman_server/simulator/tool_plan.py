@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from .turns import PLANNED, Offer, Turn
+from dragoman_server.simulator.parse_request import PLANNED, Offer, Turn
 
 _PICTURES = ("image_url", "image", "input_image")
 _DECODER = json.JSONDecoder()

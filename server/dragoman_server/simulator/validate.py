@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from . import checks_chat, checks_messages, checks_responses
-from .refusals import Refused
-from .turns import Json
+from dragoman_server.simulator import validate_chat, validate_messages, validate_responses
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
 
 _CHECKS: dict[str, Callable[[Json], None]] = {
-    "chat": checks_chat.check_request,
-    "responses": checks_responses.check_request,
+    "chat": validate_chat.check_request,
+    "responses": validate_responses.check_request,
 }
 
 
@@ -26,11 +26,11 @@ def check(dialect: str, body: object, headers: Mapping[str, str], *, verify: boo
     if not isinstance(body, dict):
         raise Refused("We could not parse the JSON body of your request: expected an object.")
     if dialect == "messages":
-        checks_messages.check_request(body, headers, verify=verify)
+        validate_messages.check_request(body, headers, verify=verify)
     else:
         _CHECKS[dialect](body)
         if verify and dialect == "responses":
-            checks_responses.check_seals(body)
+            validate_responses.check_seals(body)
     return body
 
 
@@ -39,9 +39,9 @@ def check_count(dialect: str, body: object, headers: Mapping[str, str]) -> Json:
     if not isinstance(body, dict):
         raise Refused("Input should be an object")
     if dialect == "messages":
-        checks_messages.check_request(body, headers, counting=True)
+        validate_messages.check_request(body, headers, counting=True)
     else:
-        checks_responses.check_count(body)
+        validate_responses.check_count(body)
     return body
 
 

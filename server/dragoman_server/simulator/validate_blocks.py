@@ -8,10 +8,10 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from .checks_json import words
-from .refusals import Refused
-from .reply import SEAL, sealed
-from .turns import Json
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.reply import SEAL, sealed
+from dragoman_server.simulator.validate_json import words
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")

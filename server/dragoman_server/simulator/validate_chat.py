@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import checks_json as rule
-from .refusals import Refused
-from .turns import Json
+from dragoman_server.simulator import validate_json as rule
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
 
 TOP = rule.words(
     "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages "

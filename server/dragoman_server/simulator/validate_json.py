@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .refusals import Refused
-from .turns import Json
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 VERBOSITIES = frozenset({"low", "medium", "high"})

@@ -6,10 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .checks_blocks import NAME, check_messages, check_thinking_first, object_or_none, only, solid_text
-from .checks_json import words
-from .refusals import Refused
-from .turns import Json
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.validate_blocks import (
+    NAME,
+    check_messages,
+    check_thinking_first,
+    object_or_none,
+    only,
+    solid_text,
+)
+from dragoman_server.simulator.validate_json import words
 
 VERSIONS = frozenset({"2023-01-01", "2023-06-01", "2026-10-21"})
 _SAMPLING_GONE = "2026-10-21"

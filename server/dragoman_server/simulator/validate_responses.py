@@ -6,10 +6,10 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from typing import Any
 
-from . import checks_json as rule
-from .refusals import Refused
-from .reply import SEAL
-from .turns import Json
+from dragoman_server.simulator import validate_json as rule
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.reply import SEAL
 
 TOP = rule.words(
     "access_programs background client_metadata context_management conversation image include input instructions "

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman.aio.line import Lines
+from dragoman.aio.downstream.hijack import Lines
 
 LINGER = 20.0
 """Seconds an idle connection is kept: the HTTP clients of the vendors' SDKs give theirs up after 4 to 15 s."""

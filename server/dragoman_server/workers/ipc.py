@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from dragoman.jsontext import dumps, loads
-from dragoman.model import Json
+from dragoman.canonical.request import Json
+from dragoman.wire.json_codec import dumps, loads
 
 FRAME_MAX = 16 << 20
 """Longest frame, in bytes: thousands of series, or the largest receipt many times over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .totals import Totals
+from dragoman_server.observability.metric_families import Totals
 
 
 class Siblings(Protocol):

@@ -6,12 +6,11 @@ import asyncio
 import time
 from typing import Any
 
-from dragoman.model import Json
-
-from .channel import Unanswered
-from .hired import Hired
-from .metrics import footprint, identify
-from .totals import WORKER_UP, WORKERS_LEAVING, Totals
+from dragoman.canonical.request import Json
+from dragoman_server.observability.metric_families import WORKER_UP, WORKERS_LEAVING, Totals
+from dragoman_server.observability.metrics import footprint, identify
+from dragoman_server.workers.ipc import Unanswered
+from dragoman_server.workers.worker_process import Hired
 
 ANSWER_SECONDS = 1.0
 """Longest wait for one worker's answer."""

@@ -14,19 +14,18 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Upstream
-
-from .app import make_app
-from .gateway import Gateway
-from .listeners import cannot_listen
-from .notify import notify
-from .remarks import open_doors
-from .serverlog import ServerLog
-from .settings import Config, Server
-from .tables import ConfigError
-from .totals import RELOADS, Totals
-from .unhandled import bounds_of
+from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.aio.upstream.interface import Upstream
+from dragoman_server.app import make_app
+from dragoman_server.config.lint import open_doors
+from dragoman_server.config.schema import Config, Server
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.aiohttp_log import ServerLog
+from dragoman_server.observability.metric_families import RELOADS, Totals
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.listeners import cannot_listen
+from dragoman_server.workers.systemd import notify
 
 log = logging.getLogger("dragoman")
 
@@ -51,7 +50,7 @@ async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[
     if not config.simulated:
         yield config, None
         return
-    from .simulator import SCRIPTS, make_simulator  # a tenth of a second that no other gateway has to spend
+    from dragoman_server.simulator import SCRIPTS, make_simulator
 
     async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as url:
         yield config.with_simulator(url, tuple(SCRIPTS)), url

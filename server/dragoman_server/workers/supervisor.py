@@ -17,17 +17,17 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from .census import Census
-from .hired import Hired, WorkerFailed
-from .listeners import BALANCED, Listeners
-from .notify import notify
-from .rescue import new_request_id
-from .retirement import LINGER
-from .running import DRAIN
-from .settings import Config
-from .tables import ConfigError
-from .totals import RELOADS, RESTARTS
-from .worker import Assignment
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.metric_families import RELOADS, RESTARTS
+from dragoman_server.proxy.error_response import new_request_id
+from dragoman_server.workers.drain import LINGER
+from dragoman_server.workers.listeners import BALANCED, Listeners
+from dragoman_server.workers.registry import Census
+from dragoman_server.workers.serve import DRAIN
+from dragoman_server.workers.systemd import notify
+from dragoman_server.workers.worker import Assignment
+from dragoman_server.workers.worker_process import Hired, WorkerFailed
 
 log = logging.getLogger("dragoman")
 

@@ -1,4 +1,4 @@
-"""One worker: `python -m dragoman_server.worker FD`, started by a supervisor (see `workers`) and by nobody else.
+"""One worker: `python -m dragoman_server.workers.worker FD`, started by `workers.supervisor` only.
 
 FD is this end of a socket pair. What to serve comes over it, so that no key is ever on a command line, and so do the
 orders: which listening sockets to accept from, to retire, to stop. A supervisor that is gone means to stop as well.
@@ -20,21 +20,20 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner, Lines
+from dragoman.aio.downstream.hijack import LineRunner, Lines
+from dragoman.canonical.request import Json
 from dragoman.errors import DragomanError, Failure, FailureKind
-from dragoman.model import Json
-
-from .app import make_app
-from .channel import Channel, Unanswered, receive_first
-from .gateway import Gateway
-from .logs import configure
-from .retirement import LINGER, Retirement
-from .running import DRAIN, run_loop, with_upstream
-from .serverlog import ServerLog
-from .settings import Config
-from .tables import ConfigError
-from .totals import Totals
-from .unhandled import bounds_of
+from dragoman_server.app import make_app
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.aiohttp_log import ServerLog
+from dragoman_server.observability.logs import configure
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.drain import LINGER, Retirement
+from dragoman_server.workers.ipc import Channel, Unanswered, receive_first
+from dragoman_server.workers.serve import DRAIN, run_loop, with_upstream
 
 REPORT_EVERY = 5.0
 """Seconds between two reports of a worker's numbers: what it counted after the last one dies with it if it crashes."""
@@ -222,6 +221,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     # Under its own name, as what was pickled says where its class is.
-    from dragoman_server.worker import main as worker_main
+    from dragoman_server.workers.worker import main as worker_main
 
     sys.exit(worker_main())

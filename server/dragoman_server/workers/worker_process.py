@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.model import Json
-
-from .channel import Channel
-from .notify import VARIABLE
-from .totals import Totals
-from .worker import Assignment
+from dragoman.canonical.request import Json
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.workers.ipc import Channel
+from dragoman_server.workers.systemd import VARIABLE
+from dragoman_server.workers.worker import Assignment
 
 START_SECONDS = 60.0
 """Longest start of a worker: half a second of work, on a machine that may have better to do."""
@@ -128,4 +127,4 @@ class Hired:
 def _command(descriptor: int) -> list[str]:
     # `-m` puts the current folder first on the path: not where this process does without it.
     here = "" in sys.path or os.getcwd() in sys.path
-    return [sys.executable, *([] if here else ["-P"]), "-m", "dragoman_server.worker", str(descriptor)]
+    return [sys.executable, *([] if here else ["-P"]), "-m", "dragoman_server.workers.worker", str(descriptor)]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from aiohttp.http import HttpProcessingError
 
-from .lingering import Lingering
+from dragoman.aio.downstream.lingering_close import Lingering
 
 GRACE = 1.0
 """Seconds that a new connection has for its first request before it may have to make room for another one."""

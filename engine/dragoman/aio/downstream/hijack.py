@@ -21,10 +21,10 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from aiohttp import web
 from aiohttp.log import server_logger
 
-from .bounds import Bounds, Open
-from .handler import Handler
-from .pump import driven
-from .request_framing import RequestFraming
+from dragoman.aio.downstream.connection_limits import Bounds, Open
+from dragoman.aio.downstream.request_framing import RequestFraming
+from dragoman.aio.downstream.request_handler import Handler
+from dragoman.aio.trampoline import driven
 
 T = TypeVar("T")
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]

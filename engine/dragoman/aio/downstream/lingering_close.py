@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from .wheel import Wheel, wheel_of
+from dragoman.aio.timer_wheel import Wheel, wheel_of
 
 LINGER = 2.0
 """Seconds until the connection is closed, if the client has not closed it by then."""

@@ -11,9 +11,9 @@ from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawR
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from .bounds import GRACE, HeadTimeout, Open, TooManyConnections
-from .lingering import START
-from .wheel import Wheel, wheel_of
+from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, Open, TooManyConnections
+from dragoman.aio.downstream.lingering_close import START
+from dragoman.aio.timer_wheel import Wheel, wheel_of
 
 
 class BadVersion(HttpProcessingError):

@@ -16,10 +16,10 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, StreamWriter
 
-from ..stages import Stage
-from .line import Line, reset
-from .pump import Pump
-from .watch import ClientGone, Watch
+from dragoman.aio.downstream.hijack import Line, reset
+from dragoman.aio.stream_timers import ClientGone, Watch
+from dragoman.aio.trampoline import Pump
+from dragoman.stages.base import Stage
 
 
 class EventStream(web.StreamResponse):

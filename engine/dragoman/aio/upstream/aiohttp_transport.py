@@ -9,11 +9,11 @@ from io import BytesIO
 
 import aiohttp
 
-from ..errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from ..protocols.masking import quote_word
-from .slices import SMALL, next_turn, slice_end
-from .upstream import Call, Connections
-from .watch import Watch
+from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.interface import Call, Connections
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _WHOLE = 2**20
 """aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .watch import Watch
+from dragoman.aio.stream_timers import Watch
 
 KIB = 1024
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .failure import read_failure, write_failure
-from .observer import ChatObserver as Observer
-from .reader import ChatReader as Reader
-from .reply import read_reply, write_reply
-from .request_reader import read_request
-from .request_writer import write_request
-from .validator import ChatValidator as Validator
-from .wire import read_usage
-from .writer import ChatWriter as Writer
+from dragoman.dialects.chat.errors import read_failure, write_failure
+from dragoman.dialects.chat.reply.read import read_reply, write_reply
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.dialects.chat.request.write import write_request
+from dragoman.dialects.chat.stream.observer import ChatObserver as Observer
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
+from dragoman.dialects.chat.stream.validator import ChatValidator as Validator
+from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
+from dragoman.dialects.chat.wire import read_usage
 
 __all__ = (
     "Observer",

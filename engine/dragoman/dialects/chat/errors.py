@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import Failure, FailureKind
-from ...model import Json
-from .. import Dialect
-from ..failures import read, read_payload
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read, read_payload
+from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...context import ReplyContext
-from ...model import Json
+from dragoman.canonical.request import Json
+from dragoman.reply_context import ReplyContext
 
 KEY = "reasoning_details"
 _GROWING = ("text", "summary", "data")

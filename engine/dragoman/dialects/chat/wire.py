@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
-from ...events import Citation, Kind, Stop, StopReason, Usage
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json
+from dragoman.canonical.events import Citation, Kind, Stop, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"

@@ -7,7 +7,7 @@ inventory; SDKs are the vendors' own, as installed with the tests.
 
 from __future__ import annotations
 
-from ..errors import FailureKind
+from dragoman.errors import FailureKind
 
 _K = FailureKind
 

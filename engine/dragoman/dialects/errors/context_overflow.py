@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..context import ReplyContext
-from ..errors import Failure, FailureKind
+from dragoman.errors import Failure, FailureKind
+from dragoman.reply_context import ReplyContext
 
 HEAD = "prompt is too long"
 MARGIN = 10

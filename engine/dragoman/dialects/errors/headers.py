@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil
 
-from . import Dialect
-from .masking import redact
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import redact
 
 _MESSAGES = Dialect.MESSAGES  # CPython 3.11 takes twenty times as long to find a member in its class
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")

@@ -13,14 +13,14 @@ from typing import Any
 
 import orjson
 
-from ..errors import Failure, FailureKind
-from ..jsontext import loads
-from ..model import Json
-from . import Dialect
-from .failure_words import IMPLIED
-from .headers import failure_headers, request_id
-from .masking import TEXT_MAX, redact, redact_json, tidy
-from .overflow import is_overflow, sizes
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.codes import IMPLIED
+from dragoman.dialects.errors.context_overflow import is_overflow, sizes
+from dragoman.dialects.errors.headers import failure_headers, request_id
+from dragoman.dialects.errors.redact import TEXT_MAX, redact, redact_json, tidy
+from dragoman.errors import Failure, FailureKind
+from dragoman.wire.json_codec import loads
 
 _WORD_MAX = 100
 _DEPTH = 5

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ..jsontext import dumps, loads
+from dragoman.wire.json_codec import dumps, loads
 
 MESSAGE_MAX = 2000
 TEXT_MAX = 8 * MESSAGE_MAX

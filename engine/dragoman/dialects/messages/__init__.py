@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .failure import read_failure, write_failure
-from .noise import drop_noise
-from .observer import MessagesObserver as Observer
-from .reader import MessagesReader as Reader
-from .reply import read_reply, write_reply
-from .request_reader import read_request
-from .request_writer import write_request
-from .unseal import unseal_history
-from .validator import MessagesValidator as Validator
-from .wire import read_usage
-from .writer import MessagesWriter as Writer
+from dragoman.dialects.messages.errors import read_failure, write_failure
+from dragoman.dialects.messages.reply.read import read_reply, write_reply
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.dialects.messages.request.restore_reasoning import unseal_history
+from dragoman.dialects.messages.request.strip_billing_line import drop_noise
+from dragoman.dialects.messages.request.write import write_request
+from dragoman.dialects.messages.stream.observer import MessagesObserver as Observer
+from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
+from dragoman.dialects.messages.stream.validator import MessagesValidator as Validator
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
+from dragoman.dialects.messages.wire import read_usage
 
 __all__ = (
     "Observer",

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...envelope import Seal, unseal_citation
-from ...events import Citation
-from ...model import Json
-from .wire import DIALECT, read_citation
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Json
+from dragoman.dialects.messages.wire import DIALECT, read_citation
+from dragoman.reasoning.envelope import Seal, unseal_citation
 
 
 def write_citation(citation: Citation, seal: Seal | None) -> Json | None:

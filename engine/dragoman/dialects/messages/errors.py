@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import Failure, FailureKind
-from ...model import Json
-from .. import Dialect
-from ..failures import read, read_payload
-from ..overflow import as_prompt_too_long
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.context_overflow import as_prompt_too_long
+from dragoman.dialects.errors.read import read, read_payload
+from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
-from ...events import Citation, RefusalInfo, StopReason, Usage
-from ...losses import Code, Losses
-from ...model import Json
+from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import Code, Losses
 
 DIALECT: Final = "messages"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...errors import Path
-from ...losses import Code, Losses
-from ...model import Json
-from ...profile import Profile
+from dragoman.canonical.request import Json
+from dragoman.errors import Path
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
 
 MOST_MARKS = 4
 _BREAKPOINT = "prompt_cache_breakpoint"

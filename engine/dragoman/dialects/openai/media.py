@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Sequence
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...losses import Code, Losses
-from ...model import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
-from ...profile import Profile
-from .wire import DIALECT
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
 
 _PDF = "application/pdf"
 _TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})

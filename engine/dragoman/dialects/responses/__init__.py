@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .failure import read_failure, write_failure
-from .observer import ResponsesObserver as Observer
-from .reader import ResponsesReader as Reader
-from .reply_reader import read_reply
-from .reply_writer import write_reply
-from .request_reader import read_request
-from .request_writer import write_request
-from .unseal import unseal_history
-from .validator import ResponsesValidator as Validator
-from .wire import read_usage
-from .writer import ResponsesWriter as Writer
+from dragoman.dialects.responses.errors import read_failure, write_failure
+from dragoman.dialects.responses.reply.read import read_reply
+from dragoman.dialects.responses.reply.write import write_reply
+from dragoman.dialects.responses.request.read import read_request
+from dragoman.dialects.responses.request.restore_reasoning import unseal_history
+from dragoman.dialects.responses.request.write import write_request
+from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
+from dragoman.dialects.responses.stream.validator import ResponsesValidator as Validator
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
+from dragoman.dialects.responses.wire import read_usage
 
 __all__ = (
     "Observer",

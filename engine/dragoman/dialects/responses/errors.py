@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...errors import Failure, FailureKind
-from ...knobs import DEFAULT, Knobs
-from ...model import Json
-from .. import Dialect
-from ..chat.failure import read_error_object, write_failure
-from ..failures import read
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import read_error_object, write_failure
+from dragoman.dialects.errors.read import read
+from dragoman.errors import Failure, FailureKind
+from dragoman.knobs import DEFAULT, Knobs
 
 __all__ = ("read_error_object", "read_failure", "response_error", "write_failure")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...events import Citation, RefusalInfo, Stop, StopReason, Usage
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json
-from ..chat.wire import DECLINED, is_model_refusal
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.wire import DECLINED, is_model_refusal
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
 
 DIALECT: Final = "responses"
 

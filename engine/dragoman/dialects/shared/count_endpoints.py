@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import Dialect
+from dragoman.dialects import Dialect
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..blocks import BlockMap
-from ..context import ReplyContext
-from ..errors import UpstreamProtocolError
-from ..events import BlockEnd, Event
-from .arguments import Arguments
+from dragoman.canonical.events import BlockEnd, Event
+from dragoman.dialects.shared.tool_arguments import Arguments
+from dragoman.errors import UpstreamProtocolError
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import BlockMap
 
 
 class EarlyEnds:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .chat.request_reader import FIELDS as CHAT
-from .messages.request_reader import FIELDS as MESSAGES
-from .responses.request_reader import FIELDS as RESPONSES
+from dragoman.dialects.chat.request.read import FIELDS as CHAT
+from dragoman.dialects.messages.request.read import FIELDS as MESSAGES
+from dragoman.dialects.responses.request.read import FIELDS as RESPONSES
 
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypeVar
 
-from ..errors import ClientRequestError, Path, Unsupported
-from ..losses import Code, Losses
-from ..model import Json
+from dragoman.canonical.request import Json
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
 
 T = TypeVar("T")
 
@@ -91,6 +91,6 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
 
 def _owners(field: str) -> list[str]:
     # Only here, as the readers that know the fields are built upon this module.
-    from .leaks import owners
+    from dragoman.dialects.shared.foreign_fields import owners
 
     return owners(field)

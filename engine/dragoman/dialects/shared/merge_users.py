@@ -7,9 +7,9 @@ that it moves behind the results, make further neighbours.
 
 from __future__ import annotations
 
-from ..errors import Path
-from ..losses import Code, Losses
-from ..model import Json
+from dragoman.canonical.request import Json
+from dragoman.errors import Path
+from dragoman.losses import Code, Losses
 
 
 def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> list[Json]:

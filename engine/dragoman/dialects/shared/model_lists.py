@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
-from . import Dialect
+from dragoman.dialects import Dialect
 
 PATH = "models"
 """Below the vendor's base URL."""

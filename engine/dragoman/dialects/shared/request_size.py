@@ -6,9 +6,9 @@ of a usual request are not counted: its body is too short to hold as many as the
 
 from __future__ import annotations
 
-from .errors import TooMany
-from .limits import Limits
-from .model import Json
+from dragoman.canonical.request import Json
+from dragoman.errors import TooMany
+from dragoman.limits import Limits
 
 _SHORTEST = 16
 """Fewer bytes than any part that a reader takes: `{"type":"text"}`, with its comma."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ..blocks import BlockOrder
-from ..context import ReplyContext
-from ..errors import DragomanError, Failure, UpstreamProtocolError
-from ..events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usage
-from ..groove import Ear, Volatile
-from ..jsontext import loads
-from ..nulls import NullTrimmer
-from ..sse import CR, LF, Frame, frame_at, without_empty_lines
-from .failures import cleaned
-from .overflow import sized
+from dragoman.canonical.events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usage
+from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.read import cleaned
+from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import BlockOrder
+from dragoman.stages.null_arguments import NullTrimmer
+from dragoman.wire.delta_template import Ear, Volatile
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import CR, LF, Frame, frame_at, without_empty_lines
 
 Note = Callable[[Deltas], bool]
 """Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..errors import LimitExceeded, UpstreamProtocolError
-from ..events import Deltas
-from ..jsontext import loads
-from ..limits import Limits
+from dragoman.canonical.events import Deltas
+from dragoman.errors import LimitExceeded, UpstreamProtocolError
+from dragoman.limits import Limits
+from dragoman.wire.json_codec import loads
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
-from ...errors import StreamTruncated, UpstreamUnreachable
-from .reply import Phase, Refused, Reply, reason
+from dragoman.aio.upstream.http11.response_parser import Phase, Refused, Reply, reason
+from dragoman.errors import StreamTruncated, UpstreamUnreachable
 
 if TYPE_CHECKING:
-    from .pool import Pool
+    from dragoman.aio.upstream.http11.pool import Pool
 
 FINISH_SECONDS = 1.0
 """How long a reply that is read no further may take to end, for its connection to be kept."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from ...errors import UpstreamUnreachable
-from .connection import Connection
-from .head import Origin
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.errors import UpstreamUnreachable
 
 _HEAD_START = 0.25
 """Seconds between two addresses tried (RFC 8305)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from ...errors import StreamTruncated, UpstreamProtocolError
+from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
 ACCEPTED = "gzip, deflate"
 """What whole replies are asked for in."""

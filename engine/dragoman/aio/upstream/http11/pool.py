@@ -12,12 +12,12 @@ import asyncio
 from collections import deque
 from contextvars import Context
 
-from ...errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from ..upstream import Connections
-from ..watch import Watch
-from .connection import BROKEN, Connection
-from .dial import Dialer
-from .head import Origin
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.http11.connection import BROKEN, Connection
+from dragoman.aio.upstream.http11.connector import Dialer
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.interface import Connections
+from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _CLOSED = "the upstream connection failed: the gateway has closed its connections"
 

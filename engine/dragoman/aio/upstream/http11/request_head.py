@@ -11,8 +11,8 @@ from urllib.parse import quote, urlsplit
 
 from aiohappyeyeballs import AddrInfoType
 
-from ...errors import UpstreamUnreachable
-from .encoding import ACCEPTED
+from dragoman.aio.upstream.http11.decompress import ACCEPTED
+from dragoman.errors import UpstreamUnreachable
 
 _PORTS = {"http": 80, "https": 443}
 _OURS = frozenset(

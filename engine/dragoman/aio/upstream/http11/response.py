@@ -8,12 +8,12 @@ from contextlib import aclosing
 from functools import partial
 from typing import cast
 
-from ...errors import LimitExceeded, StreamTruncated
-from ..slices import SMALL, next_turn, slice_end
-from ..watch import Watch
-from .connection import Connection
-from .encoding import Decoder, decoder
-from .reply import NO_HEADERS
+from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.decompress import Decoder, decoder
+from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
+from dragoman.errors import LimitExceeded, StreamTruncated
 
 
 class _Parking:

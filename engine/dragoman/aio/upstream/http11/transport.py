@@ -9,12 +9,12 @@ import asyncio
 import ssl
 from contextlib import suppress
 
-from ..upstream import Call, Connections
-from ..watch import Watch
-from .answer import RawAnswer
-from .dial import Dialer
-from .head import Heads, Origin, split
-from .pool import Pool
+from dragoman.aio.stream_timers import Watch
+from dragoman.aio.upstream.http11.connector import Dialer
+from dragoman.aio.upstream.http11.pool import Pool
+from dragoman.aio.upstream.http11.request_head import Heads, Origin, split
+from dragoman.aio.upstream.http11.response import RawAnswer
+from dragoman.aio.upstream.interface import Call, Connections
 
 _TARGETS = 1024
 _CLOSING = 1.0

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...context import ReplyContext
-from ...errors import Path, UpstreamProtocolError
-from ...events import CUTS, Kind
-from ...jsontext import dumps, loads
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from ...names import fit_call_id, reply_id
-from ..fields import kind_of
-from .details import KEY, read_details
-from .wire import (
+from dragoman.canonical.events import CUTS, Kind
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.chat.reasoning_details import KEY, read_details
+from dragoman.dialects.chat.wire import (
     DECLINED,
     DIALECT,
     ID_PREFIX,
@@ -37,6 +30,13 @@ from .wire import (
     write_logprobs,
     write_usage,
 )
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.errors import Path, UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dumps, loads
 
 _LONGEST_CALL_ID = 64
 _LONGEST_MINTED_ID = 40

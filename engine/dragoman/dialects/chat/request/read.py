@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ClientRequestError, Path, TooMany, Unsupported
-from ...jsontext import dumps
-from ...knobs import Knobs
-from ...limits import DEFAULT as DEFAULT_LIMITS
-from ...limits import Limits
-from ...losses import Code, Losses
-from ...model import (
+from dragoman.canonical.request import (
     Document,
     Image,
     Json,
@@ -28,8 +22,8 @@ from ...model import (
     ToolResult,
     Turn,
 )
-from ..fields import drop_if_set, drop_unknown, kind_of, optional, reject_if_set, required, typed
-from .content import (
+from dragoman.dialects.chat.request.read_compact import read_steps
+from dragoman.dialects.chat.request.read_content import (
     ASSISTANT_PARTS,
     INSTRUCTION_PARTS,
     TOOL_PARTS,
@@ -39,10 +33,24 @@ from .content import (
     read_citations,
     read_parts,
 )
-from .controls_reader import read_controls
-from .steps_reader import read_steps
-from .tools import read_tool_choice, read_tools
-from .wire import CACHE_KEYS, DIALECT, drop_proofs, reasoning_text
+from dragoman.dialects.chat.request.read_settings import read_controls
+from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
+from dragoman.dialects.chat.wire import CACHE_KEYS, DIALECT, drop_proofs, reasoning_text
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    kind_of,
+    optional,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import dumps
 
 # fmt: off
 FIELDS = frozenset({

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import Path
-from ...model import Role, Turn
-from ...steps import Call, ResultTurn, SpokenTurn, bare
-from .wire import DIALECT
+from dragoman.canonical.compact_turns import Call, ResultTurn, SpokenTurn, bare
+from dragoman.canonical.request import Role, Turn
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.errors import Path
 
 _PLAIN = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...events import Citation
-from ...losses import Code, Losses
-from ...model import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from ..fields import kind_of, optional, required, typed
-from .wire import DIALECT, read_citation
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.dialects.chat.wire import DIALECT, read_citation
+from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
 
 _MARKS = ("prompt_cache_breakpoint", "cache_control")
 _MARK_KEYS = frozenset({"type", "mode", "ttl"})

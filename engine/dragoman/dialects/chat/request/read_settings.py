@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ClientRequestError, Unsupported
-from ...losses import Code, Losses
-from ...model import EFFORTS, Json, OutputFormat, Request, Thinking
-from ..fields import kind_of, one_of, optional, required
-from .content import note_unknown
-from .wire import CACHE_KEYS
+from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
+from dragoman.dialects.chat.request.read_content import note_unknown
+from dragoman.dialects.chat.wire import CACHE_KEYS
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.losses import Code, Losses
 
 # fmt: off
 _CONTROLS = frozenset({

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Request, Tool, ToolChoice, ToolKind
-from ...names import NameTable
-from ...profile import Profile
-from ..fields import drop_unknown, kind_of, one_of, optional, required, typed
-from .choices import soften
-from .content import note_unknown, read_cache_mark
-from .wire import DIALECT
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
+from dragoman.dialects.chat.request.read_content import note_unknown, read_cache_mark
+from dragoman.dialects.chat.request.tool_choice import soften
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, one_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 _TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})

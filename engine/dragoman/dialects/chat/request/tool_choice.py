@@ -6,8 +6,8 @@ softly, as far as the upstream can be asked at all.
 
 from __future__ import annotations
 
-from ...losses import Code, Losses
-from ...model import Json, ToolChoice
+from dragoman.canonical.request import Json, ToolChoice
+from dragoman.losses import Code, Losses
 
 _FORCING = frozenset({"named", "words"})
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from ...errors import Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, OutputFormat, Request
-from ...names import NameTable, fit_name
-from ...profile import Profile
-from ..neighbours import join_users
-from .conversation import write_messages
-from .effort import write_effort
-from .tools import Tooling, write_tooling
-from .wire import CACHE_KEYS, DIALECT
+from dragoman.canonical.request import Json, OutputFormat, Request
+from dragoman.dialects.chat.request.read_tools import Tooling, write_tooling
+from dragoman.dialects.chat.request.write_effort import write_effort
+from dragoman.dialects.chat.request.write_messages import write_messages
+from dragoman.dialects.chat.wire import CACHE_KEYS, DIALECT
+from dragoman.dialects.shared.merge_users import join_users
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_name
 
 _LONGEST_FORMAT_NAME = 64
 _LONGEST_USER = 64

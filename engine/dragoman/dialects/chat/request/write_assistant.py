@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ...envelope import own_block
-from ...errors import Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
-from ...names import NameTable, fit_call_id
-from ...profile import Profile
-from ...steps import Call, SpokenTurn, Thought
-from .details import KEY, is_unsigned
-from .marks import Marks
-from .media import text_part
-from .wire import DIALECT, write_citation
+from dragoman.canonical.compact_turns import Call, SpokenTurn, Thought
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
+from dragoman.dialects.chat.wire import DIALECT, write_citation
+from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.media import text_part
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
+from dragoman.tools.names import NameTable, fit_call_id
 
 # Member access on an enum class costs more than a global.
 _CACHE_HINT = Code.CACHE_HINT

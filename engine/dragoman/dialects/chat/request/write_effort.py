@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...errors import Path
-from ...losses import Code, Losses
-from ...model import EFFORTS, Json
-from ...profile import Profile
+from dragoman.canonical.request import EFFORTS, Json
+from dragoman.errors import Path
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
 
 
 def write_effort(body: Json, effort: str | None, at: Path, profile: Profile, losses: Losses) -> None:

@@ -6,10 +6,10 @@ servers cache, which is why it is done only where it must be.
 
 from __future__ import annotations
 
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Part, Role, Text, Turn
-from ...profile import Profile
+from dragoman.canonical.request import Part, Role, Text, Turn
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
 
 # Member access on an enum class costs more than a global.
 _INSTRUCTION = Role.INSTRUCTION

@@ -8,10 +8,8 @@ an answer: a longer history is an extension of a shorter one.
 
 from __future__ import annotations
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import (
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import (
     Document,
     Image,
     Json,
@@ -25,14 +23,16 @@ from ...model import (
     ToolResult,
     Turn,
 )
-from ...names import NameTable, fit_call_id
-from ...profile import Profile
-from ...steps import ResultTurn, SpokenTurn
-from .assistant import AssistantWriter
-from .instructions import placed
-from .marks import Marks, is_marked
-from .media import search_text, text_part, write_document, write_image
-from .wire import DIALECT
+from dragoman.dialects.chat.request.write_assistant import AssistantWriter
+from dragoman.dialects.chat.request.write_instructions import placed
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.cache_marks import Marks, is_marked
+from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_call_id
 
 _FAILED = "Error: the tool call failed without a message."
 

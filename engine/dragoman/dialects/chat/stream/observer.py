@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...errors import Failure
-from ...jsontext import dumps
-from ...model import Json
-from ...passthrough import Observer
-from ...sse import Frame
-from .failure import is_error_frame, read_error_frame, write_error_frame
-from .reader import ChatReader
-from .wire import read_usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, write_error_frame
+from dragoman.dialects.chat.stream.reader import ChatReader
+from dragoman.dialects.chat.wire import read_usage
+from dragoman.errors import Failure
+from dragoman.stages.passthrough import Observer
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
 
 class ChatObserver(Observer):

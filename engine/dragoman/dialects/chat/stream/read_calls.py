@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...blocks import BlockMap
-from ...context import ReplyContext
-from ...errors import UpstreamProtocolError
-from ...events import BlockEnd, BlockStart, Delta, Event, Kind
-from ...jsontext import dumps
-from ...losses import Code
-from ...model import Json
-from ...names import fit_call_id, reply_id
-from ..arguments import Arguments, Room
-from ..early_ends import EarlyEnds
-from ..stream import StreamReader
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Kind
+from dragoman.canonical.request import Json
+from dragoman.dialects.shared.early_call_ends import EarlyEnds
+from dragoman.dialects.shared.stream_codec import StreamReader
+from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import BlockMap
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dumps
 
 _AT: Final = ("choices", 0, "delta", "tool_calls")
 _LONGEST_MINTED_ID: Final = 40

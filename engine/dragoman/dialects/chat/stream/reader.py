@@ -11,9 +11,7 @@ from typing import Any
 
 import orjson
 
-from ...context import ReplyContext
-from ...errors import StreamTruncated, UpstreamProtocolError
-from ...events import (
+from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockEnd,
@@ -30,15 +28,11 @@ from ...events import (
     Start,
     Usage,
 )
-from ...groove import Volatile
-from ...losses import Code
-from ...model import Json
-from ..masking import quote_word
-from ..stream import Note, no_note
-from .details import KEY, Details, read_details, size_of
-from .failure import is_error_frame, read_error_frame
-from .streamed_calls import StreamedCalls
-from .wire import (
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
+from dragoman.dialects.chat.reasoning_details import KEY, Details, read_details, size_of
+from dragoman.dialects.chat.stream.read_calls import StreamedCalls
+from dragoman.dialects.chat.wire import (
     DIALECT,
     drop_proofs,
     matched_stop,
@@ -51,6 +45,12 @@ from .wire import (
     reasoning_text,
     settle,
 )
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.shared.stream_codec import Note, no_note
+from dragoman.errors import StreamTruncated, UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import Volatile
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = Kind.TEXT, Kind.REFUSAL, Kind.REASONING

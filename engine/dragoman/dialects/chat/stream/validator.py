@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ...context import ReplyContext
-from ...jsontext import dumps
-from ...losses import Code
-from ...model import Json
-from ...validator import PASSED, Breach, Said, Validator, counted, is_text, member, payload_of
+from dragoman.canonical.request import Json
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.output_validator import PASSED, Breach, Said, Validator, counted, is_text, member, payload_of
+from dragoman.wire.json_codec import dumps
 
 _REASONS: Final = frozenset(("stop", "length", "tool_calls", "content_filter", "function_call"))
 _TEXTS: Final = frozenset(("content", "refusal", "reasoning_content", "reasoning"))

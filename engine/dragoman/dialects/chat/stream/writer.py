@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...context import ReplyContext
-from ...errors import UpstreamProtocolError
-from ...events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -28,14 +26,23 @@ from ...events import (
     Start,
     StopReason,
 )
-from ...jsontext import dump_str, dumps
-from ...losses import Code
-from ...model import Json
-from ...names import fit_call_id, reply_id
-from ...sse import Frame
-from ..stream import Frames, StreamWriter, Writes
-from .failure import write_error_frame
-from .wire import DECLINED, note_uncounted, write_citation, write_finish, write_logprobs, write_usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.errors import write_error_frame
+from dragoman.dialects.chat.wire import (
+    DECLINED,
+    note_uncounted,
+    write_citation,
+    write_finish,
+    write_logprobs,
+    write_usage,
+)
+from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dump_str, dumps
+from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = Kind.TEXT, Kind.REFUSAL, Kind.REASONING, Kind.TOOL, Kind.OPAQUE

@@ -6,17 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...context import ReplyContext
-from ...errors import UpstreamProtocolError
-from ...events import CUTS, Stop, StopReason
-from ...jsontext import dumps, embed, loads
-from ...losses import Code, Losses
-from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from ...names import fit_call_id, reply_id
-from ...replay import may_be_cut
-from ..fields import kind_of
-from .citations import write_citation
-from .wire import (
+from dragoman.canonical.events import CUTS, Stop, StopReason
+from dragoman.canonical.reply_events import may_be_cut
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.messages.citations import write_citation
+from dragoman.dialects.messages.wire import (
     DIALECT,
     OPAQUE_BLOCKS,
     read_citation,
@@ -27,6 +21,12 @@ from .wire import (
     write_stop_details,
     write_usage,
 )
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dumps, embed, loads
 
 _LONGEST_CALL_ID: Final = 64
 _LONGEST_MINTED_ID: Final = 40

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import Path
-from ...losses import Code, Losses
-from ...model import Json
+from dragoman.canonical.request import Json
+from dragoman.errors import Path
+from dragoman.losses import Code, Losses
 
 MOST: Final = 4
 """Marks that the API takes in one request; the automatic one at the top level counts."""

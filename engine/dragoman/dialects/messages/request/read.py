@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Path, TooMany, Unsupported
-from ...knobs import Knobs
-from ...limits import DEFAULT as DEFAULT_LIMITS
-from ...limits import Limits
-from ...losses import Code, Losses
-from ...model import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
-from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
-from .content_reader import ASSISTANT, INSTRUCTION, USER, read_blocks
-from .steps_reader import read_steps
-from .thinking import read_effort, read_thinking
-from .tools import change_tools, read_choice, read_tools
-from .wire import DIALECT
+from dragoman.canonical.request import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
+from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
+from dragoman.dialects.messages.request.read_tools import change_tools, read_choice, read_tools
+from dragoman.dialects.messages.request.thinking import read_effort, read_thinking
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    kind_of,
+    one_of,
+    optional,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import Code, Losses
 
 _REJECTED: Final[dict[str, str]] = {
     "container": "code execution containers do not exist at this upstream",

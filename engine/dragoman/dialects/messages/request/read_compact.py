@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from ...errors import Path
-from ...model import Image, Inline, Json, Part, Role, Text, Turn
-from ...steps import Call, Result, ResultTurn, SpokenTurn, Thought, bare, gave, shown, spoken
-from .content_reader import recalled
+from dragoman.canonical.compact_turns import Call, Result, ResultTurn, SpokenTurn, Thought, bare, gave, shown, spoken
+from dragoman.canonical.request import Image, Inline, Json, Part, Role, Text, Turn
+from dragoman.dialects.messages.request.read_content import recalled
+from dragoman.errors import Path
 
 # Member access on an enum class costs more than a global.
 _PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}

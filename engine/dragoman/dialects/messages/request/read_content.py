@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...envelope import unseal
-from ...errors import ClientRequestError, Path, Unsupported
-from ...jsontext import dumps
-from ...losses import Code, Losses
-from ...model import (
+from dragoman.canonical.compact_turns import Thought
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -28,10 +25,13 @@ from ...model import (
     ToolResult,
     Url,
 )
-from ...steps import Thought
-from ..fields import drop_unknown, kind_of, optional, required, typed
-from .citations import read_sent_citation
-from .wire import DIALECT, NATIVE_BLOCKS
+from dragoman.dialects.messages.citations import read_sent_citation
+from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
+from dragoman.reasoning.envelope import unseal
+from dragoman.wire.json_codec import dumps
 
 _BlockReader = Callable[[Json, Path, Losses], Part]
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Request, Tool, ToolChoice, ToolKind
-from ...names import NameTable
-from ...profile import Profile
-from ..fields import drop_unknown, kind_of, optional, required
-from .content_reader import read_cache
-from .marks import CacheMarks
-from .wire import DIALECT
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
+from dragoman.dialects.messages.request.cache_marks import CacheMarks
+from dragoman.dialects.messages.request.read_content import read_cache
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 _OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "allowed_callers")
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})

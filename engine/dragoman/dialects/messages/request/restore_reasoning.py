@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...envelope import unseal
-from ...losses import Code, Losses
-from ...model import Json
-from .citations import own_citations
-from .wire import DIALECT
+from dragoman.canonical.request import Json
+from dragoman.dialects.messages.citations import own_citations
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.losses import Code, Losses
+from dragoman.reasoning.envelope import unseal
 
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...losses import Code, Losses
-from ...model import Json
-from ...policies.noise import BILLING_LINE, TOLD, below
+from dragoman.canonical.request import Json
+from dragoman.losses import Code, Losses
+from dragoman.policies.billing_line import BILLING_LINE, TOLD, below
 
 
 def drop_noise(payload: Json, losses: Losses) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import ClientRequestError
-from ...losses import Code, Losses
-from ...model import EFFORTS, Json, Request, Thinking
-from ...profile import Profile
-from ..fields import drop_if_set, drop_unknown, one_of, optional, required
-from .wire import DIALECT
+from dragoman.canonical.request import EFFORTS, Json, Request, Thinking
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
+from dragoman.errors import ClientRequestError
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
 
 _LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 _KEYS: Final = frozenset({"type", "budget_tokens", "display", "block_binding"})

@@ -9,18 +9,18 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from ...errors import Path, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Request, Turn
-from ...names import NameTable
-from ...profile import Profile
-from .content_writer import ContentWriter
-from .conversation import bare, write_conversation
-from .marks import MOST, CacheMarks
-from .thinking import write_thinking
-from .tools import write_choice, write_tools
-from .wire import DIALECT
+from dragoman.canonical.request import Json, Request, Turn
+from dragoman.dialects.messages.request.cache_marks import MOST, CacheMarks
+from dragoman.dialects.messages.request.read_tools import write_choice, write_tools
+from dragoman.dialects.messages.request.thinking import write_thinking
+from dragoman.dialects.messages.request.write_content import ContentWriter
+from dragoman.dialects.messages.request.write_messages import bare, write_conversation
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 _TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
 _LONGEST_USER_ID: Final = 64

@@ -8,12 +8,12 @@ from typing import Any, Final
 from orjson import Fragment
 from orjson import loads as parse
 
-from ...errors import Path, Unsupported
-from ...jsontext import embed, loads
-from ...model import Json
-from ...names import NameTable, fit_call_id
-from ...profile import Profile
-from ...steps import Call
+from dragoman.canonical.compact_turns import Call
+from dragoman.canonical.request import Json
+from dragoman.errors import Path, Unsupported
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.wire.json_codec import embed, loads
 
 # Where a call holds its arguments in each client's dialect; the client is told its own field.
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}

@@ -6,10 +6,8 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import (
+from dragoman.canonical.compact_turns import Call, SpokenTurn
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -27,13 +25,15 @@ from ...model import (
     Turn,
     Url,
 )
-from ...names import NameTable
-from ...profile import Profile
-from ...steps import Call, SpokenTurn
-from .calls_writer import CallsWriter
-from .marks import CacheMarks
-from .thoughts_writer import ThoughtsWriter, is_blank
-from .wire import DIALECT, IMAGE_TYPES, write_citations
+from dragoman.dialects.messages.request.cache_marks import CacheMarks
+from dragoman.dialects.messages.request.write_calls import CallsWriter
+from dragoman.dialects.messages.request.write_reasoning import ThoughtsWriter, is_blank
+from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import Path, Unsupported
-from ...jsontext import dumps
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Request, Role, Text, Turn
-from ...profile import Profile
-from ...steps import ResultTurn, SpokenTurn
-from .content_writer import ContentWriter
-from .wire import DIALECT
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Json, Request, Role, Text, Turn
+from dragoman.dialects.messages.request.write_content import ContentWriter
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than the comparison.
 _USER: Final = Role.USER

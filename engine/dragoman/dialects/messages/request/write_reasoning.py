@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...envelope import own_block
-from ...errors import Path
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Reasoning
-from ...profile import Profile
-from .wire import DIALECT
+from dragoman.canonical.request import Json, Reasoning
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
 
 # Member access on an enum class costs more than a global.
 _FOREIGN: Final = Code.REASONING_FOREIGN

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...errors import Failure, StreamTruncated
-from ...jsontext import dumps
-from ...model import Json
-from ...passthrough import Observer
-from ...sse import Frame
-from ..masking import quote_word
-from .failure import read_error_frame, write_error_frame
-from .wire import read_usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.messages.errors import read_error_frame, write_error_frame
+from dragoman.dialects.messages.wire import read_usage
+from dragoman.errors import Failure, StreamTruncated
+from dragoman.stages.passthrough import Observer
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...events import Deltas
-from ...model import Json
-from ..arguments import Room
+from dragoman.canonical.events import Deltas
+from dragoman.canonical.request import Json
+from dragoman.dialects.shared.tool_arguments import Room
 
 
 class Thought:

@@ -11,10 +11,7 @@ from typing import Any
 
 import orjson
 
-from ...blocks import BlockMap
-from ...context import ReplyContext
-from ...errors import Path, StreamTruncated, UpstreamProtocolError
-from ...events import (
+from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockEnd,
@@ -31,17 +28,20 @@ from ...events import (
     Stop,
     Usage,
 )
-from ...jsontext import dumps
-from ...losses import Code
-from ...model import Json
-from ...names import fit_call_id, reply_id
-from ..arguments import Arguments, Room
-from ..early_ends import EarlyEnds
-from ..masking import quote_word
-from ..stream import Note, StreamReader, no_note
-from .failure import read_error_frame
-from .streamed_thoughts import Thought
-from .wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.messages.errors import read_error_frame
+from dragoman.dialects.messages.stream.read_thinking import Thought
+from dragoman.dialects.messages.wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
+from dragoman.dialects.shared.early_call_ends import EarlyEnds
+from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
+from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import BlockMap
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dumps
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REASONING, _TOOL, _OPAQUE = Kind.TEXT, Kind.REASONING, Kind.TOOL, Kind.OPAQUE

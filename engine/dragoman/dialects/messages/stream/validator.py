@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...context import ReplyContext
-from ...model import Json
-from ...validator import PASSED, Breach, Known, Said, Validator, counted, member, payload_of
+from dragoman.canonical.request import Json
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.output_validator import PASSED, Breach, Known, Said, Validator, counted, member, payload_of
 
 _REASONS: Final = frozenset(
     (

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ...context import ReplyContext
-from ...errors import UpstreamProtocolError
-from ...events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -30,15 +28,17 @@ from ...events import (
     StopReason,
     Usage,
 )
-from ...jsontext import dump_str, dumps
-from ...losses import Code
-from ...model import Json
-from ...names import fit_call_id, reply_id
-from ...sse import Frame
-from ..stream import Frames, StreamWriter, Writes
-from .citations import write_citation
-from .failure import write_error_frame
-from .wire import DIALECT, write_stop, write_stop_details, write_usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.messages.citations import write_citation
+from dragoman.dialects.messages.errors import write_error_frame
+from dragoman.dialects.messages.wire import DIALECT, write_stop, write_stop_details, write_usage
+from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dump_str, dumps
+from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _TOOL, _OPAQUE = Kind.REFUSAL, Kind.TOOL, Kind.OPAQUE

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...model import Json
-from ..chat.wire import CACHE_KEYS
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.wire import CACHE_KEYS
 
 # fmt: off
 _REPEATED: Final = frozenset({

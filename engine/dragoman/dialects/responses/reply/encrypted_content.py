@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...envelope import Seal
-from ...losses import Code
-from ...model import Json
-from .wire import DIALECT
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.losses import Code
+from dragoman.reasoning.envelope import Seal
 
 
 def write_proof(origin: str, native: Json | None, own: Any, seal: Seal | None) -> str | None:

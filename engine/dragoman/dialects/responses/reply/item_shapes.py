@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from ...events import Kind
-from ...jsontext import loads
-from ...model import Json
-from ...names import fit_call_id
+from dragoman.canonical.events import Kind
+from dragoman.canonical.request import Json
+from dragoman.tools.names import fit_call_id
+from dragoman.wire.json_codec import loads
 
 _LONGEST_CALL_ID: Final = 64
 

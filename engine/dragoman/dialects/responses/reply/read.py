@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...context import ReplyContext
-from ...errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
-from ...events import CUTS, Kind
-from ...losses import Code
-from ...model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from ..arguments import Arguments, Room
-from ..chat.wire import read_created
-from ..fields import kind_of
-from .failure import read_error_object
-from .output_items import (
+from dragoman.canonical.events import CUTS, Kind
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.chat.wire import read_created
+from dragoman.dialects.responses.errors import read_error_object
+from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
     Sort,
@@ -32,7 +27,12 @@ from .output_items import (
     sort_of,
     thoughts,
 )
-from .wire import DIALECT, ENDED, read_usage, settle
+from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, settle
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
-from ...context import ReplyContext
-from ...errors import Path, UpstreamProtocolError
-from ...events import Citation, Kind
-from ...jsontext import dumps
-from ...losses import Code, Losses
-from ...model import Json
-from ...names import fit_call_id, reply_id
-from ..chat.wire import check_tokens
-from .wire import TOOL_SEARCH, read_citation
+from dragoman.canonical.events import Citation, Kind
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.wire import check_tokens
+from dragoman.dialects.responses.wire import TOOL_SEARCH, read_citation
+from dragoman.errors import Path, UpstreamProtocolError
+from dragoman.losses import Code, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.wire.json_codec import dumps
 
 _LONGEST_MINTED_ID: Final = 40
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...context import ReplyContext
-from ...losses import Code
-from ...model import Json
-from ...names import reply_id
+from dragoman.canonical.request import Json
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import reply_id
 
 ID_PREFIX: Final = "resp_"
 _DEFAULT_TIER: Final = "default"

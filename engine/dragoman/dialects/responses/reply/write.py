@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...context import ReplyContext
-from ...events import Kind
-from ...losses import Code
-from ...model import Json, Native, Reasoning, Refusal, Reply, Text, ToolCall
-from ...replay import may_be_cut
-from .items import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
-from .proofs import lost_proof, write_proof
-from .snapshot import Snapshot
-from .wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.canonical.events import Kind
+from dragoman.canonical.reply_events import may_be_cut
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
+from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
+from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:

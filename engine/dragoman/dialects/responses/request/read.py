@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import ClientRequestError, TooMany, Unsupported
-from ...knobs import Knobs
-from ...limits import DEFAULT as DEFAULT_LIMITS
-from ...limits import Limits
-from ...losses import Code, Losses
-from ...model import Json, Request, Role, Text, Thinking, Turn
-from ..chat.wire import CACHE_KEYS
-from ..fields import drop_if_set, drop_unknown, kind_of, one_of, optional, reject_if_set, required, typed
-from .controls_reader import read_reasoning, read_text
-from .echo import echo_of
-from .items_reader import ItemsReader
-from .tools_reader import ToolList, read_tool_choice
-from .wire import DIALECT
+from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
+from dragoman.dialects.chat.wire import CACHE_KEYS
+from dragoman.dialects.responses.reply.echoed_settings import echo_of
+from dragoman.dialects.responses.request.read_items import ItemsReader
+from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
+from dragoman.dialects.responses.request.read_tools import ToolList, read_tool_choice
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    kind_of,
+    one_of,
+    optional,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import Code, Losses
 
 _STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"
 _REJECTED: Final[dict[str, str]] = {

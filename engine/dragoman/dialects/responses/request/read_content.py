@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...events import Citation
-from ...jsontext import dumps
-from ...losses import Code, Losses
-from ...model import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from ..chat.content import note_unknown, read_cache_mark, read_data_url
-from ..fields import kind_of, optional, required, typed
-from .wire import DIALECT
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.dialects.chat.request.read_content import note_unknown, read_cache_mark, read_data_url
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import dumps
 
 PartReader = Callable[[Json, Path, Losses], Part]
 

@@ -10,18 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...jsontext import dumps
-from ...losses import Code, Losses
-from ...model import Json, Native, OutputFormat, Reasoning, Role, Text, Thinking, ToolCall, ToolResult, Turn
-from ..chat.content import note_unknown
-from ..fields import kind_of, one_of, optional, required
-from .content_reader import ASSISTANT, INSTRUCTION, USER, read_content, read_output
-from .controls_reader import read_effort, read_format
-from .open_turns import OpenTurns
-from .thoughts_reader import read_thought
-from .tools_reader import ToolList
-from .wire import DIALECT, TOOL_SEARCH
+from dragoman.canonical.request import (
+    Json,
+    Native,
+    OutputFormat,
+    Reasoning,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from dragoman.dialects.chat.request.read_content import note_unknown
+from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
+from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_settings import read_effort, read_format
+from dragoman.dialects.responses.request.read_tools import ToolList
+from dragoman.dialects.responses.request.turn_builder import OpenTurns
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
 _INSTRUCTION: Final = Role.INSTRUCTION

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...envelope import unseal
-from ...errors import Path
-from ...losses import Losses
-from ...model import Json
-from ...steps import Thought
-from ..chat.content import note_unknown
-from ..fields import one_of, optional, required, typed
-from .wire import DIALECT
+from dragoman.canonical.compact_turns import Thought
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.request.read_content import note_unknown
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
+from dragoman.errors import Path
+from dragoman.losses import Losses
+from dragoman.reasoning.envelope import unseal
 
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 

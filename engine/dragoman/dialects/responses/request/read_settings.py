@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import Path, Unsupported
-from ...losses import Code, Losses
-from ...model import EFFORTS, Json, OutputFormat, Thinking
-from ..chat.content import note_unknown
-from ..fields import one_of, optional, required
+from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Thinking
+from dragoman.dialects.chat.request.read_content import note_unknown
+from dragoman.dialects.shared.json_fields import one_of, optional, required
+from dragoman.errors import Path, Unsupported
+from dragoman.losses import Code, Losses
 
 _REASONING_KEYS: Final = frozenset({"effort", "summary", "context", "mode", "generate_summary"})
 _TEXT_KEYS: Final = frozenset({"format", "verbosity"})

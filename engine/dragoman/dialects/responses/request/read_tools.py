@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from ...errors import ClientRequestError, Path, Unsupported
-from ...jsontext import dumps
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
-from ..chat.content import note_unknown, read_cache_mark
-from ..fields import kind_of, one_of, optional, required, typed
-from .wire import DIALECT, TOOL_SEARCH
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
+from dragoman.dialects.chat.request.read_content import note_unknown, read_cache_mark
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.wire.json_codec import dumps
 
 """The name of a client-run tool search, which the dialect gives none."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...envelope import unseal
-from ...losses import Code, Losses
-from ...model import Json
-from .wire import DIALECT
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.losses import Code, Losses
+from dragoman.reasoning.envelope import unseal
 
 
 def unseal_history(body: Json, family: str, losses: Losses) -> bool:

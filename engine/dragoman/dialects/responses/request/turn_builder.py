@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import Path
-from ...losses import Losses
-from ...model import Part, Reasoning, Role, ToolCall, ToolResult, Turn
-from ...steps import ResultTurn, SpokenTurn, answered, bare, spoken
-from .thoughts_reader import read_thought
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn, answered, bare, spoken
+from dragoman.canonical.request import Part, Reasoning, Role, ToolCall, ToolResult, Turn
+from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.errors import Path
+from dragoman.losses import Losses
 
 # Member access on an enum class costs more than a global.
 _USER: Final = Role.USER

@@ -8,18 +8,18 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from ...errors import Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, OutputFormat, Request, Thinking
-from ...names import NameTable, fit_name
-from ...profile import Profile
-from ..chat.effort import round_effort
-from ..chat.wire import CACHE_KEYS
-from ..neighbours import join_users
-from .conversation_writer import write_conversation
-from .tools_writer import ToolsWriter
-from .wire import DIALECT
+from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
+from dragoman.dialects.chat.request.write_effort import round_effort
+from dragoman.dialects.chat.wire import CACHE_KEYS
+from dragoman.dialects.responses.request.write_input import write_conversation
+from dragoman.dialects.responses.request.write_tools import ToolsWriter
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.merge_users import join_users
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_name
 
 _LEAST_CAP: Final = 16
 _NO_ENVELOPES: Final = "chat"

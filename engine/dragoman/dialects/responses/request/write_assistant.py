@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...errors import Unsupported
-from ...jsontext import loads
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
-from ...names import NameTable, fit_call_id
-from ...profile import Profile
-from ...steps import Call, SpokenTurn, Thought
-from .wire import DIALECT, write_citation
+from dragoman.canonical.compact_turns import Call, SpokenTurn, Thought
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.dialects.responses.wire import DIALECT, write_citation
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.wire.json_codec import loads
 
 _OPENAI: Final = frozenset({"chat", "responses"})
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...errors import Unsupported
-from ...losses import Code, Losses
-from ...model import (
+from dragoman.canonical.compact_turns import Result
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -28,12 +27,13 @@ from ...model import (
     Turn,
     Url,
 )
-from ...names import NameTable, fit_call_id
-from ...profile import Profile
-from ...steps import Result
-from ..chat.marks import Marks
-from ..chat.media import search_text, write_document
-from .wire import DIALECT
+from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.media import search_text, write_document
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import Unsupported
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, fit_call_id
 
 _FAILED: Final = "Error: the tool call failed without a message."
 _OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one file store

@@ -9,27 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import ClientRequestError, Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import (
-    Json,
-    Native,
-    Request,
-    Role,
-    Text,
-    ToolCall,
-    ToolReference,
-    ToolResult,
-    Turn,
-)
-from ...names import NameTable
-from ...profile import Profile
-from ...steps import ResultTurn, SpokenTurn
-from .assistant_writer import AssistantWriter
-from .content_writer import ContentWriter
-from .tools_writer import ToolsWriter
-from .wire import DIALECT
+from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
+from dragoman.dialects.responses.request.write_assistant import AssistantWriter
+from dragoman.dialects.responses.request.write_content import ContentWriter
+from dragoman.dialects.responses.request.write_tools import ToolsWriter
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 # Member access on an enum class costs more than the comparison.
 _USER: Final = Role.USER

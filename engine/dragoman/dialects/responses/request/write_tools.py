@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ...errors import Unsupported
-from ...knobs import Knobs
-from ...losses import Code, Losses
-from ...model import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
-from ...names import NameTable
-from ...profile import Profile
-from .wire import DIALECT, TOOL_SEARCH
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import Code, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
 
 _FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 _SEARCH: Final = "web_search"

@@ -11,16 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...blocks import BlockMap
-from ...context import ReplyContext
-from ...errors import LimitExceeded, Path, UpstreamProtocolError
-from ...events import BlockStart, Delta, Deltas, Event, Kind
-from ...losses import Code
-from ...model import Json
-from ..arguments import Arguments, Room
-from ..early_ends import EarlyEnds
-from ..fields import kind_of
-from .output_items import (
+from dragoman.canonical.events import BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read_items import (
     NATIVE_ITEMS,
     Sort,
     call_name,
@@ -30,6 +23,13 @@ from .output_items import (
     note_call,
     sort_of,
 )
+from dragoman.dialects.shared.early_call_ends import EarlyEnds
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import BlockMap
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = Sort.MESSAGE, Sort.REASONING, Sort.CALL, Sort.NATIVE

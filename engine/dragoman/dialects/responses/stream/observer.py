@@ -6,23 +6,23 @@ from typing import Final
 
 from orjson import Fragment
 
-from ...context import ReplyContext
-from ...errors import DragomanError, Failure, StreamTruncated
-from ...jsontext import dumps, loads
-from ...limits import DEFAULT
-from ...model import Json
-from ...passthrough import Observer
-from ...sse import Frame
-from .. import Dialect
-from ..failures import read_payload
-from ..masking import quote_word
-from .failure import response_error
-from .item_events import HANDLERS
-from .output_items import CALLS
-from .reader import TERMINALS, ResponsesReader
-from .reply_reader import read_status
-from .snapshot import Snapshot
-from .wire import read_usage
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_payload
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.responses.errors import response_error
+from dragoman.dialects.responses.reply.read import read_status
+from dragoman.dialects.responses.reply.read_items import CALLS
+from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.stream.read_items import HANDLERS
+from dragoman.dialects.responses.stream.reader import TERMINALS, ResponsesReader
+from dragoman.dialects.responses.wire import read_usage
+from dragoman.errors import DragomanError, Failure, StreamTruncated
+from dragoman.limits import DEFAULT
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.passthrough import Observer
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame
 
 _ECHO_MOST: Final = 256 * 1024
 """Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...errors import UpstreamProtocolError
-from ...events import BlockEnd, Delta, Event
-from ...jsontext import loads
-from ...model import Json
-from .open_items import OpenItem, OpenItems, string_of
-from .output_items import CALLS, Sort, call_name, call_text
-from .reply_reader import cut_in_a_whole_reply
+from dragoman.canonical.events import BlockEnd, Delta, Event
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read import cut_in_a_whole_reply
+from dragoman.dialects.responses.reply.read_items import CALLS, Sort, call_name, call_text
+from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, string_of
+from dragoman.errors import UpstreamProtocolError
+from dragoman.wire.json_codec import loads
 
 
 class StreamedCalls(OpenItems):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from ...errors import UpstreamProtocolError
-from ...events import BlockEnd, Event, Opaque
-from ...model import Json
-from .message_parts import MessageParts
-from .open_items import OpenItem, number_of, object_of
-from .output_items import Sort, check_role, is_cut
-from .streamed_calls import StreamedCalls
-from .streamed_thoughts import Thoughts
-from .wire import DIALECT
+from dragoman.canonical.events import BlockEnd, Event, Opaque
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read_items import Sort, check_role, is_cut
+from dragoman.dialects.responses.stream.item_state import OpenItem, number_of, object_of
+from dragoman.dialects.responses.stream.read_calls import StreamedCalls
+from dragoman.dialects.responses.stream.read_messages import MessageParts
+from dragoman.dialects.responses.stream.read_reasoning import Thoughts
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import UpstreamProtocolError
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _UNKNOWN, _MESSAGE, _REASONING = Sort.UNKNOWN, Sort.MESSAGE, Sort.REASONING

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...errors import UpstreamProtocolError
-from ...events import Annotation, BlockEnd, BlockStart, Event, Kind, Logprobs
-from ...losses import Code
-from ...model import Json
-from .open_items import OpenItem, OpenItems, Said, number_of, string_of
-from .output_items import Sort, citations_of, logprobs_of, part_of
-from .wire import read_citation
+from dragoman.canonical.events import Annotation, BlockEnd, BlockStart, Event, Kind, Logprobs
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read_items import Sort, citations_of, logprobs_of, part_of
+from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, Said, number_of, string_of
+from dragoman.dialects.responses.wire import read_citation
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL = Kind.TEXT, Kind.REFUSAL

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import UpstreamProtocolError
-from ...events import BlockEnd, Delta, Event, Kind, Opaque
-from ...losses import Code
-from ...model import Json
-from .open_items import OpenItem, OpenItems, Said, number_of, string_of
-from .output_items import Sort, proof_of, thoughts
-from .wire import DIALECT
+from dragoman.canonical.events import BlockEnd, Delta, Event, Kind, Opaque
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read_items import Sort, proof_of, thoughts
+from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, Said, number_of, string_of
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import Code
 
 
 class Thoughts(OpenItems):

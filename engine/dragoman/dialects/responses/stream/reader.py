@@ -11,21 +11,21 @@ from typing import Final
 
 import orjson
 
-from ...context import ReplyContext
-from ...errors import StreamTruncated, UpstreamProtocolError
-from ...events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
-from ...groove import Volatile
-from ...losses import Code
-from ...model import Json
-from .. import Dialect
-from ..chat.wire import read_created
-from ..failures import read_payload
-from ..masking import quote_word
-from ..stream import Note, StreamReader
-from .item_events import HANDLERS, ItemEvents
-from .output_items import Sort
-from .reply_reader import read_status
-from .wire import read_usage, settle
+from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.wire import read_created
+from dragoman.dialects.errors.read import read_payload
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.responses.reply.read import read_status
+from dragoman.dialects.responses.reply.read_items import Sort
+from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
+from dragoman.dialects.responses.wire import read_usage, settle
+from dragoman.dialects.shared.stream_codec import Note, StreamReader
+from dragoman.errors import StreamTruncated, UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import Volatile
 
 TERMINALS: Final[dict[str, str | None]] = {
     "response.completed": "completed",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...jsontext import dumps
-from ...model import Json
-from ...validator import Breach, member, payload_of
+from dragoman.canonical.request import Json
+from dragoman.stages.output_validator import Breach, member, payload_of
+from dragoman.wire.json_codec import dumps
 
 _PREFIX: Final = {
     "message": "msg_",

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...jsontext import dump_str, dumps
-from ...model import Json
-from ...validator import Breach, counted, member, payload_of
-from .told_items import ToldItem
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.stream.validate_items import ToldItem
+from dragoman.stages.output_validator import Breach, counted, member, payload_of
+from dragoman.wire.json_codec import dump_str, dumps
 
 # fmt: off
 _REQUIRED: Final = frozenset((

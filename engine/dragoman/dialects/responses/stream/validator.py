@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...context import ReplyContext
-from ...jsontext import dump_str
-from ...model import Json
-from ...validator import PASSED, Breach, Known, Said, Validator, is_text, member, payload_of
-from .told_items import CALLS, HOMES, ToldItem, ToldPart
-from .told_response import ToldResponse, check_end
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ToldItem, ToldPart
+from dragoman.dialects.responses.stream.validate_snapshots import ToldResponse, check_end
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.output_validator import PASSED, Breach, Known, Said, Validator, is_text, member, payload_of
+from dragoman.wire.json_codec import dump_str
 
 _BEGINNINGS: Final = frozenset(("response.created", "response.in_progress", "response.queued"))
 _TERMINALS: Final = {

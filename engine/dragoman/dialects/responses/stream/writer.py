@@ -11,9 +11,7 @@ from typing import Any, ClassVar
 
 from orjson import Fragment
 
-from ...context import ReplyContext
-from ...errors import LimitExceeded, UpstreamProtocolError
-from ...events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
     BlockStart,
@@ -29,16 +27,27 @@ from ...events import (
     Ping,
     Start,
 )
-from ...jsontext import dump_str, dumps
-from ...losses import Code
-from ...sse import Frame
-from ..stream import Frames, StreamWriter, Writes
-from .failure import response_error
-from .items import CUSTOM, REFUSAL, SEARCH, TEXT, Item, Items, form_of, whole_arguments
-from .proofs import lost_proof, write_proof
-from .snapshot import Snapshot
-from .telling import Telling
-from .wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.dialects.responses.errors import response_error
+from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
+from dragoman.dialects.responses.reply.item_shapes import (
+    CUSTOM,
+    REFUSAL,
+    SEARCH,
+    TEXT,
+    Item,
+    Items,
+    form_of,
+    whole_arguments,
+)
+from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.stream.written_item import Telling
+from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.errors import LimitExceeded, UpstreamProtocolError
+from dragoman.losses import Code
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dump_str, dumps
+from dragoman.wire.sse import Frame
 
 
 class ResponsesWriter(StreamWriter):

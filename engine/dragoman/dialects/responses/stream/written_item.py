@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from io import StringIO
 
-from ...events import Citation
-from ...jsontext import dump_str
-from ...losses import Code
-from .items import Item
+from dragoman.canonical.events import Citation
+from dragoman.dialects.responses.reply.item_shapes import Item
+from dragoman.losses import Code
+from dragoman.wire.json_codec import dump_str
 
 
 class Telling:

@@ -1,0 +1,1 @@
+"""`dragoman demo`: translated streams, drawn while they arrive."""
