@@ -81,8 +81,7 @@ def by_msgspec() -> Callable[[], tuple[str, bytes]] | None:
         return None
     piece = msgspec.defstruct("Piece", [("content", str | None, None)])
     choice = msgspec.defstruct("Choice", [("index", int), ("delta", piece), ("finish_reason", str | None, None)])
-    chunk = msgspec.defstruct("Chunk", [("id", str), ("model", str), ("choices", list[choice])])  # type:
-    ignore[valid - type]
+    chunk = msgspec.defstruct("Chunk", [("id", str), ("model", str), ("choices", list[choice])])  # type: ignore[valid-type]
     decode = msgspec.json.Decoder(chunk).decode
 
     def read() -> tuple[str, bytes]:

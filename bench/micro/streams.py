@@ -23,7 +23,7 @@ import orjson
 from dragoman import ReplyContext, Translation, direction
 from dragoman.canonical.events import Delta, Deltas
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.stages.base import Chain
 from dragoman.wire.sse import Encoder, Parser
 from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, pieces

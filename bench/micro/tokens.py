@@ -21,7 +21,8 @@ from typing import Any
 from dragoman import translate
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS, DIRECTIONS
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses

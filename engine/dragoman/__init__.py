@@ -11,7 +11,8 @@ Importing this imports neither aiohttp nor uvloop; what does I/O is in `dragoman
 """
 
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS, DIRECTIONS, Direction, direction
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS, Direction, direction
 from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.canonical.events import Error
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Json, Reply, Request
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact_json
 from dragoman.dialects.shared.request_size import check_parts
@@ -39,8 +40,9 @@ from dragoman.stages.base import Chain, Stage
 from dragoman.stages.null_arguments import nullable, trim_reply
 from dragoman.stages.passthrough import Passthrough
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
 from dragoman.tokens.by_body_size import by_body
-from dragoman.tools.bridge import ToolRestorer, bridge_tools, restore_reply
+from dragoman.tools.bridge import bridge_tools
 from dragoman.tools.call_ids import pairing, tell_calls_apart
 from dragoman.tools.names import NameTable, all_fit
 from dragoman.wire.json_codec import dumps, loads, loads_exact

@@ -2,7 +2,8 @@
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.config.load import config_from_environment, load_config, parse_config
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import load_config, parse_config
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.toml_reader import ConfigError

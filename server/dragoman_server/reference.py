@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.directions import CODECS, DIRECTIONS, Direction
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.losses import MEANING
 from dragoman.profiles import NAMED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.load import Secret
+from dragoman_server.config.providers import Secret
 from dragoman_server.observability.prompt_cache import SIDES, Prefixes
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply

@@ -11,7 +11,8 @@ import pytest
 
 from dragoman.canonical.prompt_prefix import Agreement, agreement, prompt_of
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS, direction
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import direction
 from dragoman.translate import translate
 
 CHAT, MESSAGES, RESPONSES = CODECS[Dialect.CHAT], CODECS[Dialect.MESSAGES], CODECS[Dialect.RESPONSES]

@@ -17,7 +17,8 @@ from clients.errand import MODEL
 from conformance.served import Served, serving
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import shipped
-from dragoman_server.config.load import Config, Provider, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import Refused
 from dragoman_server.simulator.validate import check
 

@@ -20,7 +20,9 @@ from conformance.speaker_responses import ResponsesSpeaker
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import shipped
 from dragoman_server.app import make_app
-from dragoman_server.config.load import Config, Provider, Route, simulated_config
+from dragoman_server.config.load import simulated_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS, Received, make_simulator
 from dragoman_server.workers.serve import listening
 

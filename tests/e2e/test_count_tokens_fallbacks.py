@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
+from dragoman.caches import Lasting
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Auth
@@ -20,7 +21,6 @@ from dragoman_server.endpoints.count_tokens import ASIDE, ESTIMATE, REMEMBERED, 
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.routing.router import Router, Target
-from dragoman_server.ttl_cache import Lasting
 from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import dump, read_error
 from support.sockets import Abort, ScriptedServer, Stall, Step, Wait, answer

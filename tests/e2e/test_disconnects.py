@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.load import simulated_config
 from dragoman_server.simulator import STREAMS, make_simulator

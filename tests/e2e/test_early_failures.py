@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, error_frame, messages_frame, reply, sign_of_life, text_stream

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from dragoman.aio.proxy_stream import ping_of
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
 from support.directions import judge

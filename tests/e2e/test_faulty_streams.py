@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.simulator import make_simulator
 from grammar import GrammarError

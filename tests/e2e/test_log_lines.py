@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.observability.logs import JsonFormatter

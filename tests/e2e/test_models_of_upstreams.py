@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.load import config_from_environment
+from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.simulator import SCRIPTS, make_simulator

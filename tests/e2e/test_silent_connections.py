@@ -21,8 +21,8 @@ from dragoman.aio.downstream import request_handler
 from dragoman.aio.downstream.connection_limits import Bounds, margin
 from dragoman.aio.downstream.hijack import LineRunner
 from dragoman.aio.downstream.request_handler import Handler
+from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import wheel_of
-from dragoman.aio.upstream.interface import Timeouts
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals

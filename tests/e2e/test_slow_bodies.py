@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from dragoman.aio.downstream.hijack import LineRunner
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.proxy.gateway import Gateway

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream.interface import Connections
+from dragoman.aio.timeouts import Connections
 from dragoman.dialects import Dialect
 from dragoman_server.simulator import make_simulator
 from support.gateways import config_for, gate, served

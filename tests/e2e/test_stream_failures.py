@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from grammar import Accumulated
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, until, with_limits

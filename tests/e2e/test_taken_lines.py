@@ -15,7 +15,7 @@ from aiohttp import web
 
 from dragoman.aio.downstream.hijack import HELD_MAX, LineRunner, Lines
 from dragoman.aio.downstream.response import Client
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.proxy.gateway import Gateway

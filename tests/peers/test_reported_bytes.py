@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from dragoman import direction
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind

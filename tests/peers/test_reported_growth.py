@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dragoman import Translation, direction
-from dragoman.aio.upstream.interface import Connections
+from dragoman.aio.timeouts import Connections
 from dragoman.dialects import Dialect
 from peers.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
 from peers.spoken import begins, says, starts

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.schema import Config
 from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream

@@ -10,7 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, ReplyContext, shipped
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.wire.sse import Parser
 from grammar import Accumulated
 from support import canonical

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from dragoman import Code, Dialect, Knobs, Losses, ReplyContext
 from dragoman.canonical.events import End, Event, Finish, Kind, Start
-from dragoman.canonical.request import Native, Part, Reasoning, Reply, Text, ToolCall
-from dragoman.directions import CODECS
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
+from dragoman.dialects.codec import CODECS
 from dragoman.wire.json_codec import dumps
 from grammar import Accumulated
 from support import canonical

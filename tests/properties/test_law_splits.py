@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, ReplyContext, Stage, Translation, pipeline
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.stages.stop_sequences import StopCutter
 from dragoman.wire.sse import Frame, Parser
 from support import canonical

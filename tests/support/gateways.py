@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from dragoman.aio.downstream.hijack import LineRunner
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.config.providers import Provider

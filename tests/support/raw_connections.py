@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dragoman.aio.stream_timers import Watch
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.connector import Dialer
 from dragoman.aio.upstream.http11.pool import Pool
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.aio.upstream.http11.response import RawAnswer
-from dragoman.aio.upstream.interface import Connections, Timeouts
 from dragoman.errors import UpstreamUnreachable
 
 ORIGIN = Origin(False, "upstream.test", 80)

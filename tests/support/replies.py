@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
-from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from grammar import Accumulated, Call, responses
 
 from .responses_items import INCOMPLETE, response_object, responses_usage

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from dragoman.aio.stream_timers import Watch
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.aio.trampoline import Pump
 from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
 from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Answer, Call, Connections, PushedAnswer, Timeouts, Upstream
+from dragoman.aio.upstream.interface import Answer, Call, PushedAnswer, Upstream
 
 PLENTY = 64 * 1024 * 1024
 """A limit for bodies that is not in the way."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman import ReplyContext
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 from dragoman.stages.output_validator import Validator

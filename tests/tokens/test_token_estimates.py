@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS, DIRECTIONS
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, installed

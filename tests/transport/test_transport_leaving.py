@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, closing, contextmanager
 import pytest
 
 from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Call, Timeouts
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import Call
 from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, open_sockets

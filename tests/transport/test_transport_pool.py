@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.aio.upstream.aiohttp_transport import _TRIES
-from dragoman.aio.upstream.interface import Connections, Timeouts
 from dragoman.errors import DragomanError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, make, open_sockets

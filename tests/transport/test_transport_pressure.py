@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman.aio.upstream.interface import Connections
+from dragoman.aio.timeouts import Connections
 from dragoman.errors import UpstreamUnreachable
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Client, make, unread

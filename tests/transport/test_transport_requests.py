@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Call, Timeouts
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import Call
 from support.sockets import head
 from support.transports import Client
 from support.waiting import turns

@@ -26,9 +26,10 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
+from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
-from dragoman.stages.block_order import BlockMap, BlockOrder
+from dragoman.stages.block_order import BlockOrder
 from support import canonical
 from support.strategies import ANY, batches, event_streams
 

@@ -10,7 +10,7 @@ from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import DragomanError, LimitExceeded
 from dragoman.limits import Limits
 from dragoman_server.config.schema import Server

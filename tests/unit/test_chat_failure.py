@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.chat.errors import (
-    error_object,
-    is_error_frame,
-    read_error_frame,
-    read_error_object,
-    read_failure,
-    write_error_frame,
-    write_failure,
-)
+from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, read_failure, write_error_frame
 from dragoman.dialects.errors.redact import MESSAGE_MAX
 from dragoman.dialects.messages import errors as messages
+from dragoman.dialects.openai.error_envelope import error_object, read_error_object, write_failure
 from dragoman.errors import (
     ClientRequestError,
     Failure,

@@ -28,8 +28,9 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Part, Reasoning, Reply, Text, ToolCall
+from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.losses import Code, Losses

@@ -8,8 +8,10 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.dialects.chat.reply.read import read_reply, write_reply
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses

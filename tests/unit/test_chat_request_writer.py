@@ -38,7 +38,7 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.dialects.chat.request.write import write_request
-from dragoman.dialects.chat.request.write_effort import round_effort
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses

@@ -6,17 +6,17 @@ import pytest
 
 from dragoman.canonical.events import Citation, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.wire import (
     JoinedText,
-    read_created,
     read_finish,
     read_usage,
     reasoning_text,
     settle,
-    write_citation,
     write_finish,
     write_usage,
 )
+from dragoman.dialects.openai.settings import read_created
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses

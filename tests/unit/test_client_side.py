@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from dragoman.aio.downstream.response import Client, EventStream
 from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 
 PING = b": ping\n\n"
 

@@ -11,26 +11,16 @@ from typing import Any
 
 import pytest
 
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import FLAGS, SHIPPED, Profile
-from dragoman_server.config.load import (
-    Auth,
-    Config,
-    ConfigError,
-    Models,
-    NothingConfigured,
-    Provider,
-    Route,
-    Secret,
-    Server,
-    Timeouts,
-    config_from_environment,
-    load_config,
-    parse_config,
-    simulated_config,
-)
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import NothingConfigured, load_config, parse_config, simulated_config
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.toml_reader import ConfigError
 
 CANARY = "sk-canary-7f3a"
 

@@ -9,10 +9,11 @@ import pytest
 
 from dragoman.canonical.events import StopReason
 from dragoman.dialects import Dialect
-from dragoman.dialects.chat.errors import read_error_frame, write_failure
+from dragoman.dialects.chat.errors import read_error_frame
 from dragoman.dialects.chat.wire import read_finish
 from dragoman.dialects.errors import codes
 from dragoman.dialects.errors.read import read
+from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import Failure, FailureKind
 
 K = FailureKind

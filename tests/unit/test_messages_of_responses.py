@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages import Writer, read_request, write_reply
 from dragoman.losses import Code
 from dragoman.reasoning.envelope import Envelope, Seal, unseal, unseal_citation

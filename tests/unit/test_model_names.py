@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.load import Config, Models, Provider, Route, config_from_environment
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.routing.model_names import ModelNames
 from dragoman_server.routing.router import Router
 

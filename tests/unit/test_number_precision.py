@@ -9,8 +9,9 @@ import pytest
 
 from dragoman import Dialect, Direction, direction
 from dragoman.canonical.events import Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Reply, ToolCall
+from dragoman.canonical.request import ToolCall
 from dragoman.dialects import chat, messages, responses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import Chain

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.codec import CODECS
 from dragoman.dialects.messages import Observer as MessagesObserver
-from dragoman.directions import CODECS
 from dragoman.errors import StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.sse import Parser, encode

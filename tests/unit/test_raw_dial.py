@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from dragoman.aio.stream_timers import Watch
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.aio.upstream.http11 import connector
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.connector import Dialer
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Call, Connections, Timeouts
+from dragoman.aio.upstream.interface import Call
 from dragoman.errors import UpstreamUnreachable
 
 NAME = Origin(False, "upstream.test", 80)

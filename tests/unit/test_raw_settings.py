@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.aio.timeouts import Connections
 from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
 from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Connections
-from dragoman_server.config.load import ConfigError, parse_config
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.proxy.gateway import Gateway
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits

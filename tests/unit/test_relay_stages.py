@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.aio.proxy_stream import open_stream
 from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.directions import direction
 from dragoman.translate import Translation, translate
 

@@ -11,8 +11,9 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server import setup
+from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import open_doors, remarks
-from dragoman_server.config.load import config_from_environment, simulated_config
+from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
 

@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import Response
 
 from dragoman import Failure, FailureKind, Knobs, direction, translate
-from dragoman.dialects.chat.errors import error_object
+from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.dialects.responses.errors import response_error
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.sse import encode

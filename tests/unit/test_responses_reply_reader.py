@@ -25,7 +25,8 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses import Reader, read_reply
 from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import Code

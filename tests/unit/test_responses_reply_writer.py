@@ -12,8 +12,9 @@ from openai.types.responses import Response
 
 from dragoman import Knobs, ReplyContext
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
-from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses import Writer, write_reply
 from dragoman.losses import Code
 from dragoman.reasoning.envelope import Seal, unseal

@@ -30,7 +30,8 @@ from dragoman.canonical.request import ToolKind
 from dragoman.dialects.responses import Writer
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Seal
-from dragoman.tools.bridge import Declared, ToolRestorer
+from dragoman.stages.tool_restorer import ToolRestorer
+from dragoman.tools.bridge import Declared
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")

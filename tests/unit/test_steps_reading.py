@@ -9,7 +9,7 @@ import pytest
 from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Loss, Losses

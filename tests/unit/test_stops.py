@@ -21,7 +21,8 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.canonical.request import Part, Reasoning, Reply, Text, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import Code, Losses
 from dragoman.stages.stop_sequences import StopCutter, cut_reply

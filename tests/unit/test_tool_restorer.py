@@ -23,10 +23,12 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
-from dragoman.canonical.request import Part, Reply, Text, ToolCall, ToolKind
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Part, Text, ToolCall, ToolKind
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import Code, Losses
-from dragoman.tools.bridge import Declared, ToolRestorer, restore_reply
+from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
+from dragoman.tools.bridge import Declared
 from support.canonical import check
 from support.replies import reply_of
 

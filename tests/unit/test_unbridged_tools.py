@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import BlockStart, Error, Event, Kind, Start, Stop, StopReason
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import (
     Json,
     Namespace,
     Part,
-    Reply,
     Request,
     Role,
     Text,

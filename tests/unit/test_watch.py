@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from dragoman.aio.stream_timers import ClientGone, ToolWatch, Watch
-from dragoman.aio.upstream.interface import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Kind, Ping
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 from support.manual_clock import ManualClock

@@ -16,7 +16,7 @@ from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 if TYPE_CHECKING:
-    from dragoman.aio.upstream.interface import Timeouts
+    from dragoman.aio.timeouts import Timeouts
 
 
 class ClientGone(Exception):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from dragoman.directions import Codec
+from dragoman.dialects.codec import Codec
 from dragoman.wire.json_codec import dumps, loads
 
 _MARK = re.compile(rb'(,)?"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}(?(1)|,?)')

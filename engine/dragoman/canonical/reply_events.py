@@ -19,7 +19,8 @@ from dragoman.canonical.events import (
     Opaque,
     Start,
 )
-from dragoman.canonical.request import Native, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Reasoning, Refusal, Text, ToolCall
 
 _FORMS = {"messages": "signature", "chat": "reasoning_content"}
 

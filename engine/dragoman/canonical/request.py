@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dragoman.canonical.events import Citation, RefusalInfo, Stop, Usage
+from dragoman.canonical.events import Citation
 from dragoman.errors import Path
 
 Json = dict[str, Any]
@@ -325,18 +325,3 @@ class Request:
     moderation: Json | None = None
     echo: Json = field(default_factory=dict)
     """What a reply of the client's dialect repeats of the request (Responses), key by key."""
-
-
-@dataclass(slots=True)
-class Reply:
-    """A whole reply: what a stream of events accumulates to. `parts` are Text, Refusal, Reasoning, ToolCall, Native;
-    `cut` has the positions of those that the upstream did not finish, as far as it can be known."""
-
-    id: str
-    model: str
-    parts: list[Part]
-    stop: Stop
-    usage: Usage | None = None
-    created: int | None = None
-    refusal: RefusalInfo | None = None
-    cut: frozenset[int] = frozenset()

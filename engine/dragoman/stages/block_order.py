@@ -6,7 +6,6 @@ block to its own. This is the map; a miss *is* the protocol error, so deltas nee
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from io import StringIO
 
@@ -22,42 +21,9 @@ from dragoman.canonical.events import (
     Logprobs,
     Opaque,
 )
-from dragoman.errors import LimitExceeded, UpstreamProtocolError
+from dragoman.errors import LimitExceeded
 from dragoman.limits import DEFAULT, Limits
 from dragoman.wire.json_codec import dumps
-
-
-class BlockMap:
-    """Provider key → (index, kind) of the blocks that are open. Indexes count up from 0 in start order."""
-
-    __slots__ = ("count", "limits", "open")
-
-    def __init__(self, limits: Limits = DEFAULT) -> None:
-        self.open: dict[Hashable, tuple[int, Kind]] = {}
-        self.count = 0
-        self.limits = limits
-
-    def start(self, key: Hashable, kind: Kind) -> int:
-        """Open a block and give its index.
-
-        Raises UpstreamProtocolError if the key is open already, LimitExceeded past `limits.blocks`.
-        """
-        if key in self.open:
-            raise UpstreamProtocolError(f"upstream started block {key} twice")
-        if self.count >= self.limits.blocks:
-            raise LimitExceeded("blocks", self.limits.blocks, upstream=True)
-        index = self.count
-        self.count = index + 1
-        self.open[key] = index, kind
-        return index
-
-    def end(self, key: Hashable) -> int:
-        """Close a block and give its index. Raises UpstreamProtocolError if it is not open."""
-        entry = self.open.pop(key, None)
-        if entry is None:
-            raise UpstreamProtocolError(f"upstream ended block {key}, which is not open")
-        return entry[0]
-
 
 _PROSE = frozenset((Kind.TEXT, Kind.REFUSAL, Kind.REASONING))
 _OPAQUE = Kind.OPAQUE

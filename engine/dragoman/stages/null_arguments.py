@@ -14,7 +14,8 @@ from enum import IntEnum
 from typing import Any
 
 from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
-from dragoman.canonical.request import Reply, Tool, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Tool, ToolCall
 from dragoman.losses import Code, Losses
 from dragoman.wire.json_codec import loads
 

@@ -25,7 +25,8 @@ from dragoman.canonical.events import (
     StopReason,
     one_by_one,
 )
-from dragoman.canonical.request import Json, Reply, Text, ToolCall
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Text, ToolCall
 from dragoman.losses import Code, Losses
 from dragoman.reply_context import ReplyContext
 

@@ -8,7 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from dragoman_server.config.load import config_from_environment, load_config, simulated_config
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import load_config, simulated_config
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 

@@ -13,7 +13,7 @@ from dragoman.aio.stream_timers import Watch
 from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
 from dragoman.aio.upstream.http11.transport import RawUpstream
 from dragoman.aio.upstream.interface import Call, Upstream
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import DragomanError, UpstreamError
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.upstream.interface import Connections, Timeouts
+from dragoman.aio.timeouts import Connections, Timeouts
 from dragoman.dialects import Dialect
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits

@@ -20,7 +20,7 @@ import aiohttp
 from dragoman.aio.upstream.http11.transport import RawUpstream
 from dragoman.aio.upstream.interface import Call
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.losses import MEANING, Code
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Frame, Parser

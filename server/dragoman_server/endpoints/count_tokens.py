@@ -20,13 +20,15 @@ from aiohttp import web
 from dragoman.aio.proxy_stream import DEFECT
 from dragoman.aio.stream_timers import ClientGone
 from dragoman.aio.upstream.interface import Call
+from dragoman.caches import Lasting
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
 from dragoman.dialects.errors.headers import RETRY, passed
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.shared.count_endpoints import COUNTING
-from dragoman.directions import CODECS, DIRECTIONS, Direction
+from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
@@ -39,7 +41,6 @@ from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_respo
 from dragoman_server.proxy.exchange import tell_losses
 from dragoman_server.proxy.gateway import CLIENT_GONE, Gateway
 from dragoman_server.proxy.request_body import read_model, wished
-from dragoman_server.ttl_cache import Lasting
 
 log = logging.getLogger("dragoman")
 

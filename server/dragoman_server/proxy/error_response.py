@@ -7,7 +7,7 @@ import os
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import Failure, FailureKind
 from dragoman.wire.json_codec import dumps
 

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 from dragoman.aio.downstream.connection_limits import Bounds, HeadTimeout, Reply, TooManyConnections
 from dragoman.aio.downstream.request_handler import BadVersion
 from dragoman.dialects import Dialect
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import Failure, FailureKind
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.schema import Server

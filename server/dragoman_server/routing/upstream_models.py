@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from dragoman.aio.upstream.interface import Call, Timeouts
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import Call
 from dragoman.dialects.shared import model_lists
 from dragoman.dialects.shared.model_lists import ListedModel
 from dragoman.errors import DragomanError, UpstreamError

@@ -11,7 +11,8 @@ import aiohttp
 
 from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
 from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Call, Connections
+from dragoman.aio.timeouts import Connections
+from dragoman.aio.upstream.interface import Call
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.canonical.events import Citation, Kind, Stop, StopReason, Usage
+from dragoman.canonical.events import Kind, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.openai.settings import is_model_refusal
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import Code, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
-CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
 _PARTS = {"text": Kind.TEXT, "refusal": Kind.REFUSAL, "thinking": Kind.REASONING}
-DECLINED = "The model declined to answer."
-"""Stands in `refusal` where a Messages upstream refused without saying why."""
-
-
-def read_created(value: Any) -> int | None:
-    """A reply's time in whole seconds, or None for what is no time. Some servers give fractions."""
-    if type(value) is not int and type(value) is not float:
-        return None
-    return int(value) if 0 <= value < 2**53 else None
 
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
@@ -99,11 +90,6 @@ def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
 def write_reason(reason: StopReason) -> str:
     """The `finish_reason` of a reason."""
     return _WRITE_FINISH[reason]
-
-
-def is_model_refusal(stop: Stop) -> bool:
-    """Did a Messages upstream refuse (in distinction from a filter that cut a reply)."""
-    return stop.reason is StopReason.FILTERED and stop.native == "refusal"
 
 
 def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
@@ -252,83 +238,7 @@ def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
         losses.add(Code.REASONING_SIGNATURE, (*at, "thinking_blocks"))
 
 
-def read_citation(annotation: Json) -> Citation:
-    """An annotation as a citation; only `url_citation` has common ground with the other dialects."""
-    body = annotation.get("url_citation")
-    if annotation.get("type") != "url_citation" or type(body) is not dict:
-        return Citation(DIALECT, annotation)
-    url, title = body.get("url"), body.get("title")
-    return Citation(
-        DIALECT,
-        annotation,
-        url if type(url) is str else None,
-        title if type(title) is str else None,
-        _count(body, "start_index"),
-        _count(body, "end_index"),
-    )
-
-
-def write_citation(citation: Citation, start: int, end: int) -> Json | None:
-    """A citation of the text at `start:end` of the content as `url_citation`, or None if it cites no URL."""
-    if citation.url is None:
-        return None
-    span = {
-        "start_index": start if citation.start is None else start + citation.start,
-        "end_index": end if citation.end is None else start + citation.end,
-        "title": citation.title or "",
-        "url": citation.url,
-    }
-    return {"type": "url_citation", "url_citation": span}
-
-
 # --- log probabilities ------------------------------------------------------------------------------------------------
-
-
-def read_logprobs(given: Any, losses: Losses) -> list[Json]:
-    """The tokens of a choice's `logprobs`. Those of a refusal are left out: only Chat has a place for them.
-
-    Raises `UpstreamProtocolError` for what are no tokens with their probabilities.
-    """
-    at = ("choices", 0, "logprobs")
-    tokens = check_tokens(given.get("content") if type(given) is dict else given)
-    if type(given) is dict and given.get("refusal"):
-        losses.add(Code.UNKNOWN_FIELD, (*at, "refusal"))
-    return tokens
-
-
-def check_tokens(tokens: Any) -> list[Json]:
-    """Tokens with their probabilities, the same in both dialects of OpenAI's; none for null.
-
-    Raises `UpstreamProtocolError` for anything else.
-    """
-    if tokens is None:
-        return []
-    if type(tokens) is not list or not all(map(_is_token, tokens)):
-        raise UpstreamProtocolError("upstream sent logprobs that are not tokens with their probabilities")
-    return tokens
-
-
-def _is_token(token: Any) -> bool:
-    return _is_candidate(token) and (
-        (others := token.get("top_logprobs")) is None or (type(others) is list and all(map(_is_candidate, others)))
-    )
-
-
-def _is_candidate(token: Any) -> bool:
-    return type(token) is dict and type(token.get("token")) is str and type(token.get("logprob")) in (float, int)
-
-
-def write_logprobs(tokens: list[Json]) -> Json:
-    """`logprobs` of a choice, with every key that the dialect requires."""
-    return {"content": [_write_token(token) for token in tokens], "refusal": None}
-
-
-def _write_token(token: Json) -> Json:
-    return {**_write_candidate(token), "top_logprobs": [*map(_write_candidate, token.get("top_logprobs") or ())]}
-
-
-def _write_candidate(token: Json) -> Json:
-    return {"token": token.get("token"), "logprob": token.get("logprob"), "bytes": token.get("bytes")}
 
 
 class JoinedText:

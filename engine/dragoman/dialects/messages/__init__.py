@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dragoman.dialects.messages.errors import read_failure, write_failure
-from dragoman.dialects.messages.reply.read import read_reply, write_reply
+from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.restore_reasoning import unseal_history
 from dragoman.dialects.messages.request.strip_billing_line import drop_noise

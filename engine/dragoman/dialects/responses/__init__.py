@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.dialects.responses.errors import read_failure, write_failure
+from dragoman.dialects.openai.error_envelope import write_failure
+from dragoman.dialects.responses.errors import read_failure
 from dragoman.dialects.responses.reply.read import read_reply
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.request.read import read_request

@@ -7,8 +7,8 @@ from typing import Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.chat.errors import read_error_object, write_failure
 from dragoman.dialects.errors.read import read
+from dragoman.dialects.openai.error_envelope import read_error_object, write_failure
 from dragoman.errors import Failure, FailureKind
 from dragoman.knobs import DEFAULT, Knobs
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from dragoman.canonical.events import BlockEnd, Event
+from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.tool_arguments import Arguments
 from dragoman.errors import UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockMap
 
 
 class EarlyEnds:

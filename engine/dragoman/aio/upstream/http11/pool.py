@@ -13,10 +13,10 @@ from collections import deque
 from contextvars import Context
 
 from dragoman.aio.stream_timers import Watch
+from dragoman.aio.timeouts import Connections
 from dragoman.aio.upstream.http11.connection import BROKEN, Connection
 from dragoman.aio.upstream.http11.connector import Dialer
 from dragoman.aio.upstream.http11.request_head import Origin
-from dragoman.aio.upstream.interface import Connections
 from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _CLOSED = "the upstream connection failed: the gateway has closed its connections"

@@ -13,7 +13,7 @@ from enum import IntEnum
 from httptools import HttpParserCallbackError, HttpResponseParser
 from multidict import CIMultiDict, istr
 
-from dragoman.aio.upstream.interface import Connections
+from dragoman.aio.timeouts import Connections
 
 _INTERIM_REPLIES = 16
 _TIMEOUT = re.compile(r"timeout=([0-9]{1,6})")

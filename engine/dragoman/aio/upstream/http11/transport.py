@@ -10,11 +10,12 @@ import ssl
 from contextlib import suppress
 
 from dragoman.aio.stream_timers import Watch
+from dragoman.aio.timeouts import Connections
 from dragoman.aio.upstream.http11.connector import Dialer
 from dragoman.aio.upstream.http11.pool import Pool
 from dragoman.aio.upstream.http11.request_head import Heads, Origin, split
 from dragoman.aio.upstream.http11.response import RawAnswer
-from dragoman.aio.upstream.interface import Call, Connections
+from dragoman.aio.upstream.interface import Call
 
 _TARGETS = 1024
 _CLOSING = 1.0

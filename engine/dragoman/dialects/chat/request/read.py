@@ -28,14 +28,14 @@ from dragoman.dialects.chat.request.read_content import (
     INSTRUCTION_PARTS,
     TOOL_PARTS,
     USER_PARTS,
-    note_unknown,
-    read_cache_mark,
     read_citations,
     read_parts,
 )
 from dragoman.dialects.chat.request.read_settings import read_controls
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
-from dragoman.dialects.chat.wire import CACHE_KEYS, DIALECT, drop_proofs, reasoning_text
+from dragoman.dialects.chat.wire import DIALECT, drop_proofs, reasoning_text
+from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.openai.settings import CACHE_KEYS
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,

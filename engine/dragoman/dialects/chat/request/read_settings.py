@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
-from dragoman.dialects.chat.request.read_content import note_unknown
-from dragoman.dialects.chat.wire import CACHE_KEYS
+from dragoman.dialects.openai.content import note_unknown
+from dragoman.dialects.openai.settings import CACHE_KEYS
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import Code, Losses

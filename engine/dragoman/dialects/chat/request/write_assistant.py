@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dragoman.canonical.compact_turns import Call, SpokenTurn, Thought
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
-from dragoman.dialects.chat.wire import DIALECT, write_citation
+from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.openai.cache_marks import Marks
 from dragoman.dialects.openai.media import text_part
 from dragoman.errors import Path, Unsupported

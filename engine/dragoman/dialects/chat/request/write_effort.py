@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import EFFORTS, Json
+from dragoman.canonical.request import Json
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.errors import Path
 from dragoman.losses import Code, Losses
 from dragoman.profiles.profile import Profile
@@ -45,18 +46,3 @@ _SWITCHES: dict[str, tuple[object, object]] = {
     ),
 }
 """Field → what switches reasoning off, and on."""
-
-
-def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
-
-    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
-    """
-    if effort in efforts:
-        return effort
-    rank = EFFORTS.index(effort)
-    ranked = sorted(level for level in map(EFFORTS.index, efforts) if level > 0 or rank == 0)
-    below = [level for level in ranked if level <= rank]
-    if below:
-        return EFFORTS[below[-1]]
-    return EFFORTS[ranked[0]] if ranked else None

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Kind
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import StreamReader
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import Code
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockMap
 from dragoman.tools.names import fit_call_id, reply_id
 from dragoman.wire.json_codec import dumps
 

@@ -27,15 +27,11 @@ from dragoman.canonical.events import (
     StopReason,
 )
 from dragoman.canonical.request import Json
+from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
-from dragoman.dialects.chat.wire import (
-    DECLINED,
-    note_uncounted,
-    write_citation,
-    write_finish,
-    write_logprobs,
-    write_usage,
-)
+from dragoman.dialects.chat.wire import note_uncounted, write_finish, write_usage
+from dragoman.dialects.openai.logprobs import write_logprobs
+from dragoman.dialects.openai.settings import DECLINED
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import Code

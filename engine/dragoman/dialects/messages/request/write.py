@@ -11,10 +11,10 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Request, Turn
 from dragoman.dialects.messages.request.cache_marks import MOST, CacheMarks
-from dragoman.dialects.messages.request.read_tools import write_choice, write_tools
 from dragoman.dialects.messages.request.thinking import write_thinking
 from dragoman.dialects.messages.request.write_content import ContentWriter
 from dragoman.dialects.messages.request.write_messages import bare, write_conversation
+from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs

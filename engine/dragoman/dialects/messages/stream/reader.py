@@ -33,13 +33,13 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame
 from dragoman.dialects.messages.stream.read_thinking import Thought
 from dragoman.dialects.messages.wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
+from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import Code
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockMap
 from dragoman.tools.names import fit_call_id, reply_id
 from dragoman.wire.json_codec import dumps
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.events import CUTS, Kind
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.dialects.chat.wire import read_created
-from dragoman.dialects.responses.errors import read_error_object
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.openai.error_envelope import read_error_object
+from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,

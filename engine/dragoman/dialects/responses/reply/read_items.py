@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation, Kind
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.wire import check_tokens
+from dragoman.dialects.openai.logprobs import check_tokens
 from dragoman.dialects.responses.wire import TOOL_SEARCH, read_citation
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import Code, Losses

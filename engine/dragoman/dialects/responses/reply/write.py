@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.events import Kind
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
 from dragoman.dialects.responses.reply.response_object import Snapshot

@@ -9,11 +9,11 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
-from dragoman.dialects.chat.request.write_effort import round_effort
-from dragoman.dialects.chat.wire import CACHE_KEYS
+from dragoman.dialects.openai.settings import CACHE_KEYS
 from dragoman.dialects.responses.request.write_input import write_conversation
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs

@@ -23,13 +23,13 @@ from dragoman.dialects.responses.reply.read_items import (
     note_call,
     sort_of,
 )
+from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import Code
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockMap
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = Sort.MESSAGE, Sort.REASONING, Sort.CALL, Sort.NATIVE
