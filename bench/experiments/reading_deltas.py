@@ -30,7 +30,7 @@ from typing import Any
 import orjson
 
 from dragoman.canonical.events import Delta
-from dragoman.wire.delta_template import Volatile, learn
+from dragoman.wire.delta_template import VaryingKeys, learn
 from dragoman.wire.sse import Frame
 
 HEAD = (
@@ -62,14 +62,14 @@ def by_regex() -> Callable[[], tuple[str, bytes]]:
 
 
 def by_groove(data: bytes) -> Callable[[], tuple[str, bytes]]:
-    groove = learn(Frame("", PAYLOAD), Delta(0, " word"), Volatile())
+    groove = learn(Frame("", PAYLOAD), Delta(0, " word"), VaryingKeys())
     assert groove is not None
 
     def read() -> tuple[str, bytes]:
         run = groove.run(data)
         assert run is not None
         assert groove.end == len(data)
-        return run.texts[0], run.spelled[0]
+        return run.pieces[0], run.encoded[0]
 
     return read
 
@@ -113,7 +113,7 @@ def main() -> None:
     once = min(timeit.repeat(by_regex, setup=re.purge, number=1, repeat=20))
     print(f"{'regex, compiling':18} {once / best['loads']:5.0f} ×")
     frame, said = Frame("", PAYLOAD), Delta(0, " word")
-    learning = min(timeit.repeat(lambda: learn(frame, said, Volatile()), number=20, repeat=20)) / 20
+    learning = min(timeit.repeat(lambda: learn(frame, said, VaryingKeys()), number=20, repeat=20)) / 20
     print(f"{'groove, learning':18} {learning / best['loads']:5.1f} ×")
 
 

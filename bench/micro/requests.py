@@ -42,7 +42,7 @@ from typing import Any
 import orjson
 
 from dragoman import Direction, direction, translate
-from dragoman.reasoning.envelope import forget
+from dragoman.reasoning.envelope import clear_cache
 from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.conversion_check import Said, declared, lost, said, undeclared
@@ -234,7 +234,7 @@ _MODEL = "claude-opus-5"
 def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None:
     """Translate a request; if `cold`, one whose envelopes nobody opened before."""
     if cold:
-        forget()
+        clear_cache()
     translate(going, body, payload=payload, upstream_model=_MODEL)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from dragoman import ReplyContext, Translation, direction
-from dragoman.canonical.events import Delta, Deltas
+from dragoman.canonical.events import Delta, TextRun
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.stages.base import Chain
@@ -119,7 +119,7 @@ def reader(dialect: str) -> Chain:
 def reading(dialect: str, stream: Stream, batch: int) -> Row:
     """Bytes to events."""
     make, batches = partial(reader, dialect), stream.batches(batch)
-    deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, Deltas)]
+    deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, TextRun)]
     said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.texts)]
     assert [text for text in said if text] == list(stream.said), f"reading {dialect}"
     return Row(f"read {dialect}", batch, len(stream.said), dialect, fed(make, batches))

@@ -27,7 +27,7 @@ from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
-from dragoman.tokens.counter import Prompt
+from dragoman.tokens.counter import PromptSize
 from dragoman.wire.json_codec import dumps, loads
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
@@ -93,7 +93,7 @@ def main() -> None:
               f"least {min(shares):.2f}  most {max(shares):.2f}")  # fmt: skip
     name = max(requests, key=lambda name: len(requests[name][1]))
     dialect, body, request = requests[name]
-    prompt = Prompt(dialect)
+    prompt = PromptSize(dialect)
     for turn in request.turns:
         prompt.turn(turn)
     prompt.setting(request)

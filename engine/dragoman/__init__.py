@@ -16,8 +16,8 @@ from dragoman.directions import DIRECTIONS, Direction, direction
 from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.losses import Code, Loss, Losses
-from dragoman.profiles.profile import Profile, shipped
+from dragoman.losses import Loss, LossCode, Losses
+from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import Chain, Stage, pipeline, run
 from dragoman.translate import Translation, translate
@@ -26,7 +26,6 @@ __all__ = (
     "CODECS",
     "DIRECTIONS",
     "Chain",
-    "Code",
     "Dialect",
     "Direction",
     "DragomanError",
@@ -35,14 +34,15 @@ __all__ = (
     "Knobs",
     "Limits",
     "Loss",
+    "LossCode",
     "Losses",
     "Profile",
     "ReplyContext",
     "Stage",
     "Translation",
+    "builtin_profile",
     "direction",
     "pipeline",
     "run",
-    "shipped",
     "translate",
 )

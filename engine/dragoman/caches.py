@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Memo(Generic[T]):
+class TextCache(Generic[T]):
     """Values of texts that have `most` characters together; what was longest unused goes.
 
     Nothing is counted when a value is found: when the younger half of the room is full it becomes the older half, and
@@ -38,10 +38,10 @@ class Memo(Generic[T]):
         if found is None:
             found = self._old.get(text)
             if found is not None:
-                self.keep(text, found)
+                self.put(text, found)
         return found
 
-    def keep(self, text: str, value: T) -> None:
+    def put(self, text: str, value: T) -> None:
         """Keep a value that nobody will change. That of a text which would take half of the room is not kept."""
         size = len(text)
         # No lock: from here on nothing is called, so CPython lets no other thread in between. Without its global lock
@@ -60,7 +60,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Lasting(Generic[K, V]):
+class TTLCache(Generic[K, V]):
     """At most `most` values, each for `seconds`; the oldest goes first."""
 
     def __init__(self, most: int, seconds: float, clock: Callable[[], float]) -> None:

@@ -14,9 +14,9 @@ from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
-from dragoman.reasoning.envelope import Seal
+from dragoman.reasoning.envelope import Envelope
 from dragoman.stages.violation import Violation
-from dragoman.tools.bridge import Declared
+from dragoman.tools.bridge import OriginalTool
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ReplyContext:
     stops: tuple[str, ...] = ()
     sent_stops: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    tools: Mapping[str, Declared] = field(default_factory=dict)
+    tools: Mapping[str, OriginalTool] = field(default_factory=dict)
     """Sent name (after `names`) → what the client had declared, for tools that were sent as another kind."""
     logprobs: bool = False
     """Did the client ask for log probabilities."""
@@ -44,7 +44,7 @@ class ReplyContext:
     """The settings of the request that the reply repeats (Responses); no value is None."""
     nullable: Mapping[str, frozenset[str] | None] | None = None
     """What the client's tools say of null (`nulls`), where nulls are to be left out of calls; else None."""
-    seal: Seal | None = None
+    envelope: Envelope | None = None
     """Wraps opaque reasoning for clients that bring it back; None where the client's dialect has no place for it."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
@@ -62,5 +62,5 @@ class ReplyContext:
     """The first breach of the client's dialect in the stream, once there was one."""
     usage: Usage | None = None
     """The reply's token counts, once they are known."""
-    said: int = 0
+    output_text: int = 0
     """The characters of a translated stream so far: texts, reasoning and arguments (`tokens.told`)."""

@@ -19,7 +19,7 @@ from dragoman.errors import FailureKind
 from dragoman.losses import MEANING
 from dragoman.profiles import NAMED
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.bridge import Declared
+from dragoman.tools.bridge import OriginalTool
 from dragoman.translate import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS
@@ -291,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
-    tools = {"tool": Declared("tool")} if optional else {}
+    tools = {"tool": OriginalTool("tool")} if optional else {}
     context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools)
     return Translation(way, b"", True, context, "model").stages()
 

@@ -16,7 +16,7 @@ from clients.contract import Client, Outcome, Session
 from clients.errand import MODEL
 from conformance.served import Served, serving
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import shipped
+from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import Refused
@@ -66,7 +66,7 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
 
 
 def _config(upstream: str) -> Config:
-    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=shipped(upstream))
+    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     own = Route("sim-*", "simulated")
     return Config({"simulated": provider}, (own, Route("*", "simulated", upstream_model=MODEL)))
 

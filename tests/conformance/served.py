@@ -18,7 +18,7 @@ from conformance.speaker_chat import ChatSpeaker
 from conformance.speaker_messages import MessagesSpeaker
 from conformance.speaker_responses import ResponsesSpeaker
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import shipped
+from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider
@@ -55,7 +55,7 @@ def model_at(upstream: str, script: str) -> str:
 
 def everything_to(upstream: str, script: str) -> Config:
     """A configuration that sends any model name to one script: the upstream never hears the client's name."""
-    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=shipped(upstream))
+    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     return Config({"simulated": provider}, (Route("*", "simulated", upstream_model=script),))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from dragoman.aio.downstream.response import Client
+from dragoman.aio.downstream.response import DownstreamResponse
 
 _LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -39,11 +39,11 @@ def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     """Is each stream taken from aiohttp at its beginning."""
     at_once = bool(getattr(request, "param", False))
     if at_once:
-        flush = Client.flush
+        flush = DownstreamResponse.flush
 
-        def flush_and_settle(client: Client) -> None:
+        def flush_and_settle(client: DownstreamResponse) -> None:
             flush(client)
-            client.settle()
+            client.detach()
 
-        monkeypatch.setattr(Client, "flush", flush_and_settle)
+        monkeypatch.setattr(DownstreamResponse, "flush", flush_and_settle)
     return at_once

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman.aio.timeouts import Timeouts
-from dragoman.caches import Lasting
+from dragoman.caches import TTLCache
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Auth
@@ -285,7 +285,7 @@ async def test_a_profile_without_counting_is_not_asked() -> None:
     async with ScriptedServer(COUNTED) as server:
         config = config_for(server.url, MESSAGES)
         (provider,) = config.providers.values()
-        profile = provider.profile.with_flags({"counting": False})
+        profile = provider.profile.replace({"counting": False})
         async with counting(replace(config, providers={"up": replace(provider, profile=profile)})) as client:
             assert (await client.count())[1]
         assert not server.requests
@@ -327,7 +327,7 @@ async def test_what_is_nested_too_deeply_to_be_read_is_estimated_by_its_size() -
 
 def test_what_lasts_is_gone_after_its_time_and_beyond_its_number() -> None:
     clock = Clock()
-    lasting: Lasting[str, int] = Lasting(2, 10.0, clock)
+    lasting: TTLCache[str, int] = TTLCache(2, 10.0, clock)
     lasting.put("a", 1)
     clock.now = 5.0
     lasting.put("b", 2)

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 from dragoman.dialects import Dialect
 from dragoman_server.cli.main import main
 from dragoman_server.config.load import parse_config
@@ -102,7 +102,7 @@ def scripts(upstream: Dialect) -> dict[str, list[Step]]:
 
 @asynccontextmanager
 async def entered(config: Config, transport: str) -> AsyncIterator[Gate]:
-    upstream = AiohttpUpstream() if transport == "aiohttp" else None
+    upstream = AiohttpTransport() if transport == "aiohttp" else None
     async with gate(config, upstream=upstream) as entrance:
         yield entrance
 

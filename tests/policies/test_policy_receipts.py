@@ -111,7 +111,7 @@ async def told(entrance: Gate, body: Json, **headers: str) -> tuple[int, Json]:
 def configured(url: str, case: Case) -> Any:
     config = config_for(url, case.upstream, knobs=case.knobs)
     provider = config.providers["up"]
-    return replace(config, providers={"up": replace(provider, profile=provider.profile.with_flags(case.flags))})
+    return replace(config, providers={"up": replace(provider, profile=provider.profile.replace(case.flags))})
 
 
 def asked(case: Case) -> Json:

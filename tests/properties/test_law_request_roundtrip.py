@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Knobs, Losses, shipped
+from dragoman import Dialect, Direction, Knobs, Losses, builtin_profile
 from dragoman.canonical.request import Request, Role, Text, Turn
 from dragoman.dialects.codec import CODECS
 from dragoman.tools.names import NameTable
@@ -28,7 +28,7 @@ def read(dialect: Dialect, body: Any, losses: Losses | None = None) -> Request:
 
 
 def write(dialect: Dialect, request: Request, losses: Losses) -> Any:
-    profile = shipped(dialect)
+    profile = builtin_profile(dialect)
     names = NameTable(profile.tool_name_max)
     body = CODECS[dialect].write_request(
         request, model=request.model, profile=profile, knobs=KNOBS, losses=losses, names=names

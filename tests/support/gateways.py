@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import LineRunner
+from dragoman.aio.downstream.hijack import HijackRunner
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
@@ -93,7 +93,7 @@ async def served(
 ) -> AsyncIterator[tuple[str, web.AppRunner]]:
     """An application on a port of its own: its URL and its runner, of our own making where handlers are cancelled."""
     runner: web.AppRunner = (
-        LineRunner(app, shutdown_timeout=0.2)
+        HijackRunner(app, shutdown_timeout=0.2)
         if handler_cancellation
         else web.AppRunner(app, handler_cancellation=False, access_log=None, shutdown_timeout=0.2)
     )

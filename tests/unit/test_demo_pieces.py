@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream.interface import Call
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
@@ -196,7 +196,7 @@ async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
             return
 
     class Heard(list[str]):
-        def sent(self, call: Call) -> None:
+        def sent(self, call: UpstreamRequest) -> None:
             self.append("sent")
 
         def said(self, data: bytes) -> None:

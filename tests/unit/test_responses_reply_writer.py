@@ -16,13 +16,13 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
 from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses import Writer, write_reply
-from dragoman.losses import Code
-from dragoman.reasoning.envelope import Seal, unseal
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import Envelope, unwrap
 from grammar import responses
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 
 Json = dict[str, Any]
-SEAL = Seal("anthropic", "claude")
+SEAL = Envelope("anthropic", "claude")
 THOUGHT: Json = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB: Json = {"type": "web_search_result_location", "url": "https://a.example", "title": "A"}
 
@@ -41,7 +41,7 @@ def test_a_reply_in_full() -> None:
     whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(seal=SEAL))
     responses.check_whole(whole)
     Response.model_validate(whole, strict=True)
-    envelope = unseal(whole["output"][0].pop("encrypted_content"))
+    envelope = unwrap(whole["output"][0].pop("encrypted_content"))
     assert envelope is not None
     assert envelope.block == THOUGHT
     assert whole == {
@@ -129,7 +129,7 @@ def test_an_empty_reply_and_one_without_counts() -> None:
     whole = write_reply(one, into)
     assert (whole["status"], whole["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
     assert (whole["output"], whole["usage"]) == ([], None)
-    assert into.losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_messages_refusal(parts: list[Part], knob: Any, status: str, refusals:
     whole = write_reply(reply(*parts, reason=StopReason.FILTERED, native="refusal", refusal=info), into)
     said = [part["refusal"] for item in whole["output"] for part in item.get("content", ()) if "refusal" in part]
     assert (whole["status"], said) == (status, refusals)
-    assert into.losses.counts == {Code.REFUSAL_CATEGORY: 1}
+    assert into.losses.counts == {LossCode.REFUSAL_CATEGORY: 1}
 
 
 def test_a_refusal_without_words_after_text_gets_none() -> None:
@@ -182,11 +182,11 @@ def test_what_cannot_be_carried_is_counted() -> None:
     whole = write_reply(reply(*parts), into)
     assert [item["type"] for item in whole["output"]] == ["reasoning", "message"]
     assert [(row.code, row.path) for row in into.losses.rows] == [
-        (Code.HOSTED_HISTORY, "content[0]"),
-        (Code.REASONING_ENCRYPTED, "content[1]"),
-        (Code.REASONING_SIGNATURE, "content[2]"),
-        (Code.CITATIONS, "content[3]"),
-        (Code.UNKNOWN_EVENT, "content[4]"),
+        (LossCode.HOSTED_HISTORY, "content[0]"),
+        (LossCode.REASONING_ENCRYPTED, "content[1]"),
+        (LossCode.REASONING_SIGNATURE, "content[2]"),
+        (LossCode.CITATIONS, "content[3]"),
+        (LossCode.UNKNOWN_EVENT, "content[4]"),
     ]
 
 

@@ -25,7 +25,7 @@ from dragoman.canonical.request import (
     Url,
 )
 from dragoman.errors import ClientRequestError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from support.responses_written import (
     COMPATIBLE,
     HI,
@@ -150,7 +150,7 @@ def test_participants_names_are_dropped() -> None:
     named = [user(Text("a"), plain=True), system("b", plain=True, spelling="system")]
     for turn in named:
         turn.name = "bob"
-    paths = [path for code, path in ask(*named, origin="chat")[1] if code is Code.PARTICIPANT_NAME]
+    paths = [path for code, path in ask(*named, origin="chat")[1] if code is LossCode.PARTICIPANT_NAME]
     assert paths == ["messages[0].name", "system.name"]
     assert ask(named[1], named[0], origin="chat")[0]["instructions"] == "b"
 
@@ -180,15 +180,15 @@ PDF = Inline("application/pdf", "QUJD")
         (
             Document(Url("https://a.test/f"), context="About", cite=True),
             ["About", {"file_url": "https://a.test/f"}],
-            [Code.CITATIONS_REQUEST],
+            [LossCode.CITATIONS_REQUEST],
         ),
         (Document(FileRef("file-1", "chat")), [{"file_id": "file-1"}], []),
-        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [Code.DOCUMENT_SHAPE]),
-        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [Code.DOCUMENT_SHAPE]),
-        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [Code.SEARCH_RESULT_SHAPE]),
+        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [LossCode.DOCUMENT_SHAPE]),
+        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [LossCode.DOCUMENT_SHAPE]),
+        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [LossCode.SEARCH_RESULT_SHAPE]),
     ],
 )
-def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[Code]) -> None:
+def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[LossCode]) -> None:
     items, losses = say(user(document))
     expected: list[Json] = []
     for part in parts:
@@ -205,7 +205,7 @@ def test_text_files_are_text_where_files_are_not_taken() -> None:
     document = Document(Inline("application/yaml", data), name="f.yaml")
     items, losses = say(user(document), profile=flags(pdf=False))
     assert items[0]["content"] == texts("f.yaml\na: 1")
-    assert losses == [Code.DOCUMENT_SHAPE]
+    assert losses == [LossCode.DOCUMENT_SHAPE]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_servers_without_parts_get_strings() -> None:
 def test_a_failed_call_is_told_by_its_content() -> None:
     items, losses = ask(HI, assistant(call()), user(result("boom", is_error=True)))
     assert items["input"][2] == output("boom")
-    assert losses == [(Code.IS_ERROR, "result.is_error")]
+    assert losses == [(LossCode.IS_ERROR, "result.is_error")]
     empty: tuple[str | list[Part], ...] = ("", [])
     for nothing in empty:
         failed, _ = say(HI, assistant(call()), user(result(nothing, is_error=True)))
@@ -270,7 +270,7 @@ def test_references_to_tools_become_text() -> None:
     found: list[Part] = [ToolReference("Web", ("r",)), ToolReference("Cron", ("r",))]
     items, losses = say(HI, assistant(call()), user(result(found)))
     assert items[2] == output(texts("Tool loaded: Web", "Tool loaded: Cron"))
-    assert losses == [Code.RESULT_SHAPE] * 2
+    assert losses == [LossCode.RESULT_SHAPE] * 2
 
 
 def test_results_and_text_of_one_turn_keep_their_order() -> None:
@@ -287,10 +287,10 @@ def test_results_and_text_of_one_turn_keep_their_order() -> None:
 
 
 def test_foreign_blocks_are_dropped_by_their_code_and_own_ones_sent_back() -> None:
-    block = Native("messages", "server_tool_use", {}, Code.HOSTED_HISTORY, ("n",))
-    own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, Code.HOSTED_HISTORY)
+    block = Native("messages", "server_tool_use", {}, LossCode.HOSTED_HISTORY, ("n",))
+    own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, LossCode.HOSTED_HISTORY)
     assert say(user(Text("a"), block, Text("b")))[0] == [message("user", texts("a", "b"))]
-    assert ask(HI, assistant(block, Text("a")), HI)[1] == [(Code.HOSTED_HISTORY, "n")]
+    assert ask(HI, assistant(block, Text("a")), HI)[1] == [(LossCode.HOSTED_HISTORY, "n")]
     items, losses = say(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
     assert items[1:] == [own.payload, answer("a"), own.payload, message("user", texts("b"))]
     assert losses == []
@@ -309,7 +309,7 @@ def test_the_last_four_marks_are_kept() -> None:
     items, losses = say(user(*parts))
     ttl = {"mode": "explicit", "ttl": "30m"}
     assert [part.get("prompt_cache_breakpoint") for part in items[0]["content"]] == [None, None, ttl, KEPT, KEPT, KEPT]
-    assert losses == [Code.CACHE_HINT] * 2
+    assert losses == [LossCode.CACHE_HINT] * 2
 
 
 def test_marked_instructions_are_a_message() -> None:
@@ -323,17 +323,17 @@ def test_marked_instructions_are_a_message() -> None:
     body, losses = ask(top, HI, profile=COMPATIBLE)
     assert body["instructions"] == "a\n\nb"
     assert body["input"] == [SAID_HI]
-    assert losses == [(Code.CACHE_HINT, "marked")]
+    assert losses == [(LossCode.CACHE_HINT, "marked")]
 
 
 def test_marks_on_results_and_where_no_mark_can_stand() -> None:
     turns = (HI, assistant(marked("t"), call(cache=MARK)), user(result("out", cache=MARK)))
     items, losses = say(*turns)
     assert items[3] == output([{**texts("out")[0], "prompt_cache_breakpoint": KEPT}])
-    assert losses == [Code.CACHE_HINT] * 2
+    assert losses == [LossCode.CACHE_HINT] * 2
     items, losses = say(*turns, profile=COMPATIBLE)
     assert items[3] == output("out")
-    assert losses == [Code.CACHE_HINT] * 3
+    assert losses == [LossCode.CACHE_HINT] * 3
 
 
 @pytest.mark.parametrize("profile", [flags(), COMPATIBLE, flags(text_parts=False)])

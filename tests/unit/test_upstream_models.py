@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pytest
 
-from dragoman.aio.upstream.interface import Call
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.providers import Provider
@@ -36,7 +36,7 @@ class Upstreams:
     """What upstreams answer, by URL; an event holds the answer back."""
 
     answers: dict[str, object] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[UpstreamRequest] = field(default_factory=list)
     hold: asyncio.Event | None = None
     at_once: int = 0
     most: int = 0
@@ -45,7 +45,7 @@ class Upstreams:
     def clock(self) -> float:
         return self.now
 
-    async def fetch(self, call: Call) -> tuple[int, bytes]:
+    async def fetch(self, call: UpstreamRequest) -> tuple[int, bytes]:
         self.calls.append(call)
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -178,7 +178,7 @@ async def test_pages_are_followed_and_bounded() -> None:
     assert await names(up.models(), claude) == [["a", "b", "c"]]
     endless = Upstreams()
 
-    async def page(call: Call) -> tuple[int, bytes]:
+    async def page(call: UpstreamRequest) -> tuple[int, bytes]:
         endless.calls.append(call)
         number = len(endless.calls)
         return 200, json.dumps({**listing(f"m{number}"), "has_more": True, "last_id": f"m{number}"}).encode()

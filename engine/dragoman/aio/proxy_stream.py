@@ -15,10 +15,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dragoman.aio.downstream.response import Client
-from dragoman.aio.stream_timers import TEXTS, ClientGone, ToolWatch, Watch
-from dragoman.aio.trampoline import Pump
-from dragoman.aio.upstream.interface import Answer
+from dragoman.aio.downstream.response import DownstreamResponse
+from dragoman.aio.stream_timers import TEXTS, ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.trampoline import InlineTask
+from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import cleaned
@@ -48,7 +48,7 @@ def ping_of(client: Dialect) -> bytes:
 OnArrival = Callable[[Callable[[], None] | None], None]
 
 
-class OpenStream(NamedTuple):
+class ProxyStream(NamedTuple):
     """A streamed reply whose first event was read. `batches` are the client's bytes, one batch per upstream read.
 
     `last` is the stage that is done with the last batch. `last_words(failure)` are the bytes that end the stream in an
@@ -58,11 +58,11 @@ class OpenStream(NamedTuple):
 
     batches: AsyncGenerator[bytes, None]
     last: Stage[Any, Any]
-    last_words: Callable[[Failure], bytes]
+    error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
 
 
-async def open_stream(translation: Translation, answer: Answer, watch: Watch) -> OpenStream:
+async def open_proxy_stream(translation: Translation, answer: UpstreamResponse, watch: StreamTimers) -> ProxyStream:
     """The client's stream.
 
     Raises DragomanError if the stream fails before its first event. The stream's generator itself never does.
@@ -77,13 +77,13 @@ async def open_stream(translation: Translation, answer: Answer, watch: Watch) ->
         passed, ended = await _first_bytes(source, first, context.limits.sse_frame)
         watch.begun()
         batches = _pass(passed, ended, source, first, context, watch)
-        return OpenStream(batches, first, _last_bytes(first, context), on_arrival)
+        return ProxyStream(batches, first, _last_bytes(first, context), on_arrival)
     parser, reader, *between, writer, encoder = stages
     source = answer.batches()
     opening = await _first_events(source, parser, reader)
     watch.begun()
-    events = pipeline(_read(opening, source, parser, reader, ToolWatch(watch)), *between)
-    return OpenStream(_write(events, writer, encoder), writer, _last_events(writer, encoder), on_arrival)
+    events = pipeline(_read(opening, source, parser, reader, ToolStallDetector(watch)), *between)
+    return ProxyStream(_write(events, writer, encoder), writer, _last_events(writer, encoder), on_arrival)
 
 
 def _last_bytes(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
@@ -175,11 +175,11 @@ async def _read(
     source: AsyncGenerator[bytes, None],
     parser: Stage[Any, Any],
     reader: Stage[Any, list[Event]],
-    tools: ToolWatch,
+    tools: ToolStallDetector,
 ) -> AsyncGenerator[list[Event], None]:
     """The upstream's bytes to events, behind the `opening` that was read already; a failure becomes the last event."""
     try:
-        tools.see(opening)
+        tools.check_frame(opening)
         yield opening
         del opening  # it holds the first frames' bytes, which have room for more
         if reader.done:
@@ -187,7 +187,7 @@ async def _read(
         async for data in source:
             if events := reader.feed(parser.feed(data)):
                 if tools.calls or len(events) > 1 or type(events[0]) not in TEXTS:
-                    tools.see(events)
+                    tools.check_frame(events)
                 yield events
             if reader.done:
                 return
@@ -228,7 +228,7 @@ async def _pass(
     source: AsyncGenerator[bytes, None],
     stage: Passthrough,
     context: ReplyContext,
-    watch: Watch,
+    watch: StreamTimers,
 ) -> AsyncGenerator[bytes, None]:
     """Bytes that pass through; a failure becomes the last of them. In the end the context is told what was observed."""
     observer = stage.observer
@@ -241,7 +241,7 @@ async def _pass(
                 return
             async for data in source:
                 passed = stage.feed(data)
-                if observer.calling or calling:
+                if observer.tool_open or calling:
                     calling = _note_calls(observer, watch)
                 if passed:
                     yield passed
@@ -259,17 +259,17 @@ async def _pass(
             context.violation = Violation(redact(observer.violations[0], context.secrets))
 
 
-def _note_calls(observer: Observer, watch: Watch) -> bool:
+def _note_calls(observer: Observer, watch: StreamTimers) -> bool:
     """Tell the watch of calls in what passes through, as `ToolWatch` does of events. Gives whether one is open."""
-    if not observer.calling:
+    if not observer.tool_open:
         watch.tools_closed()
-    elif observer.moved:
-        observer.moved = False
-        watch.tool_moved()
-    return observer.calling
+    elif observer.progressed:
+        observer.progressed = False
+        watch.tool_progressed()
+    return observer.tool_open
 
 
-async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str:
+async def send_proxy_stream(audience: DownstreamResponse, stream: ProxyStream, watch: StreamTimers) -> str:
     """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
 
     Closes the stream whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
@@ -279,9 +279,9 @@ async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str
     try:
         async with aclosing(stream.batches) as batches:
             direct = audience.direct if audience.opened else await audience.open()
-            work = audience.carry(batches, stream.last)
+            work = audience.send_body(batches, stream.last)
             if direct and stream.on_arrival is not None:
-                pump = audience.pump = Pump(work, stream.on_arrival)
+                pump = audience.inline_task = InlineTask(work, stream.on_arrival)
                 pump.start()
                 audience.flush()
                 await pump
@@ -309,11 +309,11 @@ async def send_stream(audience: Client, stream: OpenStream, watch: Watch) -> str
     return how
 
 
-async def _end_in_error(audience: Client, stream: OpenStream, failure: Failure) -> None:
+async def _end_in_error(audience: DownstreamResponse, stream: ProxyStream, failure: Failure) -> None:
     """An in-band error and the end of the body, for a client that reads within half a second."""
     try:
         async with asyncio.timeout(0.5):
-            if words := stream.last_words(replace(failure)):
+            if words := stream.error_tail(replace(failure)):
                 await audience.write(words)
             await audience.end(b"")
     except (ConnectionError, TimeoutError):

@@ -39,7 +39,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
+class PoolOptions:
     """How a transport keeps its connections. Counts, seconds and bytes; all are of one upstream."""
 
     limit: int = field(

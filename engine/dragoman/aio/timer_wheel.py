@@ -19,15 +19,15 @@ _SHORTEST = 1 / 256
 """Seconds: of a tick, and so of a period. Event loops count in milliseconds."""
 
 
-class Watcher(Protocol):
+class TimerTarget(Protocol):
     """Something that is looked at once per turn of a wheel."""
 
-    def look(self, now: float, /) -> None:
+    def on_tick(self, now: float, /) -> None:
         """`now` is the loop's time in seconds. May put watchers in and take them out, itself too."""
         ...
 
 
-class Wheel:
+class TimerWheel:
     """A wheel of one event loop that turns once in `period` seconds.
 
     The first look at a watcher comes within a period of `put`, the next ones a period apart; later if the loop is late.
@@ -40,14 +40,14 @@ class Wheel:
         slots = max(1, min(_SLOTS, int(period / _SHORTEST)))
         self._loop = ref(loop)
         self._step = period / slots
-        self._slots: list[set[Watcher]] = [set() for _ in range(slots)]
+        self._slots: list[set[TimerTarget]] = [set() for _ in range(slots)]
         self._size = self._at = self._next = 0
         self._turning = False
 
     def __len__(self) -> int:
         return self._size
 
-    def put(self, watcher: Watcher) -> int:
+    def add(self, watcher: TimerTarget) -> int:
         """Look at `watcher` from now on. Gives what `take` wants to find it again."""
         # In turn, not where the wheel stands: of a thousand that come at once no two looks shall be a burst.
         self._next = slot = (self._next + 1) % len(self._slots)
@@ -57,7 +57,7 @@ class Wheel:
             self._turn()
         return slot
 
-    def take(self, watcher: Watcher, slot: int) -> None:
+    def remove(self, watcher: TimerTarget, slot: int) -> None:
         """Look at it no more. Raises KeyError if it is not in."""
         self._slots[slot].remove(watcher)
         self._size -= 1
@@ -79,17 +79,17 @@ class Wheel:
         for watcher in tuple(slot):
             if watcher in slot:  # one before it may have taken it out
                 try:
-                    watcher.look(now)
+                    watcher.on_tick(now)
                 except Exception as error:
                     # The others of the slot are not to pay for it.
                     told = {"message": "a watcher of the timer wheel failed", "exception": error}
                     loop.call_exception_handler(told)
 
 
-_WHEELS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, Wheel]] = WeakKeyDictionary()
+_WHEELS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, TimerWheel]] = WeakKeyDictionary()
 
 
-def wheel_of(loop: asyncio.AbstractEventLoop, longest: float) -> Wheel:
+def timer_wheel(loop: asyncio.AbstractEventLoop, longest: float) -> TimerWheel:
     """The loop's wheel for watchers that want a look every `longest` seconds or sooner.
 
     Periods are a second, halved and halved again, down to 1/256: a loop has nine wheels at most.
@@ -102,5 +102,5 @@ def wheel_of(loop: asyncio.AbstractEventLoop, longest: float) -> Wheel:
         wheels = _WHEELS[loop] = {}
     wheel = wheels.get(period)
     if wheel is None:
-        wheel = wheels[period] = Wheel(loop, period)
+        wheel = wheels[period] = TimerWheel(loop, period)
     return wheel

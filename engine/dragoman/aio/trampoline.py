@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Pump(Generic[T]):
+class InlineTask(Generic[T]):
     """`start`, then `await`: what `await work` would be, with its result, its exceptions, its cancellation.
 
     `on_arrival` is that of a `PushedAnswer` which `work` reads: a bare yield of `work` waits for it, a future is waited
@@ -54,20 +54,20 @@ class Pump(Generic[T]):
 
     def start(self) -> None:
         """Run the work up to its first wait. The pump must be awaited before anything else is."""
-        self._on_arrival(self.step)
-        self.step()
+        self._on_arrival(self.resume)
+        self.resume()
 
     @property
     def working(self) -> bool:
         """Is the work not over."""
         return self._work is not None
 
-    def leave(self, resume: Callable[[], None]) -> None:
+    def detach(self, resume: Callable[[], None]) -> None:
         """Whoever awaits the pump will go: let it be cancelled, and call `resume` when the work is over. The await goes
         on then."""
         self._resume = resume
 
-    def step(self) -> None:
+    def resume(self) -> None:
         """Something arrived. If the work is running, it is stepped again; if it waits for a future, it will look."""
         if not self._parked:
             self._again = True
@@ -102,7 +102,7 @@ class Pump(Generic[T]):
         if future is self._waiting:
             self._waiting = None
             self._parked = True
-            self.step()
+            self.resume()
 
     def _finish(self) -> None:
         """The work is over. Nothing steps it any more: it stays unparked."""
@@ -150,11 +150,11 @@ class Pump(Generic[T]):
         if told:
             waiting._asyncio_future_blocking = True
         first = (lambda: waiting) if told else partial(throw, thrown)
-        result: T = yield from driven(first, lambda value: run(work.send, value), throw)
+        result: T = yield from drive(first, lambda value: run(work.send, value), throw)
         return result
 
 
-def driven(
+def drive(
     first: Callable[[], Any], send: Callable[[None], Any], throw: Callable[[BaseException], Any]
 ) -> Generator[Any, Any, Any]:
     """What `yield from` does to a coroutine, with its two methods. `first` takes its first step, or gives what it

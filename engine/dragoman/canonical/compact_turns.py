@@ -29,7 +29,7 @@ _parts: Any = Turn.__dict__["parts"]
 """The slot below the properties here."""
 
 
-class _Short(Turn):
+class _CompactTurn(Turn):
     """What both kinds share: equal to the `Turn` of the same parts. Made empty, and filled by those who make them."""
 
     __slots__ = ()
@@ -53,25 +53,25 @@ class _Short(Turn):
         return None, {name: value for name, value in whole[1].items() if name not in self._FIXED}
 
 
-class SpokenTurn(_Short):
+class CompactAssistantTurn(_CompactTurn):
     """A turn of the assistant's: `thoughts`, then `text` if any, then `calls`; None once `parts` was asked for."""
 
-    __slots__ = ("apart", "calls", "text", "text_at", "thoughts")
+    __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
     role = _ASSISTANT  # always, as the next two
-    spelling = ""
+    original = ""
     name = None
 
     calls: list[Call] | None
     text: str | None
     text_at: Path | None
-    thoughts: list[Thought]
+    reasoning: list[Thought]
     apart: bool
 
     @property
     def parts(self) -> list[Part]:
         """The turn's parts."""
         if self.calls is not None:
-            parts: list[Part] = [Reasoning(*thought) for thought in self.thoughts]
+            parts: list[Part] = [Reasoning(*thought) for thought in self.reasoning]
             if self.text:
                 parts.append(Text(self.text, self.text_at or (), apart=self.apart))
             parts.extend(ToolCall(*call) for call in self.calls)
@@ -85,13 +85,13 @@ class SpokenTurn(_Short):
         _parts.__set__(self, parts)
 
 
-class ResultTurn(_Short):
+class CompactResultTurn(_CompactTurn):
     """A turn of the user's that holds `results` alone; None once `parts` was asked for."""
 
     __slots__ = ("results",)
-    _FIXED = _Short._FIXED | {"plain"}
+    _FIXED = _CompactTurn._FIXED | {"plain"}
     role = _USER  # always, as the next three
-    spelling = ""
+    original = ""
     plain = False
     name = None
 
@@ -101,7 +101,7 @@ class ResultTurn(_Short):
     def parts(self) -> list[Part]:
         """The turn's parts."""
         if self.results is not None:
-            self.parts = [gave(result) for result in self.results]
+            self.parts = [to_tool_result(result) for result in self.results]
         whole: list[Part] = _parts.__get__(self)
         return whole
 
@@ -112,10 +112,10 @@ class ResultTurn(_Short):
 
 
 def _fields(turn: Turn) -> tuple[Any, ...]:
-    return turn.role, turn.parts, turn.at, turn.spelling, turn.plain, turn.name
+    return turn.role, turn.parts, turn.at, turn.original, turn.plain, turn.name
 
 
-def spoken(
+def compact_assistant_turn(
     at: Path,
     thoughts: list[Thought],
     text: str | None,
@@ -123,12 +123,12 @@ def spoken(
     calls: list[Call],
     apart: bool = False,
     plain: bool = False,
-) -> SpokenTurn:
+) -> CompactAssistantTurn:
     """A turn of the assistant's; `apart` is the text's."""
-    turn = SpokenTurn()
+    turn = CompactAssistantTurn()
     turn.at = at
     turn.plain = plain
-    turn.thoughts = thoughts
+    turn.reasoning = thoughts
     turn.text = text
     turn.text_at = text_at
     turn.calls = calls
@@ -136,15 +136,15 @@ def spoken(
     return turn
 
 
-def answered(at: Path, results: list[Result]) -> ResultTurn:
+def compact_result_turn(at: Path, results: list[Result]) -> CompactResultTurn:
     """A turn of results."""
-    turn = ResultTurn()
+    turn = CompactResultTurn()
     turn.at = at
     turn.results = results
     return turn
 
 
-def shown(text: str, at: Path) -> Text:
+def plain_text(text: str, at: Path) -> Text:
     """A text that is nothing but one. Filled field by field, as the class's own way costs twice as much."""
     part = _new(Text)
     part.text = text
@@ -155,7 +155,7 @@ def shown(text: str, at: Path) -> Text:
     return part
 
 
-def gave(result: Result) -> ToolResult:
+def to_tool_result(result: Result) -> ToolResult:
     """A result as the part that it is, filled the same way."""
     part = _new(ToolResult)
     part.call_id, part.content, part.at, part.is_error = result
@@ -164,13 +164,13 @@ def gave(result: Result) -> ToolResult:
     return part
 
 
-def bare(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
+def single_text_turn(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
     """Any turn that is a bare string or, not `plain`, a single text."""
     turn = _new(Turn)
     turn.role = role
-    turn.parts = [shown(text, text_at)]
+    turn.parts = [plain_text(text, text_at)]
     turn.at = at
-    turn.spelling = spelling
+    turn.original = spelling
     turn.plain = plain
     turn.name = None
     return turn

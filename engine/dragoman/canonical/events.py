@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from dragoman.errors import Failure
 
 
-class Kind(StrEnum):
+class BlockKind(StrEnum):
     """What a block holds."""
 
     TEXT = "text"
@@ -60,7 +60,7 @@ class Usage:
     output_total: int | None = None
     reasoning: int | None = None
 
-    def over(self, earlier: Usage | None) -> Usage:
+    def merged_onto(self, earlier: Usage | None) -> Usage:
         """These counts laid over earlier ones: a field that is None here keeps its earlier value."""
         if earlier is None:
             return self
@@ -123,7 +123,7 @@ class BlockStart:
     """
 
     index: int
-    kind: Kind
+    kind: BlockKind
     call_id: str = ""
     name: str = ""
     custom: bool = False
@@ -141,7 +141,7 @@ class Delta:
     text: str
 
 
-class Deltas(NamedTuple):
+class TextRun(NamedTuple):
     """Several `Delta`s of one block in a row, whose texts are spelled already; each stays an event of its own.
 
     `said` is all of their texts, `spelled` holds each as JSON, as orjson writes it; none is empty. A stage that does
@@ -150,13 +150,13 @@ class Deltas(NamedTuple):
     """
 
     index: int  # type: ignore[assignment]  # a tuple's own `index` is not missed
-    said: str
-    texts: list[str]
-    spelled: list[bytes]
+    text: str
+    pieces: list[str]
+    encoded: list[bytes]
 
-    def each(self) -> list[Delta]:
+    def deltas(self) -> list[Delta]:
         """The same as single events."""
-        return [Delta(self.index, text) for text in self.texts]
+        return [Delta(self.index, text) for text in self.pieces]
 
 
 @dataclass(slots=True)
@@ -229,15 +229,15 @@ class Ping:
     """A sign of life of the upstream, or a heartbeat of the gateway; anywhere."""
 
 
-Event = Start | BlockStart | Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping
+Event = Start | BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping
 
 
-def one_by_one(events: list[Event]) -> list[Event]:
+def expand_runs(events: list[Event]) -> list[Event]:
     """The events with each `Deltas` as the single events that it stands for."""
     out: list[Event] = []
     for event in events:
-        if type(event) is Deltas:
-            out += event.each()
+        if type(event) is TextRun:
+            out += event.deltas()
         else:
             out.append(event)
     return out

@@ -22,7 +22,7 @@ _LONE_TEXT = re.compile(rb'\[\{"type":"(?:text|input_text|output_text)","text":(
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptDigest:
     """A digest and a size in bytes for each part of a prompt."""
 
     model: str
@@ -44,13 +44,13 @@ class Agreement(NamedTuple):
     broken_by: str | None
 
 
-def prompt_of(codec: Codec, body: bytes) -> Prompt:
+def prompt_digest(codec: Codec, body: bytes) -> PromptDigest:
     """The prompt of a request's body in the dialect of `codec`: one that can be sent, so it is well-formed."""
     payload: Mapping[str, object] = loads(body)
     system, turns = codec.prompt
     said = payload.get(turns)
-    spelled = [_spelled(turn) for turn in said] if isinstance(said, list) else [_spelled(said)]
-    return Prompt(
+    spelled = [_serialized(turn) for turn in said] if isinstance(said, list) else [_serialized(said)]
+    return PromptDigest(
         str(payload.get("model")),
         _digest(payload.get("tools")),
         _digest(payload.get(system)) if system else (0, 0),
@@ -59,7 +59,7 @@ def prompt_of(codec: Codec, body: bytes) -> Prompt:
     )
 
 
-def agreement(codec: Codec, earlier: Prompt, later: Prompt) -> Agreement:
+def agreement(codec: Codec, earlier: PromptDigest, later: PromptDigest) -> Agreement:
     """How much of the earlier prompt can be reused for the later one, both of the dialect of `codec`."""
     system, turns = codec.prompt
     if earlier.model != later.model:
@@ -83,11 +83,11 @@ def agreement(codec: Codec, earlier: Prompt, later: Prompt) -> Agreement:
 def _digest(value: object) -> tuple[int, int]:
     if value is None:
         return 0, 0
-    spelled = _spelled(value)
+    spelled = _serialized(value)
     return crc32(spelled), len(spelled)
 
 
-def _spelled(value: object) -> bytes:
+def _serialized(value: object) -> bytes:
     spelled = dumps(value)
     if b'"cache_control":' in spelled or b'"prompt_cache_breakpoint":' in spelled:
         spelled = _MARK.sub(b"", spelled)

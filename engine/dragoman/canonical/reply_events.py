@@ -9,12 +9,12 @@ from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Start,
@@ -30,19 +30,19 @@ def events_of(reply: Reply) -> list[Event]:
     out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
-            out.append(BlockStart(index, Kind.TEXT, apart=part.apart))
+            out.append(BlockStart(index, BlockKind.TEXT, apart=part.apart))
             out.append(Delta(index, part.text))
             if part.logprobs:
                 out.append(Logprobs(index, part.logprobs))
             out.extend(Annotation(index, citation) for citation in part.citations)
         elif isinstance(part, Refusal):
-            out.append(BlockStart(index, Kind.REFUSAL))
+            out.append(BlockStart(index, BlockKind.REFUSAL))
             out.append(Delta(index, part.text))
         elif isinstance(part, ToolCall):
             out.append(
                 BlockStart(
                     index,
-                    Kind.TOOL,
+                    BlockKind.TOOL,
                     part.id,
                     part.name,
                     custom=part.custom,
@@ -54,7 +54,7 @@ def events_of(reply: Reply) -> list[Event]:
         elif isinstance(part, Reasoning):
             _reasoning(index, part, out)
         elif isinstance(part, Native):
-            out.append(BlockStart(index, Kind.OPAQUE, name=part.type, code=part.code))
+            out.append(BlockStart(index, BlockKind.OPAQUE, name=part.type, code=part.code))
             out.append(Opaque(index, part.origin, "block", part.payload))
         else:
             raise TypeError(f"a reply cannot hold a {type(part).__name__}")
@@ -77,10 +77,10 @@ def may_be_cut(reply: Reply, index: int) -> bool:
 
 def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:
     if part.redacted:
-        out.append(BlockStart(index, Kind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted"))
+        out.append(BlockStart(index, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted"))
         out.append(Opaque(index, part.origin, "block", part.native or {"data": part.proof}))
         return
-    out.append(BlockStart(index, Kind.REASONING))
+    out.append(BlockStart(index, BlockKind.REASONING))
     out.append(Delta(index, part.text))
     if part.proof is not None or part.native is not None:
         form = _FORMS.get(part.origin, "encrypted_content")

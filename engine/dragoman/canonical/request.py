@@ -199,7 +199,7 @@ class Turn:
     role: Role
     parts: list[Part]
     at: Path = ()
-    spelling: str = ""
+    original: str = ""
     plain: bool = False
     name: str | None = None
 

@@ -17,10 +17,11 @@ from dragoman.policies.evict_images import evict_images
 from dragoman.policies.orphan_calls import repair_history
 from dragoman.policies.pad_first_user import pad_first_user
 from dragoman.policies.results_first import put_results_first
-from dragoman.policies.schemas import sanitise_schemas
+from dragoman.policies.schemas import adapt_schemas
 from dragoman.profiles.profile import Profile
 
 __all__ = (
+    "adapt_schemas",
     "alternate",
     "apply",
     "drop_billing_line",
@@ -28,7 +29,6 @@ __all__ = (
     "pad_first_user",
     "put_results_first",
     "repair_history",
-    "sanitise_schemas",
 )
 
 
@@ -53,4 +53,4 @@ def apply(
     if knobs.pad_first_user == "on":
         pad_first_user(request, losses)
     if request.tools or request.format is not None:
-        sanitise_schemas(request, profile, losses)
+        adapt_schemas(request, profile, losses)

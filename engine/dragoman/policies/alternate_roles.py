@@ -7,8 +7,8 @@ needs none of this, as its writer builds alternating messages anyway. An instruc
 from __future__ import annotations
 
 from dragoman.canonical.request import Request, Role, Text, Turn
-from dragoman.losses import Code, Losses
-from dragoman.policies.turns import has_words, is_empty
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.turns import has_text, is_empty
 
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
@@ -27,10 +27,10 @@ def alternate(request: Request, losses: Losses) -> None:
             continue  # no writer would send it
         role = turn.role
         # What is merged holds words for good, and is not gone through again for each turn that joins it.
-        speaks = role is _ASSISTANT or (role is _USER and has_words(turn))
+        speaks = role is _ASSISTANT or (role is _USER and has_text(turn))
         if last is not None and last.role is role and spoke and speaks:
             if not merged:
-                last = kept[-1] = Turn(last.role, list(last.parts), last.at, last.spelling, name=last.name)
+                last = kept[-1] = Turn(last.role, list(last.parts), last.at, last.original, name=last.name)
                 merged = True
             _join(last, turn, losses)
             continue
@@ -41,9 +41,9 @@ def alternate(request: Request, losses: Losses) -> None:
 
 def _join(last: Turn, turn: Turn, losses: Losses) -> None:
     """Add the parts of `turn` to `last`, in place."""
-    losses.add(Code.TURNS_MERGED, turn.at, "joined the message before it")
+    losses.add(LossCode.TURNS_MERGED, turn.at, "joined the message before it")
     if last.name != turn.name:
-        losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"), "the message now has two authors")
+        losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"), "the message now has two authors")
         last.name = None
     parts = list(turn.parts)
     if turn.role is _ASSISTANT and parts and type(parts[0]) is Text:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Request, Role, Text
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 BILLING_LINE: Final = "x-anthropic-billing-header:"
 TOLD: Final = "the client's billing line was left out"
@@ -25,8 +25,8 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
     first = turn.parts[0]
     if type(first) is not Text or not first.text.startswith(BILLING_LINE):
         return
-    losses.add(Code.REQUEST_NOISE, first.at, TOLD)
-    rest = below(first.text)
+    losses.add(LossCode.REQUEST_NOISE, first.at, TOLD)
+    rest = without_first_line(first.text)
     if rest:
         turn.parts = [Text(rest, first.at, first.cache), *turn.parts[1:]]
     elif len(turn.parts) > 1:
@@ -35,6 +35,6 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
         del request.turns[0]
 
 
-def below(text: str) -> str:
+def without_first_line(text: str) -> str:
     """What follows the text's first line: clients that join their blocks put the prompt there."""
     return text.partition("\n")[2].lstrip("\n")

@@ -7,10 +7,10 @@ there, so its check would fail and it is left out (mapping §5.4); what was sign
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
 
@@ -41,7 +41,7 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
             if left:
                 replaced[id(result)], left = _evicted(result, left, losses)
         parts: list[Part] = [replaced.get(id(part), part) if type(part) is ToolResult else part for part in turn.parts]
-        edited[index] = Turn(turn.role, parts, turn.at, turn.spelling, turn.plain, turn.name)
+        edited[index] = Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
     for index, turn in edited.items():
         request.turns[index] = turn
     if dialect == "messages" and profile.thinking_replay == "verify":
@@ -67,7 +67,7 @@ def _evicted(result: ToolResult, most: int, losses: Losses) -> tuple[ToolResult,
     for part in result.content:
         if type(part) is Image and most:
             most -= 1
-            losses.add(Code.IMAGE_EVICTED, part.at, "became a placeholder")
+            losses.add(LossCode.IMAGE_EVICTED, part.at, "became a placeholder")
             content.append(Text(PLACEHOLDER, part.at, part.cache))
         else:
             content.append(part)
@@ -92,11 +92,11 @@ def _invalidate(
             return
         seen += counts.get(index, 0)
         # An image came before the first reasoning that could have been signed over it.
-        if not seen or turn.role is not _ASSISTANT or (type(turn) is SpokenTurn and not turn.thoughts):
+        if not seen or turn.role is not _ASSISTANT or (type(turn) is CompactAssistantTurn and not turn.reasoning):
             continue
         if any(_is_signed(part, family) for part in turn.parts):
             parts = [kept for part in turn.parts if (kept := _kept(part, family, knobs, losses)) is not None]
-            request.turns[index] = Turn(turn.role, parts, turn.at, turn.spelling, turn.plain, turn.name)
+            request.turns[index] = Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
 
 
 def _is_signed(part: Part, family: str) -> bool:
@@ -107,5 +107,5 @@ def _kept(part: Part, family: str, knobs: Knobs, losses: Losses) -> Part | None:
     if type(part) is not Reasoning or not _is_signed(part, family):
         return part
     demoted = knobs.demote_reasoning == "on" and bool(part.text) and not part.text.isspace()
-    losses.add(Code.THINKING_INVALIDATED, part.at, "became plain text" if demoted else "dropped")
+    losses.add(LossCode.THINKING_INVALIDATED, part.at, "became plain text" if demoted else "dropped")
     return Text(part.text, part.at) if demoted else None

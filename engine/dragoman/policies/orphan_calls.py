@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.policies.turns import is_empty
 
 NO_RESULT = "no result recorded"
@@ -49,7 +49,7 @@ def repair_history(
                     pending.clear()
                 first, results, answered = index, None, False
             last = index
-            if type(turn) is SpokenTurn and turn.calls is not None:
+            if type(turn) is CompactAssistantTurn and turn.calls is not None:
                 for call in turn.calls:
                     pending[call[0]] = True
             else:
@@ -59,7 +59,7 @@ def repair_history(
         elif role is _USER:
             strays: list[int] = []
             place = 0
-            if type(turn) is ResultTurn and turn.results is not None:
+            if type(turn) is CompactResultTurn and turn.results is not None:
                 for result in turn.results:
                     if not pending.pop(result[0], False):
                         strays.append(place)
@@ -92,7 +92,7 @@ def repair_history(
         _repair(turns, open_runs, flagged)
         for run in open_runs:
             for orphan in run.orphans:
-                losses.add(Code.ORPHAN_REPAIRED, orphan.at, "an error result was added")
+                losses.add(LossCode.ORPHAN_REPAIRED, orphan.at, "an error result was added")
 
 
 class _Run:
@@ -117,7 +117,7 @@ def _drop(turn: Turn, strays: list[int], knobs: Knobs, losses: Losses) -> None:
         assert type(stray) is ToolResult
         if knobs.orphans == "reject":
             raise Unsupported(stray.at, f"no call {stray.call_id!r} waits for this result")
-        losses.add(Code.ORPHAN_DROPPED, stray.at, "no call waits for this result")
+        losses.add(LossCode.ORPHAN_DROPPED, stray.at, "no call waits for this result")
     gone = frozenset(strays)
     turn.parts = [part for place, part in enumerate(parts) if place not in gone]
 
@@ -155,9 +155,9 @@ def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses, verified:
         kept: list[Part] = []
         for part in turn.parts:
             if id(part) in gone:
-                losses.add(Code.ORPHAN_DROPPED, part.at, "the call has no result")
+                losses.add(LossCode.ORPHAN_DROPPED, part.at, "the call has no result")
             elif verified and type(part) is Reasoning and part.proof is not None:
-                losses.add(Code.THINKING_INVALIDATED, part.at, "became plain text" if part.text else "dropped")
+                losses.add(LossCode.THINKING_INVALIDATED, part.at, "became plain text" if part.text else "dropped")
                 if part.text:
                     kept.append(Text(part.text, part.at))
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Request, Role, Text, Turn
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.policies.turns import is_empty
 
 PAD = "[The conversation begins with the assistant's message.]"
@@ -16,6 +16,6 @@ def pad_first_user(request: Request, losses: Losses) -> None:
         if turn.role is Role.INSTRUCTION or is_empty(turn):
             continue
         if turn.role is Role.ASSISTANT:
-            losses.add(Code.USER_PADDED, turn.at, "a placeholder of the user's was put before it")
+            losses.add(LossCode.USER_PADDED, turn.at, "a placeholder of the user's was put before it")
             request.turns.insert(index, Turn(Role.USER, [Text(PAD, turn.at)], turn.at, plain=True))
         return

@@ -7,8 +7,8 @@ results first in any case, as those dialects demand it.
 from __future__ import annotations
 
 from dragoman.canonical.request import Part, Request, Role, ToolResult, Turn
-from dragoman.losses import Code, Losses
-from dragoman.policies.turns import has_results, has_words
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.turns import has_results, has_text
 
 _ASSISTANT = Role.ASSISTANT
 _INSTRUCTION = Role.INSTRUCTION
@@ -38,14 +38,14 @@ def _is_mixed(run: list[Turn]) -> bool:
         elif has_results(turn):
             if other or not _begins_with_results(turn):
                 return True
-            other = has_words(turn)
+            other = has_text(turn)
         else:
-            other = other or has_words(turn)
+            other = other or has_text(turn)
     return False
 
 
 def _begins_with_results(turn: Turn) -> bool:
-    if not has_words(turn):
+    if not has_text(turn):
         return True
     others = False
     for part in turn.parts:
@@ -64,7 +64,7 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
     for index, turn in enumerate(run):
         if turn.role is _INSTRUCTION:
             if index < last:
-                losses.add(Code.SYSTEM_REORDERED, turn.at, "moved behind the tool results")
+                losses.add(LossCode.SYSTEM_REORDERED, turn.at, "moved behind the tool results")
             rest.append(turn)
             continue
         parts = turn.parts
@@ -73,6 +73,6 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
         if not others:
             continue
         if index < last or not _begins_with_results(turn):
-            losses.add(Code.BLOCK_ORDER, turn.at, "moved behind the tool results")
-        rest.append(Turn(turn.role, others, turn.at, turn.spelling, turn.plain, turn.name))
+            losses.add(LossCode.BLOCK_ORDER, turn.at, "moved behind the tool results")
+        rest.append(Turn(turn.role, others, turn.at, turn.original, turn.plain, turn.name))
     return [Turn(Role.USER, results, at), *rest]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.errors import Path, Unsupported
-from dragoman.policies.schema_union import Room, resolve
+from dragoman.policies.schema_union import SizeBudget, resolve
 from dragoman.wire.json_codec import dumps
 
 _OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -42,7 +42,15 @@ class SchemaTree:
     __slots__ = ("_at", "_closed", "_left", "_refs", "_refused", "_room", "_root", "_strict", "changes")
 
     def __init__(
-        self, root: Json, at: Path, room: Room, *, refused: Collection[str], strict: bool, refs: bool, closed: bool
+        self,
+        root: Json,
+        at: Path,
+        room: SizeBudget,
+        *,
+        refused: Collection[str],
+        strict: bool,
+        refs: bool,
+        closed: bool,
     ) -> None:
         self._root, self._at, self._room = root, at, room
         self._refused, self._strict, self._refs, self._closed = refused, strict, refs, closed

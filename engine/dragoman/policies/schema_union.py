@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.wire.json_codec import canonical
+from dragoman.wire.json_codec import canonical_json
 
 ROOT_WORDS: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "$ref"})
 """What may not stand at the root."""
@@ -23,7 +23,7 @@ WRITTEN_OUT: Final = 400_000
 few hundred bytes of schemas that refer to each other can stand for gigabytes."""
 
 
-class Room:
+class SizeBudget:
     """How much references may still add to the schemas of one request."""
 
     __slots__ = ("_known", "left")
@@ -53,7 +53,7 @@ class Room:
         return size
 
 
-def one_object(schema: Json, room: Room) -> Json | None:
+def one_object(schema: Json, room: SizeBudget) -> Json | None:
     """The object in place of a root with any of `ROOT_WORDS`, or None where one of its choices is no object or what
     its references name is too large."""
     return _Flattening(schema, room).flat(schema)
@@ -77,7 +77,7 @@ class _Flattening:
 
     __slots__ = ("_left", "_room", "_root")
 
-    def __init__(self, root: Json, room: Room) -> None:
+    def __init__(self, root: Json, room: SizeBudget) -> None:
         self._root, self._room = root, room
         self._left = _SCHEMAS
 
@@ -139,7 +139,7 @@ def _join(flat: Json, objects: list[Json], *, every: bool) -> None:
             branch.get("additionalProperties") is False for branch in objects
         ):
             flat["additionalProperties"] = False
-        _tell(flat, wanted)
+        _note(flat, wanted)
     for branch in objects if every else ():
         for key, value in branch.items():
             if key not in ("properties", "required"):
@@ -151,11 +151,11 @@ def _properties(objects: list[Json]) -> dict[str, list[Any]]:
     found: dict[str, dict[bytes, Any]] = {}
     for branch in objects:
         for name, schema in _dict(branch.get("properties")).items():
-            found.setdefault(name, {}).setdefault(canonical(schema), schema)
+            found.setdefault(name, {}).setdefault(canonical_json(schema), schema)
     return {name: list(choices.values()) for name, choices in found.items()}
 
 
-def _tell(flat: Json, wanted: list[list[str]]) -> None:
+def _note(flat: Json, wanted: list[list[str]]) -> None:
     """Say in words which properties went together."""
     sets = list(dict.fromkeys(", ".join(f"`{name}`" for name in names) for names in wanted if names))
     if len(sets) < 2:

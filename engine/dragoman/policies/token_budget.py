@@ -12,17 +12,17 @@ from collections import deque
 from itertools import accumulate
 from typing import NamedTuple
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
 from dragoman.dialects import Dialect
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
 from dragoman.tokens import Counter, by_characters
-from dragoman.tokens.counter import PROOF, Prompt
+from dragoman.tokens.counter import PROOF, PromptSize
 from dragoman.tokens.media import image_tokens
 
 SHARE = 0.8
@@ -55,7 +55,7 @@ def fit_budget(
     budget = int(profile.context_window * share)
     if not budget:
         return
-    prompt = Prompt(Dialect(dialect))
+    prompt = PromptSize(Dialect(dialect))
     ends = [_end(prompt, turn) for turn in request.turns]
     prompt.setting(request)
     if prompt.size + _MOST_PER_CHARACTER * sum(map(len, prompt.texts)) <= budget:
@@ -65,20 +65,20 @@ def fit_budget(
     if total <= budget:
         return
     verified = profile.family or dialect if dialect == "messages" and profile.thinking_replay == "verify" else None
-    gate = _Gate(request, Dialect(dialect), counter, losses, verified)
-    gate.owed = dialect == "messages" and profile.thinking_replay == "own_required"
+    gate = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
+    gate.reasoning_required = dialect == "messages" and profile.thinking_replay == "own_required"
     total = gate.run(_sizes(prompt, ends, counts), budget)
     if total > budget and not losses.strict:
         done = f"sent as it is: about {total} tokens, and the budget is {budget}"
-        losses.add(Code.TOKEN_BUDGET, request.turns[-1].at, done)
+        losses.add(LossCode.TOKEN_BUDGET, request.turns[-1].at, done)
 
 
-def _end(prompt: Prompt, turn: Turn) -> tuple[int, int]:
+def _end(prompt: PromptSize, turn: Turn) -> tuple[int, int]:
     prompt.turn(turn)
     return prompt.size, len(prompt.texts)
 
 
-def _sizes(prompt: Prompt, ends: list[tuple[int, int]], counts: list[int]) -> list[int]:
+def _sizes(prompt: PromptSize, ends: list[tuple[int, int]], counts: list[int]) -> list[int]:
     """The tokens of each turn, behind those of all that is no turn."""
     sums = [0, *accumulate(counts)]
     size, texts = ends[-1] if ends else (prompt.size, 0)
@@ -99,7 +99,7 @@ class _Piece(NamedTuple):
     tokens: int
 
 
-class _Gate:
+class _BudgetEnforcer:
     """One conversation on its way through its budget. `verified` is the family whose signed reasoning is bound to what
     stands before it; None where no upstream checks that."""
 
@@ -111,12 +111,12 @@ class _Gate:
         self._counter = counter
         self._losses = losses
         self._verified = verified
-        self.owed = False
+        self.reasoning_required = False
         """Does the upstream refuse a conversation without its own reasoning, so that none may go."""
         self._images: deque[_Piece] = deque()
-        self._pictures: deque[_Piece] = deque()
+        self._images_seen: deque[_Piece] = deque()
         self._results: deque[_Piece] = deque()
-        self._thoughts: deque[_Piece] = deque()
+        self._reasoning: deque[_Piece] = deque()
         self._forgotten: dict[int, set[int]] = {}
 
     def run(self, sizes: list[int], budget: int) -> int:
@@ -126,7 +126,7 @@ class _Gate:
         asked: deque[int] = deque(maxlen=KEEP)
         for index, turn in enumerate(turns):
             total += sizes[index + 1]
-            self._look(index, turn)
+            self._collect(index, turn)
             if turn.role is _USER:
                 asked.append(index)
             # A request was made here: behind it stands what the model said to it.
@@ -141,9 +141,9 @@ class _Gate:
         gone, first = 0, before
         for pieces, evict in (
             (self._images, self._drop_image),
-            (self._pictures, self._drop_image),
+            (self._images_seen, self._drop_image),
             (self._results, self._cut),
-            (self._thoughts, self._drop_thought),
+            (self._reasoning, self._drop_reasoning),
         ):
             while gone < most and pieces and pieces[0].turn < before:
                 piece = pieces.popleft()
@@ -157,41 +157,41 @@ class _Gate:
 
     # --- what may go -----------------------------------------------------------------------------------------------
 
-    def _look(self, index: int, turn: Turn) -> None:
+    def _collect(self, index: int, turn: Turn) -> None:
         """Remember what may go of a turn. One in short stays so."""
-        if type(turn) is SpokenTurn and turn.calls is not None:
-            for place, thought in enumerate(turn.thoughts):
-                self._look_at_thought(index, place, thought[0], thought[3])
-        elif type(turn) is ResultTurn and turn.results is not None:
+        if type(turn) is CompactAssistantTurn and turn.calls is not None:
+            for place, thought in enumerate(turn.reasoning):
+                self._collect_reasoning(index, place, thought[0], thought[3])
+        elif type(turn) is CompactResultTurn and turn.results is not None:
             for place, result in enumerate(turn.results):
-                self._look_at_text(index, place, result[1])
+                self._collect_text(index, place, result[1])
         else:
             for place, part in enumerate(turn.parts):
-                self._look_at_part(index, place, part)
+                self._collect_part(index, place, part)
 
-    def _look_at_part(self, index: int, place: int, part: Part) -> None:
+    def _collect_part(self, index: int, place: int, part: Part) -> None:
         if type(part) is Reasoning:
-            self._look_at_thought(index, place, part.text, part.proof)
+            self._collect_reasoning(index, place, part.text, part.proof)
         elif type(part) is Image:
-            self._pictures.append(_Piece(index, place, image_tokens(part, self._dialect)))
+            self._images_seen.append(_Piece(index, place, image_tokens(part, self._dialect)))
         elif type(part) is ToolResult:
             if isinstance(part.content, str):
-                self._look_at_text(index, place, part.content)
+                self._collect_text(index, place, part.content)
                 return
             if images := [inside for inside in part.content if type(inside) is Image]:
                 tokens = sum(image_tokens(image, self._dialect) for image in images)
                 self._images.append(_Piece(index, place, tokens))
             for inside in part.content:
                 if type(inside) is Text:
-                    self._look_at_text(index, place, inside.text)
+                    self._collect_text(index, place, inside.text)
 
-    def _look_at_thought(self, index: int, place: int, text: str, proof: str | None) -> None:
-        if self.owed:
+    def _collect_reasoning(self, index: int, place: int, text: str, proof: str | None) -> None:
+        if self.reasoning_required:
             return
         tokens = self._counter.texts([text])[0] if text else len(proof or "") // PROOF
-        self._thoughts.append(_Piece(index, place, tokens))
+        self._reasoning.append(_Piece(index, place, tokens))
 
-    def _look_at_text(self, index: int, place: int, text: str) -> None:
+    def _collect_text(self, index: int, place: int, text: str) -> None:
         if len(text) <= HEAD + TAIL:
             return
         tokens = self._counter.texts([text])[0]
@@ -213,12 +213,12 @@ class _Gate:
         return piece.tokens - images * self._counter.texts([PLACEHOLDER])[0]
 
     def _placeholder(self, image: Image) -> Text:
-        self._losses.add(Code.IMAGE_EVICTED, image.at, "became a placeholder to fit the token budget")
+        self._losses.add(LossCode.IMAGE_EVICTED, image.at, "became a placeholder to fit the token budget")
         return Text(PLACEHOLDER, image.at, image.cache)
 
     def _cut(self, piece: _Piece) -> int:
         turn = self._turns[piece.turn]
-        if type(turn) is ResultTurn and turn.results is not None:
+        if type(turn) is CompactResultTurn and turn.results is not None:
             call_id, content, at, is_error = turn.results[piece.place]
             cut = self._shortened(content, at)
             turn.results[piece.place] = (call_id, cut, at, is_error)
@@ -239,40 +239,40 @@ class _Gate:
 
     def _shortened(self, text: str, at: Path) -> str:
         left_out = len(text) - HEAD - TAIL
-        self._losses.add(Code.RESULT_CUT, at, f"{left_out} of {len(text)} characters were left out")
+        self._losses.add(LossCode.RESULT_CUT, at, f"{left_out} of {len(text)} characters were left out")
         return f"{text[:HEAD]}\n[... {left_out} characters removed to save context ...]\n{text[-TAIL:]}"
 
     def _saved(self, text: str, cut: str) -> int:
         before, after = self._counter.texts([text, cut])
         return before - after
 
-    def _drop_thought(self, piece: _Piece) -> int:
-        return self._leave_out(piece, Code.REASONING_EVICTED)
+    def _drop_reasoning(self, piece: _Piece) -> int:
+        return self._leave_out(piece, LossCode.REASONING_EVICTED)
 
-    def _leave_out(self, piece: _Piece, code: Code) -> int:
+    def _leave_out(self, piece: _Piece, code: LossCode) -> int:
         self._forgotten.setdefault(piece.turn, set()).add(piece.place)
-        self._losses.add(code, self._thought(piece).at)
+        self._losses.add(code, self._reasoning_at(piece).at)
         return piece.tokens
 
     def _invalidate(self, first: int) -> int:
         """Leave out signed reasoning behind the first turn that changed: it was signed over other words (§5.4)."""
         gone, kept = 0, deque[_Piece]()
-        for piece in self._thoughts:
+        for piece in self._reasoning:
             if piece.turn >= first and self._is_signed(piece):
-                gone += self._leave_out(piece, Code.THINKING_INVALIDATED)
+                gone += self._leave_out(piece, LossCode.THINKING_INVALIDATED)
             else:
                 kept.append(piece)
-        self._thoughts = kept
+        self._reasoning = kept
         return gone
 
     def _is_signed(self, piece: _Piece) -> bool:
-        part = self._thought(piece)
+        part = self._reasoning_at(piece)
         return part.proof is not None and own_block(part, self._dialect, self._verified or "") is not None
 
-    def _thought(self, piece: _Piece) -> Reasoning:
+    def _reasoning_at(self, piece: _Piece) -> Reasoning:
         turn = self._turns[piece.turn]
-        if type(turn) is SpokenTurn and turn.calls is not None:
-            return Reasoning(*turn.thoughts[piece.place])
+        if type(turn) is CompactAssistantTurn and turn.calls is not None:
+            return Reasoning(*turn.reasoning[piece.place])
         part = turn.parts[piece.place]
         assert type(part) is Reasoning
         return part
@@ -281,7 +281,7 @@ class _Gate:
         """Take the reasoning out that went: at the end, so that places hold until then."""
         for index, places in self._forgotten.items():
             turn = self._turns[index]
-            if type(turn) is SpokenTurn and turn.calls is not None:
-                turn.thoughts = [thought for place, thought in enumerate(turn.thoughts) if place not in places]
+            if type(turn) is CompactAssistantTurn and turn.calls is not None:
+                turn.reasoning = [thought for place, thought in enumerate(turn.reasoning) if place not in places]
             else:
                 turn.parts = [part for place, part in enumerate(turn.parts) if place not in places]

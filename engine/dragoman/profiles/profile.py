@@ -168,7 +168,7 @@ class Profile:
         """True if a Messages upstream accepts `system` messages in mid-conversation for this model."""
         return self.system_inline and (not self.mid_system_models or _listed(self.mid_system_models, model))
 
-    def with_flags(self, flags: dict[str, Any]) -> Profile:
+    def replace(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
         changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
         return replace(self, **changed)
@@ -184,7 +184,7 @@ def _listed(patterns: tuple[str, ...], model: str) -> bool:
     return (_matches if len(model) <= _LONGEST_KNOWN else _matches.__wrapped__)(patterns, model)
 
 
-FLAGS = {f.name: f for f in fields(Profile)}
+PROFILE_FIELDS = {f.name: f for f in fields(Profile)}
 
 # What Messages' structured output does not know; the vendor's own SDK moves the same into the description.
 # fmt: off
@@ -253,7 +253,7 @@ _ANTHROPIC_COMPATIBLE = Profile(
     schema_root_union=False,
 )
 
-SHIPPED: dict[tuple[str, str], Profile] = {
+BUILTIN_PROFILES: dict[tuple[str, str], Profile] = {
     ("chat", "openai"): _OPENAI,
     ("chat", "compatible"): _OPENAI_COMPATIBLE,
     ("messages", "anthropic"): _ANTHROPIC,
@@ -262,13 +262,13 @@ SHIPPED: dict[tuple[str, str], Profile] = {
     ("responses", "compatible"): _RESPONSES_COMPATIBLE,
 }
 """Profiles by (upstream dialect, profile name)."""
-SHIPPED.update({(v.dialect, v.name): SHIPPED[v.dialect, v.base].with_flags(v.flags()) for v in NAMED})
+BUILTIN_PROFILES.update({(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in NAMED})
 
 VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 """The profile of a dialect's own vendor: the default where a provider names none."""
 
 
-def shipped(dialect: str, name: str | None = None) -> Profile:
+def builtin_profile(dialect: str, name: str | None = None) -> Profile:
     """The shipped profile `name` for an upstream dialect (default: its vendor's).
 
     Raises ValueError if there is none.
@@ -276,8 +276,8 @@ def shipped(dialect: str, name: str | None = None) -> Profile:
     vendor = VENDOR.get(dialect)
     if vendor is None:
         raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR)}")
-    profile = SHIPPED.get((dialect, name or vendor))
+    profile = BUILTIN_PROFILES.get((dialect, name or vendor))
     if profile is None:
-        known = sorted(other for dialect_, other in SHIPPED if dialect_ == dialect)
+        known = sorted(other for dialect_, other in BUILTIN_PROFILES if dialect_ == dialect)
         raise ValueError(f"no profile {name!r} for the dialect {dialect!r}; there are {', '.join(known)}")
     return profile

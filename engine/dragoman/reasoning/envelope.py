@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dragoman.caches import Memo
+from dragoman.caches import TextCache
 from dragoman.canonical.request import Json, Reasoning
 from dragoman.wire.json_codec import dumps, loads
 
@@ -27,7 +27,7 @@ _BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoni
 """What may be in an envelope: types of blocks that are reasoning, by dialect. Chat has a field and no block."""
 
 
-class Envelope(NamedTuple):
+class OpenedEnvelope(NamedTuple):
     """What came back. All fields are empty if the envelope was damaged on its way: it then belongs to nobody.
 
     The same envelope may be given to another request: nobody changes its block.
@@ -39,29 +39,29 @@ class Envelope(NamedTuple):
     block: Json | None = None
 
 
-_DAMAGED = Envelope()
+_DAMAGED = OpenedEnvelope()
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class Envelope:
     """Wraps the blocks of one reply: `family` and `model` are the upstream's."""
 
     family: str
     model: str
 
-    def close(self, dialect: str, block: Json) -> str:
+    def wrap(self, dialect: str, block: Json) -> str:
         """The envelope of an original block of `dialect`. The same block always makes the same text."""
         content = dumps({"d": dialect, "f": self.family, "m": self.model, "b": block})
         return TAG + urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-_opened: Memo[Envelope] = Memo(700_000)
+_opened: TextCache[OpenedEnvelope] = TextCache(700_000)
 """A client sends its whole history with each request, so most envelopes were opened by the request before; to find one
 here costs an eighth of opening it. So many characters are some hundred envelopes, of a few long conversations: 2 MB,
 or 16 MB of the most wasteful that can be forged. Where more are carried on at once, all are opened each time."""
 
 
-def unseal(text: str) -> Envelope | None:
+def unwrap(text: str) -> OpenedEnvelope | None:
     """The envelope that `text` is, or None where it is the client's dialect's own."""
     known = _opened.young.get(text)
     if known is None and text.startswith(TAG):
@@ -69,24 +69,24 @@ def unseal(text: str) -> Envelope | None:
     return known
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Open every envelope anew. It changes no result: it is for those who measure."""
     _opened.clear()
 
 
-def unseal_citation(text: str) -> Envelope | None:
+def unwrap_citation(text: str) -> OpenedEnvelope | None:
     """The envelope of a citation that `text` is, or None where it is the client's dialect's own."""
     return _read(text, _is_citation) if text.startswith(TAG) else None
 
 
-def _open(text: str) -> Envelope:
+def _open(text: str) -> OpenedEnvelope:
     envelope = _read(text, _is_reasoning)
     if envelope.block is not None:
-        _opened.keep(text, envelope)
+        _opened.put(text, envelope)
     return envelope
 
 
-def _read(text: str, is_known: Callable[[str, Json], bool]) -> Envelope:
+def _read(text: str, is_known: Callable[[str, Json], bool]) -> OpenedEnvelope:
     try:
         # Both characters are rare, and to find none of them is cheaper than a table.
         data = text[len(TAG) :].replace("-", "+").replace("_", "/")
@@ -101,7 +101,7 @@ def _read(text: str, is_known: Callable[[str, Json], bool]) -> Envelope:
     # What comes out is written into a request as it is, so it has to be what an upstream's reader put in.
     if type(block) is not dict or not is_known(dialect, block):
         return _DAMAGED
-    return Envelope(dialect, family, model, block)
+    return OpenedEnvelope(dialect, family, model, block)
 
 
 def _is_citation(dialect: str, block: Json) -> bool:

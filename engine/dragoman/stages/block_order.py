@@ -12,21 +12,21 @@ from io import StringIO
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
-    Deltas,
     Error,
     Event,
-    Kind,
     Logprobs,
     Opaque,
+    TextRun,
 )
 from dragoman.errors import LimitExceeded
 from dragoman.limits import DEFAULT, Limits
 from dragoman.wire.json_codec import dumps
 
-_PROSE = frozenset((Kind.TEXT, Kind.REFUSAL, Kind.REASONING))
-_OPAQUE = Kind.OPAQUE
+_PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
+_OPAQUE = BlockKind.OPAQUE
 
 
 class BlockOrder:
@@ -41,7 +41,7 @@ class BlockOrder:
     __slots__ = (
         "_aside",
         "_current",
-        "_held",
+        "_held_back",
         "_limit",
         "_minted",
         "_moved",
@@ -58,11 +58,11 @@ class BlockOrder:
         self._current: _Block | None = None
         """The block that is open."""
         self._queue: list[_Block] = []
-        self._held: dict[int, _Block] = {}
+        self._held_back: dict[int, _Block] = {}
         """Held blocks that have not ended, by index."""
         self._aside: dict[int, _Block] = {}
         """Opaque blocks that began without their payload, and were overtaken: nothing of them is to be seen yet."""
-        self._shut: dict[int, Kind] = {}
+        self._shut: dict[int, BlockKind] = {}
         """Prose that ended here before its upstream ended it."""
         self._moved: dict[int, int] = {}
         """The upstream's index of such prose → that of the block which goes on with it."""
@@ -94,7 +94,7 @@ class BlockOrder:
             for event in events:
                 if isinstance(event, BlockStart):
                     self._start(event, event.index, out)
-                elif isinstance(event, Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd):
+                elif isinstance(event, Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd):
                     self._pass(event, out)
                 else:
                     out.append(event)
@@ -113,7 +113,7 @@ class BlockOrder:
         else:
             block.events.append(event)
             self._queue.append(block)
-            self._held[event.index] = block
+            self._held_back[event.index] = block
 
     def _steps_aside(self, out: list[Event]) -> bool:
         """End or overtake the open block for the next one. False if there is none, or it has to be waited for."""
@@ -140,7 +140,7 @@ class BlockOrder:
             self._size -= block.size
             out += block.take()
             if not block.ended:
-                del self._held[block.index]
+                del self._held_back[block.index]
                 self._current = block
 
     def _pass(self, event: _OfBlock, out: list[Event]) -> None:
@@ -165,21 +165,21 @@ class BlockOrder:
             elif type(event) is Opaque:
                 current.shown = True
             return
-        block = self._held.get(index) or self._aside.get(index)
+        block = self._held_back.get(index) or self._aside.get(index)
         if block is None:
             out.append(event)  # of no block: the writer's to refuse
             return
         self._size += block.hold(event)
         if self._size > self._limit:
             raise LimitExceeded("reply_body", self._limit, upstream=True)
-        if block.ended and self._held.pop(index, None) is None:
+        if block.ended and self._held_back.pop(index, None) is None:
             del self._aside[index]
             self._queue.append(block)
             if self._current is None:
                 self._advance(out)
 
 
-_OfBlock = Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd
+_OfBlock = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
 
 
 class _Block:
@@ -187,7 +187,7 @@ class _Block:
 
     __slots__ = ("_text", "ended", "events", "index", "kind", "shown", "size", "source")
 
-    def __init__(self, index: int, kind: Kind, source: int) -> None:
+    def __init__(self, index: int, kind: BlockKind, source: int) -> None:
         self.index = index
         self.kind = kind
         self.source = source
@@ -200,8 +200,8 @@ class _Block:
 
     def hold(self, event: _OfBlock) -> int:
         """Keep an event; gives the characters that it takes."""
-        if isinstance(event, Delta | Deltas):
-            text = event.text if isinstance(event, Delta) else event.said
+        if isinstance(event, Delta | TextRun):
+            text = event.text
             if self._text is None:
                 self._text = StringIO()
             size = self._text.write(text)
@@ -236,4 +236,4 @@ def _size(event: Opaque | Annotation | Logprobs | BlockEnd) -> int:
 
 
 def _moved(event: _OfBlock, index: int) -> _OfBlock:
-    return event._replace(index=index) if isinstance(event, Deltas) else replace(event, index=index)
+    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Tool, ToolCall
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 
 Nullable = Mapping[str, frozenset[str] | None]
@@ -97,17 +97,17 @@ class NullTrimmer:
         return out
 
     def _pass(self, event: Event, out: list[Event]) -> None:
-        if isinstance(event, (Delta, Deltas)):
+        if isinstance(event, (Delta, TextRun)):
             trimmer = self._open.get(event.index)
             if trimmer is not None:
-                said = event.text if isinstance(event, Delta) else event.said
+                said = event.text
                 left = trimmer.feed(said)
                 if left != said:
                     if left:
                         out.append(Delta(event.index, left))
                     return
         elif isinstance(event, BlockStart):
-            if event.kind is Kind.TOOL and not event.custom:
+            if event.kind is BlockKind.TOOL and not event.custom:
                 known = self._nullable.get(event.name, frozenset())
                 if known is not None:
                     self._open[event.index] = ArgumentTrimmer(event.name, known, self._losses)
@@ -244,7 +244,7 @@ class ArgumentTrimmer:
         self._held = ""
         if ended is None or held[: ended.start()] != "null":
             return self._give_up(self._comma() + self._head + held, out)
-        self._losses.add(Code.NULL_ARGUMENT, (self._name, self._key), "left out")
+        self._losses.add(LossCode.NULL_ARGUMENT, (self._name, self._key), "left out")
         self._at = _At.AFTER
         return held[ended.start() :]
 

@@ -27,26 +27,26 @@ _KNOWN_MAX: Final = 16
 """Blocks that speak in turn whose beginnings are kept; with one more they are all learnt anew."""
 
 
-class Breach(Exception):
+class GrammarError(Exception):
     """A rule that a frame breaks, in words of ours."""
 
 
-_MISFITS: Final = (Breach, TypeError, ValueError, LookupError, AttributeError, RecursionError)
+_MISFITS: Final = (GrammarError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
 """What reading a frame may raise: a member of a type that no rule foresees must not end the stream."""
 
 
-class Said(NamedTuple):
+class SoleText(NamedTuple):
     """What a frame says that is nothing but one text: the key and the text. Without a text it is let go by."""
 
     key: bytes = b""
     text: str = ""
 
 
-PASSED: Final = Said()
+NO_CHANGE: Final = SoleText()
 """A frame that changes nothing, and from which nothing is learnt."""
 
 
-class Known(NamedTuple):
+class Template(NamedTuple):
     """What the texts of a block begin with, quote included, the next that does not begin so, and how they end."""
 
     low: bytes
@@ -84,7 +84,7 @@ class Validator(Encoder):
         self.over = False
         """Is nothing more to be looked at."""
         self._rest = b""
-        self._known: tuple[Known, ...] = ()
+        self._known: tuple[Template, ...] = ()
         self._low = self._high = self._tail = b""
         """Of the block that speaks, as in `Known`."""
         self._most = 0
@@ -110,11 +110,11 @@ class Validator(Encoder):
                 continue
             name = frame.event
             # Texts have the one name of a delta, or none.
-            if not (self._known and (not name or name.endswith("delta")) and self.alike(data)):
+            if not (self._known and (not name or name.endswith("delta")) and self.matches_template(data)):
                 self._take(name, frame.data, data)
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def see(self, data: bytes) -> None:
+    def feed_bytes(self, data: bytes) -> None:
         """Judge bytes that may begin and end anywhere, as of a recorded stream."""
         *frames, self._rest = (self._rest + data).split(_BLANK)
         for frame in frames:
@@ -123,22 +123,22 @@ class Validator(Encoder):
     def finish(self) -> bytes:
         """The stream is over: nothing is held back, but it is a breach if it has no end."""
         if not self.over and (self._rest or not self.ended):
-            self._tell(Violation("a frame without its end" if self._rest else "no terminal frame", "", self.position))
+            self._report(Violation("a frame without its end" if self._rest else "no terminal frame", "", self.position))
         return b""
 
     # --- frames --------------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes) -> None:
         """Bytes of whole frames."""
-        if self._known and self.alike(data):
+        if self._known and self.matches_template(data):
             return
         if not data.endswith(_BLANK):
-            self._tell(Violation("a frame without its blank line", "", self.position))
+            self._report(Violation("a frame without its blank line", "", self.position))
             return
         frames = data[:-2].split(_BLANK)
         for frame in frames:
             whole = frame + _BLANK
-            if self.over or (len(frames) > 1 and self._known and self.alike(whole)):
+            if self.over or (len(frames) > 1 and self._known and self.matches_template(whole)):
                 continue
             name, line = b"", frame
             if frame.startswith(b"event: "):
@@ -148,40 +148,40 @@ class Validator(Encoder):
             elif frame.startswith(b":") and LF not in frame:
                 self._take("", None, whole)
             else:
-                self._tell(Violation("a frame that is not a name and one line of data", "", self.position))
+                self._report(Violation("a frame that is not a name and one line of data", "", self.position))
 
     def _take(self, name: str, payload: bytes | None, data: bytes) -> None:
         """One frame that is not known; `data` is all of it."""
         try:
             if self.ended:
-                raise Breach("something behind the terminal frame")
+                raise GrammarError("something behind the terminal frame")
             if payload is None:
                 return
             said = self.read(name, payload)
             if said is None:
                 self.position += 1
                 if self._known:
-                    self.forget()
+                    self.drop_template()
                 if not self.ended:
-                    self.recall(name)
+                    self.restore_templates(name)
             elif said.text:
                 self._learn(data, said)
         except _MISFITS as misfit:
-            rule = str(misfit) if type(misfit) is Breach else "a frame of another shape than any of the dialect"
-            self._tell(Violation(rule, _own_name(payload or b""), self.position, masked(payload or b"")))
+            rule = str(misfit) if type(misfit) is GrammarError else "a frame of another shape than any of the dialect"
+            self._report(Violation(rule, _own_name(payload or b""), self.position, masked(payload or b"")))
 
-    def _tell(self, violation: Violation) -> None:
+    def _report(self, violation: Violation) -> None:
         self.over = True
-        self.forget()
+        self.drop_template()
         self.context.violation = violation
 
-    def read(self, name: str, payload: bytes) -> Said | None:
+    def read(self, name: str, payload: bytes) -> SoleText | None:
         """Judge one frame by its name and payload. Gives what it says if it changes nothing else. Raises `Breach`."""
         raise NotImplementedError
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
-    def alike(self, data: bytes) -> bool:
+    def matches_template(self, data: bytes) -> bool:
         """Is it texts of one block that begin like one that was judged, and end like it."""
         low, tail = self._low, self._tail
         if not low or not data.startswith(low):
@@ -210,7 +210,7 @@ class Validator(Encoder):
             self._longest = size + 1
         return True
 
-    def _learn(self, data: bytes, said: Said) -> None:
+    def _learn(self, data: bytes, said: SoleText) -> None:
         """Keep how a frame begins and ends that was judged and says this text."""
         try:
             spelled = orjson.dumps(said.text)
@@ -219,23 +219,23 @@ class Validator(Encoder):
         pair = b'"%b":%b' % (said.key, spelled)
         if data.count(pair) == 1:
             at = data.index(pair) + len(pair) - len(spelled)
-            self.keep(data[: at + 1], data[at + len(spelled) - 1 :], len(data))
+            self.set_template(data[: at + 1], data[at + len(spelled) - 1 :], len(data))
 
-    def keep(self, low: bytes, tail: bytes, size: int) -> None:
+    def set_template(self, low: bytes, tail: bytes, size: int) -> None:
         """What comes next may begin and end so; `size` is the length of the frame that did."""
-        known = Known(low, low[:-1] + b"#", tail)
+        known = Template(low, low[:-1] + b"#", tail)
         self._low, self._high, self._tail = known
         self._most, self._longest = size + 1, 0
-        self.offer(known)
+        self.add_template(known)
 
-    def offer(self, known: Known) -> None:
+    def add_template(self, known: Template) -> None:
         """A frame may begin so."""
         self._known = (*self._known, known) if len(self._known) < _KNOWN_MAX else (known,)
 
-    def recall(self, name: str) -> None:
+    def restore_templates(self, name: str) -> None:
         """A frame of this name changed something: offer what is known from other streams of what may come now."""
 
-    def forget(self) -> None:
+    def drop_template(self) -> None:
         """Whatever was alike may not be allowed any more."""
         self._low = self._high = self._tail = b""
         self._known = ()
@@ -272,9 +272,9 @@ def payload_of(data: bytes) -> Json:
         try:
             value = loads(data)  # what orjson alone refuses
         except (ValueError, RecursionError):
-            raise Breach("a frame that is not JSON") from None
+            raise GrammarError("a frame that is not JSON") from None
     if type(value) is not dict:
-        raise Breach("a frame that is not a JSON object")
+        raise GrammarError("a frame that is not a JSON object")
     return value
 
 
@@ -282,16 +282,16 @@ def member(value: Any, key: str, kind: type) -> Any:
     """A member of an object that must be there and of this type (a bool is no integer). Raises `Breach`."""
     found = value.get(key) if type(value) is dict else None
     if type(found) is not kind:
-        raise Breach(f"no {key} where one is due, or of another type")
+        raise GrammarError(f"no {key} where one is due, or of another type")
     return found
 
 
 def counted(usage: Any, *keys: str) -> Json:
     """Token counts, all of `keys` among them. Raises `Breach`."""
     if type(usage) is not dict:
-        raise Breach("usage is not an object")
+        raise GrammarError("usage is not an object")
     get = usage.get
     for key in keys:
         if type(count := get(key)) is not int or count < 0:
-            raise Breach(f"usage without a count of {key}")
+            raise GrammarError(f"usage without a count of {key}")
     return usage

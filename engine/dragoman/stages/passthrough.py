@@ -17,10 +17,10 @@ from dragoman.dialects.errors.redact import redact_json
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
 from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
 from dragoman.limits import DEFAULT, Limits
-from dragoman.losses import Code, Losses
-from dragoman.wire.delta_template import Ear, Volatile
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
-from dragoman.wire.json_edit import Renamer
+from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import CR, Frame, Parser, encode, frame_at
 
 Edit = tuple[int, int, bytes]
@@ -37,28 +37,28 @@ class Observer:
     """
 
     __slots__ = (
-        "calling",
         "closed",
         "complete",
         "failure",
         "fault",
         "knobs",
         "lenient",
-        "moved",
-        "said",
+        "progressed",
+        "sole_text",
+        "tool_open",
         "usage",
         "violations",
     )
 
-    volatile: ClassVar[Volatile] = Volatile()
+    varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
     """What changes in this dialect's deltas besides their text."""
 
     def __init__(self) -> None:
-        self.said: str | None = None
+        self.sole_text: str | None = None
         """The text of the frame observed last, if that was all of it and nothing hangs on which text it is."""
-        self.calling = False
+        self.tool_open = False
         """Is a tool call open."""
-        self.moved = False
+        self.progressed = False
         """Was anything said since whoever asks set it back: signs of life are no progress (mapping §9.8)."""
         self.complete = False
         self.closed = False
@@ -72,7 +72,7 @@ class Observer:
 
     def observe(self, data: bytes, event: str) -> None:
         """Take one frame's data."""
-        self.said = None
+        self.sole_text = None
         if self.closed:
             return self.violation("a frame after the end")
         try:
@@ -89,10 +89,10 @@ class Observer:
         """Take one frame's JSON object."""
         raise NotImplementedError
 
-    def follow(self, count: int, number: int) -> None:
+    def on_template(self, count: int, number: int) -> None:
         """Take `count` more frames like the last one, which held only other texts. `number` is the last one's."""
 
-    def left_out(self) -> Frame | None:
+    def omitted_terminal(self) -> Frame | None:
         """The terminal event, where it is all that the server left out of its stream and is known to."""
         return None
 
@@ -123,7 +123,6 @@ class Passthrough:
     """
 
     __slots__ = (
-        "_ear",
         "_first",
         "_heads",
         "_held",
@@ -133,6 +132,7 @@ class Passthrough:
         "_renamer",
         "_request_id",
         "_secrets",
+        "_templates",
         "begun",
         "done",
         "fault",
@@ -142,7 +142,7 @@ class Passthrough:
     def __init__(
         self,
         observer: Observer,
-        renamer: Renamer | None = None,
+        renamer: JsonStringRewriter | None = None,
         limits: Limits = DEFAULT,
         request_id: str | None = None,
         losses: Losses | None = None,
@@ -151,7 +151,7 @@ class Passthrough:
         self.done = self.begun = False
         self.fault: Failure | None = None
         self.observer = observer
-        self._ear = Ear(observer.volatile)
+        self._templates = TemplateCache(observer.varying_keys)
         self._heads: tuple[bytes, bytes] | None = None
         """What the frames of the groove begin with, and what with the model's name put back."""
         self._renamer = renamer
@@ -171,12 +171,12 @@ class Passthrough:
         observer, at = self.observer, 0
         if self._held or not data.endswith(b"\n\n"):
             data = self._whole(data)
-        elif (groove := self._ear.groove) is not None and len(data) <= self._longest:
+        elif (groove := self._templates.template) is not None and len(data) <= self._longest:
             run = groove.run(data)
             if run is not None:
-                self._ear.fruitless = 0
-                observer.follow(len(run.texts), groove.last_number())
-                self.begun = observer.moved = True
+                self._templates.fruitless = 0
+                observer.on_template(len(run.pieces), groove.last_number())
+                self.begun = observer.progressed = True
                 at = groove.end
                 if at == len(data):
                     return data if self._heads is None else data.replace(*self._heads)
@@ -224,7 +224,7 @@ class Passthrough:
 
         `edits` gets what is to be written instead of some of them.
         """
-        observer, ear, size = self.observer, self._ear, len(data)
+        observer, ear, size = self.observer, self._templates, len(data)
         measured = size > self._longest  # a frame may be too long
         odd = CR in data
         while at < size:
@@ -233,9 +233,9 @@ class Passthrough:
                 at = blank.end()
                 self._first = False
                 continue
-            if (groove := ear.groove) is not None and not measured and (run := ear.run(data, at)) is not None:
-                observer.follow(len(run.texts), groove.last_number())
-                self.begun = observer.moved = True
+            if (groove := ear.template) is not None and not measured and (run := ear.run(data, at)) is not None:
+                observer.on_template(len(run.pieces), groove.last_number())
+                self.begun = observer.progressed = True
                 at = groove.end
                 continue
             stop, end = _end_of_frame(data, at, odd)
@@ -245,7 +245,7 @@ class Passthrough:
                 at = end
                 self._first = False
                 continue
-            ear.groove = None
+            ear.template = None
             plain = not (measured or self._first)
             if not plain:
                 frames = self._parse(data[at:end])
@@ -270,7 +270,7 @@ class Passthrough:
                     self.begun = True
                     return end, None
                 self.begun = True
-                if plain and not odd and type(said := observer.said) is str and said:
+                if plain and not odd and type(said := observer.sole_text) is str and said:
                     ear.learn(frame, Delta(0, said))
                     self._note_heads(frame.data)
             at = end
@@ -313,11 +313,11 @@ class Passthrough:
 
     def _note_heads(self, data: bytes) -> None:
         self._heads = None
-        if self._renamer is not None and self._ear.groove is not None:
+        if self._renamer is not None and self._templates.template is not None:
             if self._renamer.repeats(data):  # not all of it stands before the text
-                self._ear.groove = None
+                self._templates.template = None
                 return
-            before = self._ear.groove.before
+            before = self._templates.template.before
             name, mark, payload = before.partition(b"data: ")
             renamed = self._renamer.apply(payload)
             if renamed is not payload:
@@ -343,11 +343,11 @@ class Passthrough:
             if not sound:
                 return b""  # half a frame behind the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
-        end = observer.left_out() if not held else None
+        end = observer.omitted_terminal() if not held else None
         if end is not None:
             observer.complete = True
             if self._losses is not None:
-                self._losses.once(Code.REPLY_REPAIRED, end.event, f"the stream ended without {end.event}")
+                self._losses.add_once(LossCode.REPLY_REPAIRED, end.event, f"the stream ended without {end.event}")
             return encode(end)
         cut = StreamTruncated().failure
         return self.error(observer.fault or cut if observer.closed else cut)

@@ -12,22 +12,22 @@ from collections.abc import Iterable, Sequence
 
 from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Stop,
     StopReason,
-    one_by_one,
+    TextRun,
+    expand_runs,
 )
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Text, ToolCall
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 
 _MOST_TOKENS = 4096
@@ -54,7 +54,7 @@ class StopCutter:
         self._stops = tuple(stops)
         self._keep = max(map(len, self._stops)) - 1
         self._called = False
-        self._open: dict[int, Kind] = {}
+        self._open: dict[int, BlockKind] = {}
         self._held: dict[int, str] = {}
         self._tokens: dict[int, _Tokens] = {}
         """Of open texts, if log probabilities were asked for: a token leaves with the last of its text."""
@@ -62,13 +62,13 @@ class StopCutter:
     def feed(self, events: list[Event], /) -> list[Event]:
         """The events up to a match; nothing after it."""
         out: list[Event] = []
-        if any(type(event) is Deltas for event in events):
-            events = one_by_one(events)
+        if any(type(event) is TextRun for event in events):
+            events = expand_runs(events)
         for position, event in enumerate(events):
             if self.done:
                 break
             if isinstance(event, Delta):
-                if self._open.get(event.index) is Kind.TEXT:
+                if self._open.get(event.index) is BlockKind.TEXT:
                     # Where the text is cut nothing more is read, but the tokens of what is left of it.
                     following = events[position + 1] if position + 1 < len(events) else None
                     self._text(event.index, event.text, following, out)
@@ -77,7 +77,7 @@ class StopCutter:
                 continue
             if isinstance(event, BlockStart):
                 self._open[event.index] = event.kind
-                if event.kind is Kind.TEXT and self._context.logprobs:
+                if event.kind is BlockKind.TEXT and self._context.logprobs:
                     self._tokens[event.index] = _Tokens()
             elif isinstance(event, Logprobs):
                 if (tokens := self._tokens.get(event.index)) is not None:
@@ -85,7 +85,7 @@ class StopCutter:
                     tokens.release(event.index, out)
                     continue
             elif isinstance(event, BlockEnd):
-                if self._open.pop(event.index, None) is Kind.TOOL and event.complete:
+                if self._open.pop(event.index, None) is BlockKind.TOOL and event.complete:
                     self._called = True
                 if held := self._held.pop(event.index, ""):
                     out.append(Delta(event.index, held))
@@ -114,21 +114,21 @@ class StopCutter:
         if keep:
             self._held[index] = text[-keep:]
             text = text[:-keep]
-        self._say(index, text, out)
+        self._emit(index, text, out)
 
-    def _say(self, index: int, text: str, out: list[Event]) -> None:
+    def _emit(self, index: int, text: str, out: list[Event]) -> None:
         if text:
             out.append(Delta(index, text))
             if self._tokens:
-                self._tokens[index].said(text)
+                self._tokens[index].add(text)
                 self._tokens[index].release(index, out)
 
     def _cut(self, index: int, text: str, stop: str, out: list[Event]) -> None:
-        self._say(index, text, out)
+        self._emit(index, text, out)
         if index in self._tokens:
             self._tokens[index].release(index, out)
         for open_index, kind in self._open.items():
-            out.append(BlockEnd(open_index, complete=kind is Kind.TEXT))
+            out.append(BlockEnd(open_index, complete=kind is BlockKind.TEXT))
         out.append(Finish(_stopped(stop, self._called, self._context.losses)))
         out.append(End())
         self.done = True
@@ -148,7 +148,7 @@ class _Tokens:
     def hold(self, tokens: list[Json]) -> None:
         self.held += tokens
 
-    def said(self, text: str) -> None:
+    def add(self, text: str) -> None:
         self._room += _bytes(text)
 
     def release(self, index: int, out: list[Event]) -> None:
@@ -179,7 +179,7 @@ def _bytes(text: str) -> int:
 def _stopped(stop: str, called: bool, losses: Losses) -> Stop:
     if not called:
         return Stop(StopReason.STOP_SEQUENCE, None, stop)
-    losses.add(Code.FINISH_FIXED, "stop", "a stop sequence behind a call ended the reply as one that calls")
+    losses.add(LossCode.FINISH_FIXED, "stop", "a stop sequence behind a call ended the reply as one that calls")
     return Stop(StopReason.TOOL_CALLS)
 
 
@@ -198,5 +198,5 @@ def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
             called = any(type(each) is ToolCall and n not in reply.cut for n, each in enumerate(reply.parts))
             reply.stop = _stopped(stop, called, losses)
             reply.refusal = None
-            losses.add(Code.USAGE_ESTIMATED, "usage", "counts the text behind the stop sequence too")
+            losses.add(LossCode.USAGE_ESTIMATED, "usage", "counts the text behind the stop sequence too")
             return

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.canonical.events import CUTS, BlockEnd, BlockStart, Delta, Deltas, Error, Event, Finish, Kind
+from dragoman.canonical.events import CUTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish, TextRun
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import ToolCall, ToolKind
 from dragoman.errors import DragomanError
 from dragoman.losses import Losses
-from dragoman.tools.bridge import Declared, flat_name
-from dragoman.tools.free_text import Unwrapper
+from dragoman.tools.bridge import OriginalTool, flat_name
+from dragoman.tools.free_text import FreeTextDecoder
 
 
 class ToolRestorer:
@@ -18,12 +18,12 @@ class ToolRestorer:
 
     __slots__ = ("_broken", "_losses", "_open", "_tools", "done")
 
-    def __init__(self, tools: Mapping[str, Declared], losses: Losses) -> None:
+    def __init__(self, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
         self.done = False
         self._tools = tools
         self._losses = losses
-        self._open: dict[int, Unwrapper] = {}
-        self._broken: Unwrapper | None = None
+        self._open: dict[int, FreeTextDecoder] = {}
+        self._broken: FreeTextDecoder | None = None
         """The first call that ended without its JSON being whole."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
@@ -38,9 +38,9 @@ class ToolRestorer:
         return out
 
     def _restore(self, event: Event, out: list[Event]) -> None:
-        if type(event) is Deltas:
+        if type(event) is TextRun:
             if event.index in self._open:
-                for delta in event.each():
+                for delta in event.deltas():
                     self._restore(delta, out)
                 return
         elif type(event) is Delta:
@@ -49,7 +49,7 @@ class ToolRestorer:
                     out.append(Delta(event.index, text))
                 return
         elif isinstance(event, BlockStart):
-            if event.kind is Kind.TOOL and (declared := _declared(event, self._tools)) is not None:
+            if event.kind is BlockKind.TOOL and (declared := _declared(event, self._tools)) is not None:
                 event = self._restored(event, declared)
         elif isinstance(event, BlockEnd):
             unwrapper = self._open.pop(event.index, None)
@@ -67,10 +67,10 @@ class ToolRestorer:
         """Nothing: readers end every stream."""
         return []
 
-    def _restored(self, event: BlockStart, declared: Declared) -> BlockStart:
+    def _restored(self, event: BlockStart, declared: OriginalTool) -> BlockStart:
         custom = declared.kind is ToolKind.CUSTOM
         if custom and not event.custom:
-            self._open[event.index] = Unwrapper(declared.name)
+            self._open[event.index] = FreeTextDecoder(declared.name)
         return BlockStart(
             event.index,
             event.kind,
@@ -82,13 +82,13 @@ class ToolRestorer:
         )
 
 
-def _declared(call: BlockStart | ToolCall, tools: Mapping[str, Declared]) -> Declared | None:
+def _declared(call: BlockStart | ToolCall, tools: Mapping[str, OriginalTool]) -> OriginalTool | None:
     """What a called tool was for the client, if it was sent as something else."""
     name, namespace = call.name, call.namespace
     return tools.get(name if namespace is None else flat_name(name, namespace))
 
 
-def restore_reply(reply: Reply, tools: Mapping[str, Declared], losses: Losses) -> None:
+def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
     """The same on a whole reply, in place. Raises UpstreamProtocolError for arguments that hold no text."""
     for part in reply.parts:
         if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
@@ -96,7 +96,7 @@ def restore_reply(reply: Reply, tools: Mapping[str, Declared], losses: Losses) -
         part.name, part.namespace = declared.name, declared.namespace
         part.search = declared.kind is ToolKind.SEARCH
         if declared.kind is ToolKind.CUSTOM and not part.custom:
-            unwrapper = Unwrapper(declared.name)
+            unwrapper = FreeTextDecoder(declared.name)
             part.arguments = unwrapper.feed(part.arguments) + unwrapper.finish(losses)
             part.custom = True
             if unwrapper.cut and reply.stop.reason not in CUTS:

@@ -16,10 +16,10 @@ _ESTIMATED = ("input_total", "output_total")
 def usage_so_far(context: ReplyContext) -> tuple[Usage | None, tuple[str, ...]]:
     """The counts of a reply up to now, and the names of those among them that are estimates and no upstream's."""
     known = context.usage
-    if not context.said or (known is not None and known.output_total is not None):
+    if not context.output_text or (known is not None and known.output_total is not None):
         return known, ()
-    guessed = Usage(input_total=context.input_estimate or None, output_total=-(-context.said // _CHARACTERS))
+    guessed = Usage(input_total=context.input_estimate or None, output_total=-(-context.output_text // _CHARACTERS))
     if known is None:
         known = Usage()
-    told = known.over(guessed)
+    told = known.merged_onto(guessed)
     return told, tuple(name for name in _ESTIMATED if getattr(known, name) != getattr(told, name))

@@ -25,10 +25,10 @@ from dragoman.canonical.request import (
 )
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.free_text import FIELD
-from dragoman.tools.names import fit_name, with_prefix
+from dragoman.tools.names import sanitize_tool_name, with_prefix
 from dragoman.wire.json_codec import dumps
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
@@ -39,7 +39,7 @@ fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class OriginalTool:
     """What a sent tool was for the client."""
 
     name: str
@@ -54,7 +54,7 @@ def flat_name(name: str, namespace: str | None) -> str:
 
 def bridge_tools(
     request: Request, whole: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses
-) -> dict[str, Declared]:
+) -> dict[str, OriginalTool]:
     """Rewrite the tools, calls, results and choice of `request` in place for what the upstream takes; `whole` are its
     turns that are not in short (`call_ids.Pairing`).
 
@@ -69,7 +69,7 @@ def bridge_tools(
         if choice.custom and not profile.custom_tools:
             bridge.refuse_custom(choice.at, f"the chosen tool {choice.names[0]!r}")
             choice.custom = False
-        choice.names = [bridge.sent_name(name) for name in choice.names]
+        choice.names = [bridge.upstream_name(name) for name in choice.names]
     for turn in whole:
         for part in turn.parts:
             if type(part) is ToolCall:
@@ -108,7 +108,7 @@ class _Bridge:
         self._taken: set[str] = set()
         self._bare: dict[str, str] = {}
         """Bare name → flat name of the first tool of any namespace that has it."""
-        self.declared: dict[str, Declared] = {}
+        self.declared: dict[str, OriginalTool] = {}
 
     def declare(self, tool: Tool) -> None:
         """One tool of the list."""
@@ -126,7 +126,7 @@ class _Bridge:
             return
         if kind is ToolKind.CUSTOM and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
-            self._losses.add(Code.CUSTOM_WRAPPED, tool.at, "became a function")
+            self._losses.add(LossCode.CUSTOM_WRAPPED, tool.at, "became a function")
             _wrap_tool(tool)
         elif kind is ToolKind.SEARCH and self._search:
             tool.kind = ToolKind.FUNCTION
@@ -134,7 +134,7 @@ class _Bridge:
             self._take(tool)
         if tool.name != name or tool.kind is not kind:
             kept = tool.namespace.name if tool.namespace is not None else None
-            self.declared[flat_name(tool.name, kept)] = Declared(name, namespace.name if namespace else None, kind)
+            self.declared[flat_name(tool.name, kept)] = OriginalTool(name, namespace.name if namespace else None, kind)
 
     def _repeat(self, tool: Tool, namespace: Namespace) -> None:
         """Count what each tool repeats of its namespace."""
@@ -152,7 +152,7 @@ class _Bridge:
             raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
         self._taken.add(tool.name)
 
-    def sent_name(self, name: str) -> str:
+    def upstream_name(self, name: str) -> str:
         """The name sent for one of a choice, which has no namespace: a tool without one goes before the others."""
         return name if name in self._taken else self._bare.get(name, name)
 
@@ -182,7 +182,7 @@ class _Bridge:
             result.custom = False
         if result.search and self._search:
             # The tools that were found are declared like all others; the model only has to know which they are.
-            self._losses.add(Code.TOOL_SEARCH, result.at, "the tools found are declared; the result names them")
+            self._losses.add(LossCode.TOOL_SEARCH, result.at, "the tools found are declared; the result names them")
             result.content = self._found(result.content)
             result.search = False
 
@@ -192,7 +192,9 @@ class _Bridge:
             return content
         rules = self._knobs.tool_prefixes
         names = [
-            fit_name(with_prefix(flat_name(part.name, part.namespace if self._flat else None), rules), self._name_max)
+            sanitize_tool_name(
+                with_prefix(flat_name(part.name, part.namespace if self._flat else None), rules), self._name_max
+            )
             for part in content
             if type(part) is ToolReference
         ]

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Request, Role, ToolCall, ToolResult, Turn
-from dragoman.losses import Code, Losses
-from dragoman.tools.names import fit_call_id
+from dragoman.losses import LossCode, Losses
+from dragoman.tools.names import sanitize_call_id
 
 _ASSISTANT = Role.ASSISTANT
 _LONGEST = 40
 
 
-class Pairing(NamedTuple):
+class CallPairing(NamedTuple):
     """What one look at a conversation tells of its calls, so that what has nothing to mend need not look again."""
 
     distinct: bool
     """Has every call an id of its own."""
-    settled: bool
+    complete: bool
     """Is every call answered, once and in order, before the assistant's next turn, and is nothing else answered."""
     ids: list[str]
     """Those of the calls, and of the results where they are others."""
@@ -34,18 +34,18 @@ class Pairing(NamedTuple):
     """How many calls there are."""
 
 
-def pairing(turns: list[Turn]) -> Pairing:
+def pair_calls(turns: list[Turn]) -> CallPairing:
     """How the calls of a conversation and their results go together."""
     called: list[tuple[Any, ...]] = []  # tuples that begin with an id, as short turns have them
     answered: list[tuple[Any, ...]] = []
     whole: list[Turn] = []
     in_step = True
     for turn in turns:
-        if type(turn) is SpokenTurn and (calls := turn.calls) is not None:
+        if type(turn) is CompactAssistantTurn and (calls := turn.calls) is not None:
             if len(called) != len(answered):
                 in_step = False
             called += calls
-        elif type(turn) is ResultTurn and (results := turn.results) is not None:
+        elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
             answered += results
         else:
             whole.append(turn)
@@ -60,11 +60,11 @@ def pairing(turns: list[Turn]) -> Pairing:
     distinct = len(set(ids)) == len(ids)
     answers = [result[0] for result in answered]
     if ids == answers:
-        return Pairing(distinct, distinct and in_step, ids, whole, len(ids))
-    return Pairing(distinct, False, ids + answers, whole, len(ids))
+        return CallPairing(distinct, distinct and in_step, ids, whole, len(ids))
+    return CallPairing(distinct, False, ids + answers, whole, len(ids))
 
 
-def tell_calls_apart(request: Request, losses: Losses) -> None:
+def deduplicate_call_ids(request: Request, losses: Losses) -> None:
     """Give every call of the history an id that no other has, and its result the same, in place.
 
     To be called before anybody asks for the parts of a short turn.
@@ -95,7 +95,7 @@ class _Renaming:
                 self._results(turn)
 
     def _calls(self, turn: Turn) -> None:
-        if type(turn) is SpokenTurn and turn.calls is not None:
+        if type(turn) is CompactAssistantTurn and turn.calls is not None:
             for place, call in enumerate(turn.calls):
                 turn.calls[place] = (self._new(call[0], call[3]), *call[1:])
             return
@@ -104,7 +104,7 @@ class _Renaming:
                 part.id = self._new(part.id, part.at)
 
     def _results(self, turn: Turn) -> None:
-        if type(turn) is ResultTurn and turn.results is not None:
+        if type(turn) is CompactResultTurn and turn.results is not None:
             for place, result in enumerate(turn.results):
                 turn.results[place] = (self._answered(result[0]), *result[1:])
             return
@@ -117,8 +117,8 @@ class _Renaming:
         self._seen[call_id] = times + 1
         new = call_id
         if times:
-            new = fit_call_id(f"{call_id}:{times}", _LONGEST)
-            self._losses.add(Code.CALL_ID, at, "another call before it has its id")
+            new = sanitize_call_id(f"{call_id}:{times}", _LONGEST)
+            self._losses.add(LossCode.CALL_ID, at, "another call before it has its id")
         waiting = self._waiting.get(call_id)
         if waiting is None:
             waiting = self._waiting[call_id] = deque()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 
 FIELD = "input"
@@ -33,7 +33,7 @@ def _text_of(arguments: Any) -> str | None:
     return told if type(told) is str else None
 
 
-class Unwrapper:
+class FreeTextDecoder:
     """The text of a wrapped call, out of its JSON as it comes: `{"input":"…"}`.
 
     A head of another form is held back and read as a whole at the end.
@@ -99,12 +99,12 @@ class Unwrapper:
         text = _text_of(value)
         if self._told:
             if text != "" or len(value) > 1:
-                losses.add(Code.CUSTOM_WRAPPED, self._name, _FURTHER)
+                losses.add(LossCode.CUSTOM_WRAPPED, self._name, _FURTHER)
             return ""
         if text is None:
             raise UpstreamProtocolError(f"upstream called the free-text tool {self._name!r} without its {FIELD!r} text")
         if len(value) > 1:
-            losses.add(Code.CUSTOM_WRAPPED, self._name, _FURTHER)
+            losses.add(LossCode.CUSTOM_WRAPPED, self._name, _FURTHER)
         return text
 
     def broken(self) -> UpstreamProtocolError:

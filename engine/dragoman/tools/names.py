@@ -18,7 +18,7 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _FIT = f"{ascii_letters}{digits}_-".encode()
 
 
-def fit_name(name: str, longest: int) -> str:
+def sanitize_tool_name(name: str, longest: int) -> str:
     """`name` if it fits `[a-zA-Z0-9_-]{1,longest}`, else 55 sanitised characters, `_` and 8 hex digits of its hash."""
     # Most are identifiers, which is found out in a third of the pattern's time.
     if len(name) <= longest and ((name.isascii() and name.isidentifier()) or _NAME.match(name)):
@@ -30,7 +30,7 @@ def _hashed(name: str) -> str:
     return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def fit_call_id(call_id: str, longest: int) -> str:
+def sanitize_call_id(call_id: str, longest: int) -> str:
     """`call_id` if it fits `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its hash."""
     # Most are identifiers but for a hyphen.
     if len(call_id) <= longest and (
@@ -40,7 +40,7 @@ def fit_call_id(call_id: str, longest: int) -> str:
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
-def all_fit(call_ids: list[str], longest: int) -> bool:
+def all_valid(call_ids: list[str], longest: int) -> bool:
     """Does `fit_call_id` leave all of these as they are. All at once cost a third of each by itself."""
     if not call_ids:
         return True
@@ -91,11 +91,11 @@ class NameTable:
         if known is not None:
             return known
         if self._rules:
-            sent = fit_name(with_prefix(name, self._rules), self.longest)
+            sent = sanitize_tool_name(with_prefix(name, self._rules), self.longest)
             if sent in self._sent:
                 sent = _hashed(name)
         else:
-            sent = fit_name(name, self.longest)
+            sent = sanitize_tool_name(name, self.longest)
         if sent != name:
             self.back[sent] = name
         if sent in self._sent:

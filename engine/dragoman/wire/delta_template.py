@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from dragoman.canonical.events import Delta, Deltas
+from dragoman.canonical.events import Delta, TextRun
 from dragoman.wire.sse import LF, Frame
 
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
@@ -20,13 +20,13 @@ _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
 _END: Final = b"\n\n"
 _QUOTE: Final = 34
 _tuple: Final = tuple.__new__
-_HEARD_FIRST: Final = 3
+_WARMUP_DELTAS: Final = 3
 """Texts let go by at first: learning costs what a groove saves in four."""
 _FRUITLESS: Final = 3
 """Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
 
 
-class Volatile(NamedTuple):
+class VaryingKeys(NamedTuple):
     """The keys of a dialect's deltas that change from one to the next and mean nothing to its reader.
 
     `number` is an integer; `padding` a string of letters and digits behind the text.
@@ -36,7 +36,7 @@ class Volatile(NamedTuple):
     padding: bytes | None = None
 
 
-class Groove:
+class DeltaTemplate:
     """The bytes around the text of a block's deltas.
 
     `before` is what they begin with, `end` where the last run ended and `number` what varied in its last.
@@ -76,7 +76,7 @@ class Groove:
         self.end = 0
         self.number = b""
 
-    def only(self, data: bytes) -> Deltas | None:
+    def only(self, data: bytes) -> TextRun | None:
         """The event of `data` if that is one such frame and no other, as nearly every read is.
 
         In one piece, as each call costs as much as a tenth of it.
@@ -111,9 +111,9 @@ class Groove:
             # As a writer would spell it: a server may escape more than JSON asks for.
             literal = orjson.dumps(text)
         self.end = size
-        return _tuple(Deltas, (self._index, text, [text], [literal]))
+        return _tuple(TextRun, (self._index, text, [text], [literal]))
 
-    def run(self, data: bytes, at: int = 0) -> Deltas | None:
+    def run(self, data: bytes, at: int = 0) -> TextRun | None:
         """The longest run of such frames in `data`, which is whole frames, from `at` on; None if there is none."""
         if not at and (run := self.only(data)) is not None:
             return run
@@ -136,7 +136,7 @@ class Groove:
                 literals.append(frame[self._size : -len(tail)])
         return self._several(literals, at + sum(map(len, literals)) + len(self._joint) * len(literals), b"")
 
-    def _leading(self, data: bytes, at: int) -> Deltas | None:
+    def _leading(self, data: bytes, at: int) -> TextRun | None:
         """The same where a number before the string varies."""
         before, after, size, beside = self.before, self._after, self._size, self._margin
         number, *pieces = data[at + size :].split(self._beside)
@@ -154,7 +154,7 @@ class Groove:
             number = rest[size:]
         return self._several(literals, at, last)
 
-    def _trailing(self, data: bytes, at: int) -> Deltas | None:
+    def _trailing(self, data: bytes, at: int) -> TextRun | None:
         """The same where padding or a number behind the string varies."""
         before, after, size, beside = self.before, self._after, self._size, self._margin
         literal, *pieces = data[at + size :].split(self._beside)
@@ -172,7 +172,7 @@ class Groove:
             literal = rest[size:]
         return self._several(literals, at, last)
 
-    def _several(self, literals: list[bytes], end: int, number: bytes) -> Deltas | None:
+    def _several(self, literals: list[bytes], end: int, number: bytes) -> TextRun | None:
         self.end = end
         self.number = number
         # A raw line end is no part of a string, so each literal is whole values, and as many values as there are
@@ -190,36 +190,36 @@ class Groove:
         # No spelling is shorter than the bytes of its text in quotes, so equal sums are equal spellings.
         if len(joined) != len(said if said.isascii() else said.encode()) + 4 * len(texts) - 2:
             literals = [orjson.dumps(text) for text in texts]
-        return Deltas(self._index, said, texts, literals)
+        return TextRun(self._index, said, texts, literals)
 
     def last_number(self) -> int:
         """The running number of the last frame; -1 if there is none."""
         return -1 if self._padded or not self.number else int(self.number)
 
 
-class Ear:
+class TemplateCache:
     """Learns the groove of whichever block speaks. `groove` is None as long as none is known.
 
     Streams whose frames are never alike are soon left in peace: what is learnt and leads nowhere costs ten frames.
     """
 
-    __slots__ = ("_skipped", "_volatile", "fruitless", "groove")
+    __slots__ = ("_skipped", "_volatile", "fruitless", "template")
 
-    def __init__(self, volatile: Volatile) -> None:
+    def __init__(self, volatile: VaryingKeys) -> None:
         self._volatile = volatile
-        self.fruitless = -_HEARD_FIRST
+        self.fruitless = -_WARMUP_DELTAS
         """Below 0 at first: the shortest replies are over before anything could be gained."""
         self._skipped = 0
-        self.groove: Groove | None = None
+        self.template: DeltaTemplate | None = None
 
-    def run(self, data: bytes, at: int) -> Deltas | None:
+    def run(self, data: bytes, at: int) -> TextRun | None:
         """See `Groove.run`. Where there is none the groove is over, as what it meant may not hold behind it."""
-        groove = self.groove
+        groove = self.template
         if groove is None:
             return None
         run = groove.run(data, at)
         if run is None:
-            self.groove = None
+            self.template = None
         else:
             self.fruitless = 0
         return run
@@ -235,11 +235,11 @@ class Ear:
                 return False
             self._skipped = 0
         self.fruitless += 1
-        self.groove = learn(frame, said, self._volatile)
-        return self.groove is not None
+        self.template = learn(frame, said, self._volatile)
+        return self.template is not None
 
 
-def learn(frame: Frame, said: Delta, volatile: Volatile) -> Groove | None:
+def learn(frame: Frame, said: Delta, volatile: VaryingKeys) -> DeltaTemplate | None:
     """The groove of a frame that was read as just this text of a block; None if the place of the text is not sure."""
     data, text = frame.data, said.text
     assert data is not None
@@ -256,7 +256,7 @@ def learn(frame: Frame, said: Delta, volatile: Volatile) -> Groove | None:
     heads, tails = _split(name + b"data: " + before, volatile.number, rb"(\d+)"), [after + _END]
     if len(heads) == 1 and len(tails := _split(tails[0], volatile.number, rb"(\d+)")) == 1:
         tails = _split(tails[0], volatile.padding, rb'"([0-9A-Za-z]+)"')
-    return Groove(said.index, heads, tails)
+    return DeltaTemplate(said.index, heads, tails)
 
 
 def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:

@@ -80,7 +80,7 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
 
 
-def canonical(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """Encode a JSON value so that equal values give equal bytes, whatever the order of their keys."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

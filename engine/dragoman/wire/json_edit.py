@@ -113,7 +113,7 @@ _ESCAPED: Final = b"\\u006"
 """In what any key that is looked for has if it is spelled with escapes and has a letter up to `o`."""
 
 
-class Renamer:
+class JsonStringRewriter:
     """Puts one value back in every payload of a stream.
 
     What stands before the value is nearly always the same from chunk to chunk, so the scan is done once and its prefix

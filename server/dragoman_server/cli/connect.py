@@ -9,10 +9,10 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
-from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Call, Upstream
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import Transport, UpstreamRequest
 from dragoman.dialects.codec import CODECS
 from dragoman.errors import DragomanError, UpstreamError
 from dragoman_server.config.providers import Auth, Provider
@@ -40,11 +40,11 @@ class Attempt:
 async def try_upstreams(config: Config) -> list[Attempt]:
     """Try every provider that has a base URL, in the configuration's order."""
     server = config.server
-    upstream: Upstream
+    upstream: Transport
     if server.transport == "aiohttp":
-        upstream = AiohttpUpstream(server.connections, trust_env=True)
+        upstream = AiohttpTransport(server.connections, trust_env=True)
     else:
-        upstream = RawUpstream(server.connections)
+        upstream = Http11Transport(server.connections)
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def attempt(provider: Provider) -> Attempt:
@@ -57,7 +57,7 @@ async def try_upstreams(config: Config) -> list[Attempt]:
         await upstream.close()
 
 
-async def _attempt(config: Config, provider: Provider, upstream: Upstream) -> Attempt:
+async def _attempt(config: Config, provider: Provider, upstream: Transport) -> Attempt:
     started = time.monotonic()
     status: int | None = None
     try:
@@ -73,13 +73,13 @@ async def _attempt(config: Config, provider: Provider, upstream: Upstream) -> At
     return Attempt(provider.name, ok, status, time.monotonic() - started, message)
 
 
-async def _ask(config: Config, provider: Provider, upstream: Upstream) -> tuple[int, str]:
+async def _ask(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
     """The status of the upstream's answer, and what an error says."""
     codec = CODECS[provider.dialect]
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}
     timeouts = config.server.timeouts
-    call = Call(provider.endpoint(codec.path), headers, b"{}", False, timeouts)
-    watch = Watch(timeouts, lambda: False)
+    call = UpstreamRequest(provider.endpoint(codec.path), headers, b"{}", False, timeouts)
+    watch = StreamTimers(timeouts, lambda: False)
     try:
         answer = await upstream.open(call, watch)
         try:

@@ -15,7 +15,7 @@ from typing import Any
 from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError
 from dragoman.knobs import KNOBS, Knobs
-from dragoman.profiles.profile import SHIPPED, Profile, shipped
+from dragoman.profiles.profile import BUILTIN_PROFILES, Profile, builtin_profile
 from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
@@ -273,11 +273,11 @@ def _print(out: bytes) -> None:
 
 
 def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
-    names = [name for dialect, name in SHIPPED if dialect == upstream]
+    names = [name for dialect, name in BUILTIN_PROFILES if dialect == upstream]
     if args.profile is not None and args.profile not in names:
         told = f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
         raise ConfigError("--profile", told)
-    return shipped(upstream, args.profile)
+    return builtin_profile(upstream, args.profile)
 
 
 def _knobs(settings: Sequence[str]) -> Knobs:

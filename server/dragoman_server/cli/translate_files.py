@@ -12,7 +12,7 @@ from dragoman.errors import ClientRequestError, Failure
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
-from dragoman.reasoning.envelope import Seal
+from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import Chain
 from dragoman.stages.passthrough import Passthrough
@@ -127,8 +127,8 @@ def _reply_translation(way: Direction, named: str, model: str | None, profile: P
     """The translation of a reply that names the model `named`, for a client that asked for all optional parts."""
     seal = None
     if way.client.unseal_history is not None:
-        seal = Seal(profile.family or way.upstream.dialect, named)
+        seal = Envelope(profile.family or way.upstream.dialect, named)
     context = ReplyContext(
-        model or named, include_usage=True, input_estimate=1, logprobs=True, seal=seal, profile=profile, knobs=knobs
+        model or named, include_usage=True, input_estimate=1, logprobs=True, envelope=seal, profile=profile, knobs=knobs
     )
     return Translation(way, b"", True, context, named)

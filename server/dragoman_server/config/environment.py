@@ -128,7 +128,7 @@ def _vendors(env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provid
         if name == "openai" and not spoken and is_vendor(own, url):
             # A compatible server may well have no Responses; OpenAI itself has both, with one key.
             second = Provider(_RESPONSES_SURFACE, Dialect.RESPONSES, url, key)
-            providers[second.name] = replace(second, profile=second.profile.with_flags({"family": name}))
+            providers[second.name] = replace(second, profile=second.profile.replace({"family": name}))
     return providers
 
 

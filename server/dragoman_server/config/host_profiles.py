@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import SHIPPED, VENDOR
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR
 
 COMPATIBLE = "compatible"
 """The profile of an upstream that nothing is known of."""
@@ -48,7 +48,7 @@ PATTERNS = {
 def default_profile(dialect: Dialect, base_url: str) -> str:
     """The profile of whoever is asked: by the URL's host, else `compatible`."""
     name = _named(base_url)
-    return name if (dialect, name) in SHIPPED else COMPATIBLE
+    return name if (dialect, name) in BUILTIN_PROFILES else COMPATIBLE
 
 
 def is_vendor(dialect: Dialect, base_url: str) -> bool:

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.aio.timeouts import Connections, Timeouts
+from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.profiles.profile import SHIPPED, VENDOR, Profile, shipped
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR, Profile, builtin_profile
 from dragoman_server.config.hints import DIALECTS, not_toml, without_slips
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.providers import Auth, Provider, Secret
@@ -103,7 +103,7 @@ def _server(table: Table) -> Server:
         workers=default.workers if workers is None else workers,
         reload_drain=default.reload_drain if reload_drain is None else reload_drain,
         transport=table.word("transport", TRANSPORTS) or default.transport,
-        connections=Connections(**table.table("connections").values_of(Connections)),
+        connections=PoolOptions(**table.table("connections").values_of(PoolOptions)),
         validate=default.validate if validate is None else validate,
         client_profiles=default.client_profiles if client_profiles is None else client_profiles,
         prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
@@ -125,7 +125,8 @@ def _provider(name: str, table: Table) -> Provider:
     auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
     # Without a dialect there is no telling which profiles there are.
     chosen = table.word(
-        "profile", [n for d, n in SHIPPED if d == dialect] if word else dict.fromkeys(n for _, n in SHIPPED)
+        "profile",
+        [n for d, n in BUILTIN_PROFILES if d == dialect] if word else dict.fromkeys(n for _, n in BUILTIN_PROFILES),
     )
     if not word or not chosen:
         chosen = default_profile(dialect, base_url)
@@ -139,7 +140,7 @@ def _provider(name: str, table: Table) -> Provider:
         base_url=base_url,
         api_key=Secret(key) if key else None,
         auth=auth,
-        profile=shipped(dialect, chosen).with_flags(flags),
+        profile=builtin_profile(dialect, chosen).replace(flags),
         headers=headers,
         profile_name=chosen,
     )
@@ -182,7 +183,7 @@ def simulated_config() -> Config:
     """
     providers = {
         # The vendor's profile, so that all the features show.
-        name: replace(Provider(name, dialect, ""), profile=shipped(dialect), profile_name=VENDOR[dialect])
+        name: replace(Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR[dialect])
         for dialect, name in SIMULATED.items()
     }
     routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]

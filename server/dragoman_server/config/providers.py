@@ -11,7 +11,7 @@ from hmac import compare_digest
 from urllib.parse import urlsplit
 
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import FLAGS, Profile, shipped
+from dragoman.profiles.profile import PROFILE_FIELDS, Profile, builtin_profile
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join, misfit
@@ -98,7 +98,7 @@ class Provider:
             fill(self, "api_key", Secret(key))
         if self.profile is None:
             fill(self, "profile_name", default_profile(self.dialect, self.base_url))
-            fill(self, "profile", shipped(self.dialect, self.profile_name))
+            fill(self, "profile", builtin_profile(self.dialect, self.profile_name))
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 
@@ -145,7 +145,7 @@ class Provider:
                 yield join(f"{at}.headers", name), "is set by the connection itself"
             elif not _VALUE.match(value):
                 yield join(f"{at}.headers", name), "has characters that a header cannot carry"
-        for flag, spec in FLAGS.items():
+        for flag, spec in PROFILE_FIELDS.items():
             if wrong := misfit(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.timeouts import Connections, Timeouts
+from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.dialects import Dialect
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits
@@ -177,7 +177,7 @@ class Server:
     workers: int = 1
     reload_drain: int = 600
     transport: str = "raw"
-    connections: Connections = field(default_factory=Connections)
+    connections: PoolOptions = field(default_factory=PoolOptions)
     validate: bool = True
     client_profiles: bool = True
     prefix_diagnostics: int = 0
@@ -219,7 +219,7 @@ class Server:
             yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
-        for what in fields(Connections):
+        for what in fields(PoolOptions):
             number, least = getattr(self.connections, what.name), _LEAST.get(what.name, 0)
             if not (number >= least and isfinite(number)):
                 yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"

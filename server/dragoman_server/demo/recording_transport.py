@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
-from dragoman.aio.stream_timers import Watch
-from dragoman.aio.upstream.interface import Answer, Call, Upstream
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.upstream.interface import Transport, UpstreamRequest, UpstreamResponse
 from dragoman.errors import UpstreamError
 
 
 class Listener(Protocol):
     """Told of everything in the order in which it happens; must not block."""
 
-    def sent(self, call: Call) -> None:
+    def sent(self, call: UpstreamRequest) -> None:
         """A request goes to the upstream."""
         ...
 
@@ -34,11 +34,11 @@ class Listener(Protocol):
 class Tee:
     """`inner`, with every call and every batch told to `listener` while there is one."""
 
-    def __init__(self, inner: Upstream) -> None:
+    def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.listener: Listener | None = None
 
-    async def open(self, call: Call, watch: Watch) -> Answer:
+    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> UpstreamResponse:
         """Send the call."""
         listener = self.listener
         if listener is None:
@@ -54,7 +54,7 @@ class Tee:
 class _Overheard:
     """An answer that is told on while it is read."""
 
-    def __init__(self, inner: Answer, listener: Listener) -> None:
+    def __init__(self, inner: UpstreamResponse, listener: Listener) -> None:
         self._inner = inner
         self._listener = listener
         self.status: int = inner.status

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Call
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.losses import MEANING, Code
+from dragoman.losses import MEANING, LossCode
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Frame, Parser
 from dragoman_server.config.load import simulated_config
@@ -60,7 +60,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    tee = Tee(RawUpstream())
+    tee = Tee(Http11Transport())
     async with running(config, pace=pace, upstream=tee) as up:
         if taken:
             terminal.say(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
@@ -138,7 +138,7 @@ class _Stage:
 
     # --- what the upstream's side reports ------------------------------------------------------------------------
 
-    def sent(self, call: Call) -> None:
+    def sent(self, call: UpstreamRequest) -> None:
         """The translated request."""
         self.seen.call = call
         self._draw_request()
@@ -211,7 +211,7 @@ def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
         terminal.told("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
-        rows = [f"{code}: {MEANING[Code(code)]}" for code in lost if code]
+        rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
         terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
         terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")

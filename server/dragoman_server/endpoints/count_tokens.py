@@ -19,8 +19,8 @@ from aiohttp import web
 
 from dragoman.aio.proxy_stream import DEFECT
 from dragoman.aio.stream_timers import ClientGone
-from dragoman.aio.upstream.interface import Call
-from dragoman.caches import Lasting
+from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.caches import TTLCache
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
@@ -102,10 +102,10 @@ class Counting:
         self._gateway = gateway
         self._exact = installed()
         self._counter = Counter(by_vocabulary if self._exact else by_characters)
-        self._answers: Lasting[bytes, _Counted] = Lasting(KEPT, REMEMBERED, clock)
+        self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)
         self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
         """Questions on their way, so that who asks the same meanwhile waits for the one answer."""
-        self._lacking: Lasting[tuple[Dialect, str, str], bool] = Lasting(KEPT, REMEMBERED, clock)
+        self._lacking: TTLCache[tuple[Dialect, str, str], bool] = TTLCache(KEPT, REMEMBERED, clock)
 
     async def warm(self) -> None:
         """Load the vocabulary where there is one: a second in which no stream could move, hence before there is any."""
@@ -229,7 +229,7 @@ class Counting:
             self._answers.put(key, replace(counted, how=How.REMEMBERED))
         return counted
 
-    async def _fetched(self, request: web.Request, asked: _Asked, call: Call) -> _Counted:
+    async def _fetched(self, request: web.Request, asked: _Asked, call: UpstreamRequest) -> _Counted:
         """The upstream's count, asked for now."""
         status, headers, body = await self._gateway.fetch(request, call)
         endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
@@ -246,7 +246,7 @@ class Counting:
             raise _Refused(Failure(FailureKind.API, f"{asked.provider.name} gave no count of tokens", 502), 501)
         return _Counted(tokens, How.EXACT, answer=body if direction.passthrough else b"")
 
-    def _call(self, request: web.Request, asked: _Asked) -> Call:
+    def _call(self, request: web.Request, asked: _Asked) -> UpstreamRequest:
         gateway, provider, same = self._gateway, asked.provider, asked.untouched
         endpoint = COUNTING[provider.dialect]
         body = asked.translation.body
@@ -256,7 +256,7 @@ class Counting:
         headers = gateway.headers(provider, request.headers, same_dialect=same)
         timeouts = gateway.config.server.timeouts
         timeouts = replace(timeouts, first_byte=min(WAIT, timeouts.first_byte))
-        return Call(provider.endpoint(endpoint.path, query), headers, body, False, timeouts)
+        return UpstreamRequest(provider.endpoint(endpoint.path, query), headers, body, False, timeouts)
 
     # --- here --------------------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ def _whole(payload: Json, client: Dialect, provider: Provider) -> Json:
     return {**payload, "max_tokens": provider.profile.max_output_tokens or _CAP}
 
 
-def _digest(call: Call, direction: Direction) -> bytes:
+def _digest(call: UpstreamRequest, direction: Direction) -> bytes:
     """The question of one client dialect: to another one the same answer is told in other words."""
     digest = blake2b(call.body, digest_size=16)
     digest.update(dumps([str(direction), call.url, *sorted(call.headers.items())]))

@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, shipped
+from dragoman.profiles.profile import VENDOR, builtin_profile
 from dragoman.translate import parse_body, translate
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Provider
@@ -106,7 +106,7 @@ class Inspection:
             body,
             payload=payload,
             upstream_model=target.upstream_model if target is not None else None,
-            profile=target.provider.profile if target is not None else shipped(upstream),
+            profile=target.provider.profile if target is not None else builtin_profile(upstream),
             knobs=wished(self._knobs(target, known), request.headers),
             limits=self._gateway.config.server.limits,
         )

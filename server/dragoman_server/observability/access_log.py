@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dragoman.dialects.errors.redact import quote, redact
 from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
 from dragoman_server.observability.receipts import Receipt
@@ -47,7 +47,7 @@ class RequestLine(NamedTuple):
     provider: str | None
     route: str
     client_profile: str | None
-    losses: Mapping[Code, int]
+    losses: Mapping[LossCode, int]
     error: str | None
     because: str
     note: str
@@ -99,7 +99,7 @@ def request_line(
     translation = receipt.translation
     upstream = model = upstream_model = stream = tokens_in = tokens_out = None
     estimated: tuple[str, ...] = ()
-    losses: Mapping[Code, int] = {}
+    losses: Mapping[LossCode, int] = {}
     if translation is not None:
         context = translation.context
         upstream, stream = translation.direction.upstream.dialect.value, translation.stream

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman.canonical.prompt_prefix import Agreement, Prompt, agreement, prompt_of
+from dragoman.canonical.prompt_prefix import Agreement, PromptDigest, agreement, prompt_digest
 from dragoman.canonical.request import Json
 from dragoman.translate import Translation
 
@@ -25,7 +25,7 @@ class Prefixes:
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._known: dict[bytes, list[tuple[str, Prompt]]] = {}
+        self._known: dict[bytes, list[tuple[str, PromptDigest]]] = {}
 
     def __bool__(self) -> bool:
         return self._keep > 0
@@ -42,7 +42,7 @@ class Prefixes:
         """What the receipt tells of a translated request, which is then remembered. `payload` is the client's."""
         codec = translation.direction.upstream
         key = self._key(translation, payload, headers, owner)
-        prompt = prompt_of(codec, translation.body)
+        prompt = prompt_digest(codec, translation.body)
         asked = self._known.pop(key, [])
         best: tuple[str, Agreement] | None = None
         for earlier_id, earlier in asked:

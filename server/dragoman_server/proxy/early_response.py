@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dragoman.aio.downstream.response import Client
+from dragoman.aio.downstream.response import DownstreamResponse
 
 
 class Early:
@@ -19,23 +19,23 @@ class Early:
 
     __slots__ = ("_made", "_opening", "_timer")
 
-    def __init__(self, made: Callable[[], Client], seconds: float) -> None:
+    def __init__(self, made: Callable[[], DownstreamResponse], seconds: float) -> None:
         self._made = made
-        self._opening: asyncio.Task[Client] | None = None
+        self._opening: asyncio.Task[DownstreamResponse] | None = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         self._opening = asyncio.get_running_loop().create_task(self._opened())
         self._opening.add_done_callback(_seen)
 
-    async def _opened(self) -> Client:
+    async def _opened(self) -> DownstreamResponse:
         client = self._made()
         await client.open()
         client.flush()
-        client.beat()
+        client.send_heartbeat()
         return client
 
-    async def client(self) -> Client | None:
+    async def client(self) -> DownstreamResponse | None:
         """Who has the reply's beginning already; if nobody, it now begins as any other does.
 
         Raises ConnectionError if the client is gone.
@@ -50,6 +50,6 @@ class Early:
             self._opening.cancel()
 
 
-def _seen(task: asyncio.Task[Client]) -> None:
+def _seen(task: asyncio.Task[DownstreamResponse]) -> None:
     if not task.cancelled():
         task.exception()  # Whoever asks for the client gets it; a client that left is asked for by nobody.

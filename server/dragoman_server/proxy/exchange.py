@@ -10,10 +10,10 @@ from typing import Any
 from aiohttp import web
 from multidict import istr
 
-from dragoman.aio.downstream.response import Client, EventStream
-from dragoman.aio.proxy_stream import DEFECT, open_stream, ping_of, send_stream
-from dragoman.aio.stream_timers import ClientGone, Watch
-from dragoman.aio.upstream.interface import Answer
+from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+from dragoman.aio.proxy_stream import DEFECT, open_proxy_stream, ping_of, send_proxy_stream
+from dragoman.aio.stream_timers import ClientGone, StreamTimers
+from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import sized
 from dragoman.dialects.errors.headers import reply_headers
@@ -47,7 +47,9 @@ class Exchange:
     outages: Outages
     early: Early | None = None
 
-    def answer(self, request: web.Request, answer: Answer, watch: Watch) -> Coroutine[Any, Any, web.StreamResponse]:
+    def answer(
+        self, request: web.Request, answer: UpstreamResponse, watch: StreamTimers
+    ) -> Coroutine[Any, Any, web.StreamResponse]:
         """The client's response, sent already if it is a stream. Raises DragomanError for what fails before that."""
         if log.isEnabledFor(logging.DEBUG):
             seconds = self.receipt.seconds()
@@ -62,7 +64,7 @@ class Exchange:
         return self._stream(request, answer, watch, headers)
 
     async def answer_early(
-        self, request: web.Request, opening: Awaitable[Answer], watch: Watch, seconds: float
+        self, request: web.Request, opening: Awaitable[UpstreamResponse], watch: StreamTimers, seconds: float
     ) -> web.StreamResponse:
         """The same of an answer that is awaited first: behind `seconds` of it the reply begins without one."""
         early = self.early = Early(lambda: self._client(request, self._own_headers(), watch), seconds)
@@ -86,16 +88,16 @@ class Exchange:
         finally:
             early.stop()
 
-    async def _begun(self) -> Client | None:
+    async def _begun(self) -> DownstreamResponse | None:
         """Whose reply has begun before this answer came."""
         return await self.early.client() if self.early is not None else None
 
-    async def _fail(self, client: Client, failure: Failure) -> web.StreamResponse:
+    async def _fail(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
         """The error, in a reply that has nothing but its beginning."""
         translation = self.translation
         return await self._say(client, translation.failed(sized(failure, translation.context)))
 
-    async def _say(self, client: Client, words: bytes) -> web.StreamResponse:
+    async def _say(self, client: DownstreamResponse, words: bytes) -> web.StreamResponse:
         """All of a reply that has begun."""
         self._account("answered without a stream", "completed", _STREAMED)
         await client.write(words)
@@ -103,18 +105,18 @@ class Exchange:
         client.close()
         return client.response or web.StreamResponse()
 
-    async def _replied(self, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
+    async def _replied(self, answer: UpstreamResponse, headers: dict[str, str]) -> web.StreamResponse:
         """A whole reply."""
         body = await answer.read(self.translation.context.limits.reply_body)
         written = self.translation.reply(body, answer.headers)
         self._account("completed", "completed", answer.status)
         return self._whole(answer, written, headers)
 
-    def _whole(self, answer: Answer, body: bytes, headers: dict[str, str]) -> web.Response:
+    def _whole(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         tell_losses(headers, self.translation.losses)
         return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
 
-    async def _refused(self, answer: Answer) -> web.StreamResponse:
+    async def _refused(self, answer: UpstreamResponse) -> web.StreamResponse:
         """An error status: passed through if it is in the client's envelope already, else put into it."""
         translation = self.translation
         try:
@@ -142,10 +144,10 @@ class Exchange:
         return response
 
     async def _stream(
-        self, request: web.Request, answer: Answer, watch: Watch, headers: dict[str, str]
+        self, request: web.Request, answer: UpstreamResponse, watch: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         answer.headers = _READ
-        stream = await open_stream(self.translation, answer, watch)
+        stream = await open_proxy_stream(self.translation, answer, watch)
         audience = await self._begun()
         self.receipt.begin()
         if audience is None:
@@ -154,12 +156,14 @@ class Exchange:
         del headers, request  # an open stream keeps neither
         how = "abandoned"  # a client that leaves cancels this, and is accounted for all the same (T-75)
         try:
-            how = await send_stream(audience, stream, watch)
+            how = await send_proxy_stream(audience, stream, watch)
         finally:
             self._account(how, how, _STREAMED)
         return audience.response or web.StreamResponse()  # nobody waits for it where the handler was left
 
-    async def _not_streamed(self, request: web.Request, answer: Answer, headers: dict[str, str]) -> web.StreamResponse:
+    async def _not_streamed(
+        self, request: web.Request, answer: UpstreamResponse, headers: dict[str, str]
+    ) -> web.StreamResponse:
         """An upstream that answers a stream request with JSON: an error, or a whole reply that is then replayed.
 
         In passthrough too: an SDK that waits for a stream finds no event in JSON, and takes that for an empty success.
@@ -178,8 +182,8 @@ class Exchange:
         await response.write_eof()
         return response
 
-    def _client(self, request: web.Request, headers: dict[str, str], watch: Watch) -> Client:
-        return Client(request, _event_stream(headers), watch, ping_of(self.client))
+    def _client(self, request: web.Request, headers: dict[str, str], watch: StreamTimers) -> DownstreamResponse:
+        return DownstreamResponse(request, _event_stream(headers), watch, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:
         """Those that hang on no answer."""
@@ -188,7 +192,7 @@ class Exchange:
         tell_losses(headers, self.translation.losses)
         return headers
 
-    def _headers(self, answer: Answer) -> dict[str, str]:
+    def _headers(self, answer: UpstreamResponse) -> dict[str, str]:
         source, context = self.translation.direction.upstream.dialect, self.translation.context
         headers = reply_headers(source, self.client, answer.headers, now=self.now(), secrets=context.secrets)
         headers.setdefault(REQUEST_ID[self.client], context.request_id)

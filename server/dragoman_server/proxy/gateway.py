@@ -16,12 +16,12 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import Line
+from dragoman.aio.downstream.hijack import HijackableConnection
 from dragoman.aio.proxy_stream import DEFECT, STOPPING
-from dragoman.aio.stream_timers import ClientGone, Watch
-from dragoman.aio.upstream.aiohttp_transport import AiohttpUpstream
-from dragoman.aio.upstream.http11.transport import RawUpstream
-from dragoman.aio.upstream.interface import Call, Upstream
+from dragoman.aio.stream_timers import ClientGone, StreamTimers
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import Transport, UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import sized
 from dragoman.dialects.errors.read import cleaned
@@ -81,7 +81,7 @@ class Gateway:
         self,
         config: Config,
         *,
-        upstream: Upstream | None = None,
+        upstream: Transport | None = None,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
@@ -103,7 +103,7 @@ class Gateway:
         self._known_models = KnownModels(self._upstream_models, self._get_headers)
         self._discovering = False
         mask_logs(config)
-        self._open: set[Watch] = set()
+        self._open: set[StreamTimers] = set()
         # Not methods that await one: an open stream would keep a frame of each.
         answer = self._attended if lines else self._answer
         self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
@@ -170,9 +170,9 @@ class Gateway:
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
-                self._upstream = AiohttpUpstream(server.connections, trust_env=True)
+                self._upstream = AiohttpTransport(server.connections, trust_env=True)
             else:
-                self._upstream = RawUpstream(server.connections)
+                self._upstream = Http11Transport(server.connections)
 
     async def stop(self, seconds: float) -> None:
         """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
@@ -195,7 +195,7 @@ class Gateway:
                 return False
         return True
 
-    def _leave(self, watch: Watch) -> None:
+    def _leave(self, watch: StreamTimers) -> None:
         watch.stop()
         self._open.discard(watch)
         if not self._open:
@@ -234,14 +234,14 @@ class Gateway:
 
     async def _attended(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         work = self._answer(request, client)
-        line = Line.of(request)
-        return await (line.attend(work) if line is not None else work)
+        line = HijackableConnection.of(request)
+        return await (line.run_detachable(work) if line is not None else work)
 
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         # One frame, and as few locals as can be: an open stream keeps them.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         self.metrics.opened(receipt)
-        watch: Watch | None = None
+        watch: StreamTimers | None = None
         try:
             call, exchange = await self._understood(request, receipt)
             watch = self._watched(request, call)
@@ -297,9 +297,9 @@ class Gateway:
             if watch is not None:
                 self._leave(watch)
 
-    def _watched(self, request: web.Request, call: Call) -> Watch:
+    def _watched(self, request: web.Request, call: UpstreamRequest) -> StreamTimers:
         transport = request.transport
-        watch = Watch(call.timeouts, transport.is_closing if transport is not None else _gone)
+        watch = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _gone)
         self._open.add(watch)
         return watch
 
@@ -308,7 +308,7 @@ class Gateway:
         tell_losses(response.headers, receipt.losses)
         return response
 
-    async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[Call, Exchange]:
+    async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
         """What to send upstream, and what to make of the answer."""
         headers = request.headers
         client = receipt.client
@@ -370,7 +370,7 @@ class Gateway:
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return self.owner(request)
 
-    async def fetch(self, request: web.Request, call: Call) -> tuple[int, Mapping[str, str], bytes]:
+    async def fetch(self, request: web.Request, call: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""
         watch = self._watched(request, call)
         assert self._upstream is not None, "the gateway is not open"
@@ -383,11 +383,11 @@ class Gateway:
         finally:
             self._leave(watch)
 
-    async def _get(self, call: Call) -> tuple[int, bytes]:
+    async def _get(self, call: UpstreamRequest) -> tuple[int, bytes]:
         """Status and body of a short answer that no request waits for. Raises UpstreamError, LimitExceeded."""
         if self._upstream is None:
             raise UpstreamUnreachable("the gateway is not open")
-        watch = Watch(call.timeouts)
+        watch = StreamTimers(call.timeouts)
         try:
             answer = await self._upstream.open(call, watch)
             try:
@@ -405,7 +405,9 @@ class Gateway:
         headers = outbound_headers(provider, client_headers, same_dialect=same_dialect)
         return {_SENDER: self._sender, "accept": "application/json", **headers}
 
-    def _call(self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig) -> Call:
+    def _call(
+        self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig
+    ) -> UpstreamRequest:
         timeouts = loaded.config.server.timeouts
         same = translation.direction.passthrough and not translation.rewritten
         if not same and provider.auth is Auth.CONFIGURED:
@@ -414,12 +416,12 @@ class Gateway:
             if known is None:
                 url = provider.endpoint(translation.direction.upstream.path)
                 known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
-            return Call(*known, translation.body, translation.stream, timeouts)
+            return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
         url = provider.endpoint(translation.direction.upstream.path, query)
         headers = self.headers(provider, request.headers, same_dialect=same)
-        return Call(url, headers, translation.body, translation.stream, timeouts)
+        return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
 
     def headers(
         self, provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False

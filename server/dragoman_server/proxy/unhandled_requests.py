@@ -11,7 +11,7 @@ import time
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 
-from dragoman.aio.downstream.connection_limits import Bounds, HeadTimeout, Reply, TooManyConnections
+from dragoman.aio.downstream.connection_limits import ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
 from dragoman.aio.downstream.request_handler import BadVersion
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
@@ -28,10 +28,10 @@ _VERSION_2 = re.compile(rb"PRI \* HTTP/2")
 _KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED, 504: FailureKind.TIMEOUT}
 
 
-def bounds_of(server: Server, totals: Totals) -> Bounds:
+def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
     """The limits on the connections of one process. What is refused is counted in `totals`."""
     timeouts = server.timeouts
-    return Bounds(
+    return ConnectionLimits(
         timeouts.head,
         timeouts.keep_alive,
         server.max_connections or _half_the_descriptors(),
@@ -57,7 +57,7 @@ class Unhandled:
         self._totals = totals
         self._silent_until = 0.0
 
-    def __call__(self, error: HttpProcessingError, start: bytes) -> Reply:
+    def __call__(self, error: HttpProcessingError, start: bytes) -> PlainResponse:
         """The reply to a request whose first bytes are `start`."""
         status, message = _status_and_message(error, start)
         headers = {}
@@ -75,7 +75,7 @@ class Unhandled:
             REQUEST_ID[dialect]: request_id,
             OWN_ID: request_id,
         }
-        return Reply(status, headers, dumps(body))
+        return PlainResponse(status, headers, dumps(body))
 
     def _count(self, error: TooManyConnections) -> None:
         self._totals.add(REFUSED_CONNECTIONS, (error.limit,))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from dragoman.aio.timeouts import Timeouts
-from dragoman.aio.upstream.interface import Call
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects.shared import model_lists
 from dragoman.dialects.shared.model_lists import ListedModel
 from dragoman.errors import DragomanError, UpstreamError
@@ -42,7 +42,7 @@ a list for each key."""
 ASKING_MAX = 8
 """Most requests for lists at once."""
 
-Fetch = Callable[[Call], Awaitable[tuple[int, bytes]]]
+Fetch = Callable[[UpstreamRequest], Awaitable[tuple[int, bytes]]]
 """Sends a call and gives status and body. Raises UpstreamError."""
 
 
@@ -126,7 +126,7 @@ class UpstreamModels:
         after = None
         for _ in range(PAGES_MAX):
             url = provider.endpoint(model_lists.PATH, model_lists.query(provider.dialect, after))
-            status, body = await self._fetch(Call(url, headers, b"", False, timeouts, "GET"))
+            status, body = await self._fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
             if status != 200:
                 raise ValueError(f"status {status}")
             page = model_lists.read(await asyncio.to_thread(loads, body))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman.aio.downstream.hijack import Lines
+from dragoman.aio.downstream.hijack import HijackServer
 
 LINGER = 20.0
 """Seconds an idle connection is kept: the HTTP clients of the vendors' SDKs give theirs up after 4 to 15 s."""
@@ -34,12 +34,12 @@ class Retirement:
         app.middlewares.insert(0, self._noting)
         app.on_response_prepare.append(self._last_reply)
 
-    def begin(self, lines: Lines) -> None:
+    def begin(self, lines: HijackServer) -> None:
         """From now on replies are the last of their connection."""
         now = self._begun_at = self._clock()
         self._idle_since = dict.fromkeys(lines.server.connections, now)
 
-    def close_idle(self, lines: Lines) -> None:
+    def close_idle(self, lines: HijackServer) -> None:
         """Close connections that were idle for long enough."""
         assert self._begun_at is not None
         now = self._clock()
@@ -49,7 +49,7 @@ class Retirement:
             if connection not in self._busy and now - idle_since >= self._linger:
                 connection.force_close()
 
-    async def finish(self, lines: Lines, seconds: float) -> bool:
+    async def finish(self, lines: HijackServer, seconds: float) -> bool:
         """Wait until all connections are closed, `seconds` at most. Returns whether they are."""
         try:
             async with asyncio.timeout(seconds):

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import LineRunner
-from dragoman.aio.upstream.interface import Upstream
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.upstream.interface import Transport
 from dragoman_server.app import make_app
 from dragoman_server.config.lint import open_doors
 from dragoman_server.config.schema import Config, Server
@@ -73,7 +73,7 @@ async def listening(
     """
     server, totals = server or Server(), totals or Totals()
     bounds = bounds_of(server, totals)
-    runner = LineRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
+    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=server.backlog)
@@ -90,7 +90,7 @@ async def listening(
 
 @asynccontextmanager
 async def running(
-    config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Upstream | None = None
+    config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Transport | None = None
 ) -> AsyncIterator[Running]:
     """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import LineRunner, Lines
+from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
 from dragoman.canonical.request import Json
 from dragoman.errors import DragomanError, Failure, FailureKind
 from dragoman_server.app import make_app
@@ -101,16 +101,16 @@ class Worker:
             retirement = Retirement(app, linger=told.linger)
             totals = gateway.metrics.totals
             bounds = bounds_of(config.server, totals)
-            runner = LineRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
+            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
                 channel.tell("ready")
                 gateway.discover()
                 await self._accept(runner)
-                if not self._stop.is_set() and runner.lines is not None:
-                    retirement.begin(runner.lines)
-                    if not await self._finish(retirement, runner.lines):
+                if not self._stop.is_set() and runner.connections is not None:
+                    retirement.begin(runner.connections)
+                    if not await self._finish(retirement, runner.connections):
                         await gateway.stop(0.0)
             finally:
                 reports.cancel()
@@ -142,7 +142,7 @@ class Worker:
         for sock in (sock for share in self._shares for sock in share):
             sock.close()
 
-    async def _finish(self, retirement: Retirement, lines: Lines) -> bool:
+    async def _finish(self, retirement: Retirement, lines: HijackServer) -> bool:
         """Let all connections come to their end. Returns False if it took too long."""
         finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
         stopped = asyncio.create_task(self._stop.wait())

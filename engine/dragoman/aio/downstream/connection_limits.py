@@ -10,7 +10,7 @@ from typing import Protocol
 
 from aiohttp.http import HttpProcessingError
 
-from dragoman.aio.downstream.lingering_close import Lingering
+from dragoman.aio.downstream.lingering_close import LingeringClose
 
 GRACE = 1.0
 """Seconds that a new connection has for its first request before it may have to make room for another one."""
@@ -30,7 +30,7 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class PlainResponse:
     """A reply that no handler makes."""
 
     status: int
@@ -61,13 +61,13 @@ class TooManyConnections(HttpProcessingError):
         self.limit = limit
 
 
-def plain(error: HttpProcessingError, _: bytes) -> Reply:
+def plain_response(error: HttpProcessingError, _: bytes) -> PlainResponse:
     """The error's text."""
-    return Reply(error.code, {"content-type": "text/plain; charset=utf-8"}, error.message.encode())
+    return PlainResponse(error.code, {"content-type": "text/plain; charset=utf-8"}, error.message.encode())
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """Limits of one server. `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its
     head is complete, and between two requests. `connections` and `per_address` are counts, 0 = no limit. `refuse` makes
     the reply to a request that no handler gets, from the error and the first bytes of the request. It is called once
@@ -77,17 +77,17 @@ class Bounds:
     keep_alive: float = 660.0
     connections: int = 0
     per_address: int = 0
-    refuse: Callable[[HttpProcessingError, bytes], Reply] = field(default=plain)
+    refuse: Callable[[HttpProcessingError, bytes], PlainResponse] = field(default=plain_response)
 
 
-class Open:
+class OpenConnections:
     """The open connections of a server, counted. `waiting` are those whose first request has not come, oldest first;
     `ending` are those whose client was refused."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ConnectionLimits) -> None:
         self.bounds = bounds
         self.waiting: dict[Waiting, None] = {}
-        self.ending: set[Lingering] = set()
+        self.ending: set[LingeringClose] = set()
         self._addresses: dict[object, str] = {}
         self._by_address: dict[str, int] = {}
         self.count = 0
@@ -124,7 +124,7 @@ class Open:
 
     def end(self, transport: asyncio.Transport, error: HttpProcessingError, start: bytes | None) -> None:
         """Answer a request that begins with `start`, or with what comes next if it is None; then close."""
-        Lingering(transport, lambda begun: self.bounds.refuse(error, begun).encode(), start, self.ending)
+        LingeringClose(transport, lambda begun: self.bounds.refuse(error, begun).encode(), start, self.ending)
 
     def close(self) -> None:
         """Drop the clients that were refused."""

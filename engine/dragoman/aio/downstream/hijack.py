@@ -21,10 +21,10 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from aiohttp import web
 from aiohttp.log import server_logger
 
-from dragoman.aio.downstream.connection_limits import Bounds, Open
+from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_framing import RequestFraming
-from dragoman.aio.downstream.request_handler import Handler
-from dragoman.aio.trampoline import driven
+from dragoman.aio.downstream.request_handler import RequestHandler
+from dragoman.aio.trampoline import drive
 
 T = TypeVar("T")
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -55,27 +55,27 @@ class Carrier(Protocol):
         ...
 
 
-class Attended(Generic[T]):
+class DetachableTask(Generic[T]):
     """`await` it for what `await work` would be, unless it is `left`: then the cancellation of whoever awaits it is not
     the work's, which goes on in a task of its own from `resume`."""
 
-    __slots__ = ("_line", "_work", "left")
+    __slots__ = ("_line", "_work", "detached")
 
-    def __init__(self, work: Coroutine[Any, Any, T], line: Line) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], line: HijackableConnection) -> None:
         self._work = work
         self._line = line
-        self.left = False
+        self.detached = False
 
     def __await__(self) -> Generator[Any, Any, T]:
         try:
-            result: T = yield from driven(partial(self._work.send, None), self._work.send, self._thrown)
+            result: T = yield from drive(partial(self._work.send, None), self._work.send, self._thrown)
             return result
         finally:
-            if not self.left:
+            if not self.detached:
                 self._line.reply = None
 
     def _thrown(self, error: BaseException) -> Any:
-        if self.left:
+        if self.detached:
             raise error
         return self._work.throw(error)
 
@@ -84,53 +84,53 @@ class Attended(Generic[T]):
         return asyncio.get_running_loop().create_task(self._work)
 
 
-class Lines:
+class HijackServer:
     """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself; all
     are counted in `open`.
 
     The server's `handler_cancellation` must be on.
     """
 
-    def __init__(self, server: web.Server, bounds: Bounds | None = None) -> None:
+    def __init__(self, server: web.Server, bounds: ConnectionLimits | None = None) -> None:
         assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
         self.server = server
-        self.open = Open(bounds or Bounds())
-        self.taken: set[Line] = set()
+        self.open = OpenConnections(bounds or ConnectionLimits())
+        self.hijacked: set[HijackableConnection] = set()
         self.closing = False
         self._free = asyncio.Event()
 
-    def __call__(self) -> Line:
-        return Line(self)
+    def __call__(self) -> HijackableConnection:
+        return HijackableConnection(self)
 
-    def handler(self, *, kept: bool) -> Handler:
+    def handler(self, *, kept: bool) -> RequestHandler:
         """aiohttp's part in a connection, which has served requests before if it is `kept`."""
         server = self.server
-        return Handler(self.open, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
+        return RequestHandler(self.open, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
 
     @property
-    def connections(self) -> list[web.RequestHandler | Line]:
+    def connections(self) -> list[web.RequestHandler | HijackableConnection]:
         """All connections."""
-        return [*self.server.connections, *self.taken]
+        return [*self.server.connections, *self.hijacked]
 
     async def close(self, seconds: float) -> None:
         """Drop those that are still taken, and let the replies come to their end."""
         self.open.close()
-        for line in self.taken:
+        for line in self.hijacked:
             line.abort()
-        if self.taken:
+        if self.hijacked:
             self._free.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._free.wait()
 
-    def free(self, line: Line) -> None:
+    def free(self, line: HijackableConnection) -> None:
         """Its reply is over."""
-        self.taken.discard(line)
-        if not self.taken:
+        self.hijacked.discard(line)
+        if not self.hijacked:
             self._free.set()
 
 
-class LineRunner(web.AppRunner):
+class HijackRunner(web.AppRunner):
     """An application's runner whose connections are lines. `log` is aiohttp's for what happens to them, `bounds` limits
     them.
 
@@ -138,7 +138,7 @@ class LineRunner(web.AppRunner):
     meanwhile is answered, if only with a refusal. aiohttp's own would not read from it, and close it in the end.
     """
 
-    __slots__ = ("_bounds", "_shut", "lines")
+    __slots__ = ("_bounds", "_shut", "connections")
 
     def __init__(
         self,
@@ -146,9 +146,9 @@ class LineRunner(web.AppRunner):
         *,
         shutdown_timeout: float,
         log: Log = server_logger,
-        bounds: Bounds | None = None,
+        bounds: ConnectionLimits | None = None,
     ) -> None:
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or ConnectionLimits()
         super().__init__(
             app,
             # A client that hangs up cancels its handler, and with it the upstream, at once.
@@ -158,20 +158,20 @@ class LineRunner(web.AppRunner):
             logger=log,
             keepalive_timeout=self._bounds.keep_alive,
         )
-        self.lines: Lines | None = None
+        self.connections: HijackServer | None = None
         self._shut = False
 
     @property
     def server(self) -> web.Server | None:
         """What the sites listen with: to them it is a server's one method."""
-        return cast("web.Server | None", self.lines)
+        return cast("web.Server | None", self.connections)
 
     async def setup(self) -> None:
         """Make the server."""
         await super().setup()
         server = super().server
         assert server is not None
-        self.lines = Lines(server, self._bounds)
+        self.connections = HijackServer(server, self._bounds)
 
     async def shutdown(self) -> None:
         """Have the application stop, once: `cleanup` does before aiohttp would."""
@@ -181,7 +181,7 @@ class LineRunner(web.AppRunner):
 
     async def cleanup(self) -> None:
         """Stop. Replies that the application did not end by then are cut."""
-        lines, self.lines = self.lines, None
+        lines, self.connections = self.connections, None
         if lines is not None:
             for site in self.sites:
                 await site.stop()
@@ -192,7 +192,7 @@ class LineRunner(web.AppRunner):
             await lines.close(1.0)
 
 
-class Line(asyncio.Protocol):
+class HijackableConnection(asyncio.Protocol):
     """One connection. `reply` is what is attended on it now.
 
     `writing_paused` says of a taken line that its client does not read; wait for `drain` then.
@@ -212,9 +212,9 @@ class Line(asyncio.Protocol):
         "writing_paused",
     )
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: HijackServer) -> None:
         self._lines = lines
-        self._http: Handler | None = lines.handler(kept=False)
+        self._http: RequestHandler | None = lines.handler(kept=False)
         self._transport: asyncio.Transport | None = None
         self._framing: RequestFraming | None = RequestFraming()
         """None while a reply is taken: aiohttp then gets no bytes."""
@@ -223,24 +223,24 @@ class Line(asyncio.Protocol):
         self._held = b""
         self._keep = False
         self._rest: asyncio.Task[Any] | None = None
-        self.reply: Attended[Any] | None = None
+        self.reply: DetachableTask[Any] | None = None
         self.writing_paused = False
 
     @staticmethod
-    def of(request: web.BaseRequest) -> Line | None:
+    def of(request: web.BaseRequest) -> HijackableConnection | None:
         """The line that a request came on, if it is one."""
         transport = request.transport
         protocol = transport.get_protocol() if transport is not None else None
-        return protocol if type(protocol) is Line else None
+        return protocol if type(protocol) is HijackableConnection else None
 
     # --- a reply -----------------------------------------------------------------------------------------------------
 
-    def attend(self, work: Coroutine[Any, Any, T]) -> Attended[T]:
+    def run_detachable(self, work: Coroutine[Any, Any, T]) -> DetachableTask[T]:
         """`work`, to be awaited by the handler, so that it may be taken from it."""
-        reply = self.reply = Attended(work, self)
+        reply = self.reply = DetachableTask(work, self)
         return reply
 
-    def take(self, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
+    def hijack(self, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
         """Take the attended reply from its handler. `keep`: the connection serves further requests when it is over.
 
         Gives what to call when the work has nothing to wait for any more; None if it has to stay where it is. What it
@@ -253,9 +253,9 @@ class Line(asyncio.Protocol):
             return None
         if framing.partial or framing.whole != http.handled:
             return None
-        reply.left = True
+        reply.detached = True
         self._http, self._framing, self._carrier, self._keep = None, None, carrier, keep
-        self._lines.taken.add(self)
+        self._lines.hijacked.add(self)
         http.transport = None  # aiohttp would close it
         http.connection_lost(None)
         return self._resume

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from dragoman.aio.timer_wheel import Wheel, wheel_of
+from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 
 LINGER = 2.0
 """Seconds until the connection is closed, if the client has not closed it by then."""
@@ -18,7 +18,7 @@ START = 4096
 """Bytes of a request that are looked at to choose the reply."""
 
 
-class Lingering(asyncio.Protocol):
+class LingeringClose(asyncio.Protocol):
     """Takes a transport over from its protocol, which then only gets `connection_lost`.
 
     `reply` makes the reply from the first bytes of the request: those are `start`, or what comes next if it is None.
@@ -30,15 +30,15 @@ class Lingering(asyncio.Protocol):
         transport: asyncio.Transport,
         reply: Callable[[bytes], bytes],
         start: bytes | None,
-        among: set[Lingering],
+        among: set[LingeringClose],
     ) -> None:
         loop = asyncio.get_running_loop()
         self._before = cast("asyncio.Protocol", transport.get_protocol())
         self._transport = transport
         self._reply: Callable[[bytes], bytes] | None = reply
         self._due = loop.time() + LINGER
-        self._wheel: Wheel = wheel_of(loop, 1.0)
-        self._slot = self._wheel.put(self)
+        self._wheel: TimerWheel = timer_wheel(loop, 1.0)
+        self._slot = self._wheel.add(self)
         self._among = among
         among.add(self)
         transport.set_protocol(self)
@@ -64,7 +64,7 @@ class Lingering(asyncio.Protocol):
         """The client has closed its side too: the connection ends."""
         return None
 
-    def look(self, now: float, /) -> None:
+    def on_tick(self, now: float, /) -> None:
         """The wheel's look at it."""
         if now >= self._due:
             self.abort()
@@ -75,6 +75,6 @@ class Lingering(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The end."""
-        self._wheel.take(self, self._slot)
+        self._wheel.remove(self, self._slot)
         self._among.discard(self)
         self._before.connection_lost(cast("Exception | None", exc))

@@ -11,9 +11,9 @@ from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawR
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, Open, TooManyConnections
+from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, OpenConnections, TooManyConnections
 from dragoman.aio.downstream.lingering_close import START
-from dragoman.aio.timer_wheel import Wheel, wheel_of
+from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 
 
 class BadVersion(HttpProcessingError):
@@ -47,19 +47,19 @@ _receive = web.RequestHandler.data_received
 """Called without `super()`, which makes an object at each read."""
 
 
-class Handler(web.RequestHandler):
+class RequestHandler(web.RequestHandler):
     """The requests of one connection `among` those of a server. `kept`: it has served some before, so that the next one
     may begin late."""
 
     __slots__ = ("_among", "_due", "_kept", "_slot", "_start", "_wheel")
 
-    def __init__(self, among: Open, kept: bool, server: web.Server, **kwargs: Any) -> None:
+    def __init__(self, among: OpenConnections, kept: bool, server: web.Server, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self._among = among
         self._start = b""
         """The first bytes of a head that has not ended yet, or of one that was refused."""
         self._due = 0.0
-        self._wheel: Wheel | None = None
+        self._wheel: TimerWheel | None = None
         self._slot = 0
         self._kept = kept
 
@@ -107,16 +107,16 @@ class Handler(web.RequestHandler):
     def _await_head(self) -> None:
         loop = asyncio.get_running_loop()
         self._due = loop.time() + self._among.bounds.head
-        self._wheel = wheel_of(loop, self._among.bounds.head / 4)
-        self._slot = self._wheel.put(self)
+        self._wheel = timer_wheel(loop, self._among.bounds.head / 4)
+        self._slot = self._wheel.add(self)
 
     def _have_head(self) -> None:
         wheel, self._wheel = self._wheel, None
         if wheel is not None:
-            wheel.take(self, self._slot)
+            wheel.remove(self, self._slot)
             self._among.waiting.pop(self, None)
 
-    def look(self, now: float, /) -> None:
+    def on_tick(self, now: float, /) -> None:
         """The wheel's look at it, while a head is due."""
         if now < self._due:
             return

@@ -16,9 +16,9 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, StreamWriter
 
-from dragoman.aio.downstream.hijack import Line, reset
-from dragoman.aio.stream_timers import ClientGone, Watch
-from dragoman.aio.trampoline import Pump
+from dragoman.aio.downstream.hijack import HijackableConnection, reset
+from dragoman.aio.stream_timers import ClientGone, StreamTimers
+from dragoman.aio.trampoline import InlineTask
 from dragoman.stages.base import Stage
 
 
@@ -41,7 +41,7 @@ class _Flow(Protocol):
     def writing_paused(self) -> bool: ...
 
 
-class Client:
+class DownstreamResponse:
     """Who gets the stream: `open` it, then `carry` the body there. `beat`, `cut` and `settle` are for the watch.
 
     `ping` is a heartbeat's frame. `pump` is what steps `carry`, if something does.
@@ -58,10 +58,10 @@ class Client:
         "_transport",
         "_watch",
         "_writer",
-        "pump",
+        "inline_task",
     )
 
-    def __init__(self, request: web.Request, response: web.StreamResponse, watch: Watch, ping: bytes) -> None:
+    def __init__(self, request: web.Request, response: web.StreamResponse, watch: StreamTimers, ping: bytes) -> None:
         self._request: web.Request | None = request
         self._response: web.StreamResponse | None = response
         self._watch = watch
@@ -69,10 +69,10 @@ class Client:
         self._writer: StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._flow: _Flow | None = None
-        self._line: Line | None = None
+        self._line: HijackableConnection | None = None
         self._begun = False
         self._beating: asyncio.Task[None] | None = None
-        self.pump: Pump[None] | None = None
+        self.inline_task: InlineTask[None] | None = None
 
     @property
     def opened(self) -> bool:
@@ -119,7 +119,7 @@ class Client:
         except ConnectionError:
             return  # the client is gone; whoever writes next finds out by itself
 
-    async def carry(self, batches: AsyncGenerator[bytes, None], last: Stage[object, object]) -> None:
+    async def send_body(self, batches: AsyncGenerator[bytes, None], last: Stage[object, object]) -> None:
         """The whole body, one write per batch; `last` is the stage that is done when there is no further one.
 
         Raises ConnectionError when the client is gone, and what `batches` raises.
@@ -151,7 +151,7 @@ class Client:
                     size += len(framed)
                     del framed
                 del data  # an open stream keeps none of its batches while it waits
-                watch.told = True
+                watch.client_active = True
                 if transport.get_write_buffer_size() and self._flow is not None and self._flow.writing_paused:
                     watch.writing()
                     await self._drained()
@@ -190,7 +190,7 @@ class Client:
         elif self._line is not None:
             await self._line.drain()
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat, unless the last bytes have not left yet: this client does not read."""
         transport = self._transport
         if transport is None or self._flow is None:
@@ -212,19 +212,19 @@ class Client:
     def _beaten(self, _: asyncio.Task[None]) -> None:
         self._beating = None
 
-    def settle(self) -> None:
+    def detach(self) -> None:
         """Take the reply from aiohttp, if it is pumped and its connection a line."""
-        pump, request, response = self.pump, self._request, self._response
+        pump, request, response = self.inline_task, self._request, self._response
         if pump is None or not pump.working or request is None or response is None or not self._begun:
             return
         flow, transport = self._flow, self._transport
         if transport is None or transport.is_closing() or flow is None or flow.writing_paused:
             return
-        self.pump = None  # it is tried once: what keeps a line from it does not pass
-        line = Line.of(request)
-        resume = line.take(self, bool(response.keep_alive)) if line is not None else None
+        self.inline_task = None  # it is tried once: what keeps a line from it does not pass
+        line = HijackableConnection.of(request)
+        resume = line.hijack(self, bool(response.keep_alive)) if line is not None else None
         if resume is not None:
-            pump.leave(resume)
+            pump.detach(resume)
             self._line = self._flow = line
             self._request = self._response = self._writer = None
 
@@ -232,7 +232,7 @@ class Client:
         """The client hung up, and there is no handler that this would cancel."""
         self._watch.expire(ClientGone())
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Drop the client, which does not read."""
         transport = self._transport if self._request is None else self._request.transport
         if transport is not None:

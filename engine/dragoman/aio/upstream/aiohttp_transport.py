@@ -10,9 +10,9 @@ from io import BytesIO
 import aiohttp
 
 from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
-from dragoman.aio.stream_timers import Watch
-from dragoman.aio.timeouts import Connections
-from dragoman.aio.upstream.interface import Call
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
@@ -23,12 +23,12 @@ _TRIES = 8
 """Connections that a call finds unfit before it gives up: each is closed, and nothing was sent on it."""
 
 
-class AiohttpAnswer:
+class AiohttpResponse:
     """See `Answer`."""
 
     __slots__ = ("_response", "_watch", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: Watch) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, watch: StreamTimers) -> None:
         self._response = response
         self._watch = watch
         self.status = response.status
@@ -95,7 +95,7 @@ class _quiet:
         return kind is not None and issubclass(kind, Exception)
 
 
-class _Unasked(aiohttp.ClientError):
+class _ClosedBeforeRequest(aiohttp.ClientError):
     """A kept connection has bytes to read that nobody asked for; nothing was sent on it, and it is closed."""
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ class _Request(aiohttp.ClientRequest):
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
         """As ever. Raises _Unasked."""
         if conn.protocol is None or conn.protocol.should_close:
-            raise _Unasked
+            raise _ClosedBeforeRequest
         return await super().send(conn)
 
 
@@ -123,14 +123,14 @@ def _reason(error: Exception) -> str:
         return "its reply is not well-formed HTTP/1.1"
     if isinstance(error, aiohttp.InvalidURL):
         return "its URL is not one of http or https; check its base_url"
-    if isinstance(error, _Unasked):
+    if isinstance(error, _ClosedBeforeRequest):
         return str(error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection without a reply"
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-class AiohttpUpstream:
+class AiohttpTransport:
     """The transport on aiohttp's client. Must be made inside a running event loop.
 
     `tls` is for a certificate authority of one's own; `trust_env` takes proxies from the environment (`HTTPS_PROXY`).
@@ -139,12 +139,12 @@ class AiohttpUpstream:
 
     def __init__(
         self,
-        connections: Connections | None = None,
+        connections: PoolOptions | None = None,
         *,
         tls: ssl.SSLContext | None = None,
         trust_env: bool = False,
     ) -> None:
-        kept = connections or Connections()
+        kept = connections or PoolOptions()
         connector = aiohttp.TCPConnector(
             limit=0,
             limit_per_host=kept.limit,
@@ -162,7 +162,7 @@ class AiohttpUpstream:
             request_class=_Request,
         )
 
-    async def open(self, call: Call, watch: Watch) -> AiohttpAnswer:
+    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> AiohttpResponse:
         """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
         headers = dict(call.headers)
         if call.stream:
@@ -199,9 +199,9 @@ class AiohttpUpstream:
             return closed and not content.is_eof() and content.exception() is None
 
         watch.attach(content.set_exception, broken)
-        return AiohttpAnswer(response, watch)
+        return AiohttpResponse(response, watch)
 
-    async def _post(self, call: Call, headers: dict[str, str]) -> aiohttp.ClientResponse:
+    async def _post(self, call: UpstreamRequest, headers: dict[str, str]) -> aiohttp.ClientResponse:
         tries = 0
         get = call.method == "GET"
         while True:
@@ -215,7 +215,7 @@ class AiohttpUpstream:
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=call.timeouts.connect),
                 )
-            except _Unasked:
+            except _ClosedBeforeRequest:
                 if tries == _TRIES:
                     raise
 

@@ -13,12 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragoman.aio.stream_timers import Watch
+from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 
 
 @dataclass(slots=True)
-class Call:
+class UpstreamRequest:
     """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream.
 
     `method` is `POST`, or `GET` with an empty `body`.
@@ -32,7 +32,7 @@ class Call:
     method: str = "POST"
 
 
-class Answer(Protocol):
+class UpstreamResponse(Protocol):
     """An upstream's answer, its head read. Who has what it wants of `headers` may put an empty mapping in their place:
     an open stream then does not keep them."""
 
@@ -52,7 +52,7 @@ class Answer(Protocol):
         ...
 
 
-class PushedAnswer(Answer, Protocol):
+class PushedResponse(UpstreamResponse, Protocol):
     """An answer that can step its reader itself, so that a network read costs no future and no task switch."""
 
     def on_arrival(self, step: Callable[[], None] | None, /) -> None:
@@ -65,10 +65,10 @@ class PushedAnswer(Answer, Protocol):
         ...
 
 
-class Upstream(Protocol):
+class Transport(Protocol):
     """A transport."""
 
-    async def open(self, call: Call, watch: Watch) -> Answer:
+    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> UpstreamResponse:
         """Send the call and read the head of the answer, attached to `watch` from the start.
 
         Raises UpstreamUnreachable, UpstreamTimeout, or what the watch fails it with.

@@ -59,7 +59,7 @@ def read_details(message: Json, context: ReplyContext) -> list[Json]:
     """The pieces, or fragments of some, of a message or delta, where this upstream wants them back and the client can
     keep them. What says nothing is none."""
     given = message.get(KEY)
-    if type(given) is not list or context.seal is None or not context.profile.reasoning_details:
+    if type(given) is not list or context.envelope is None or not context.profile.reasoning_details:
         return []
     return [piece for piece in given if _is_piece(piece) and any(piece[key] for key in piece.keys() - _ABOUT)]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.canonical.events import Kind, Stop, StopReason, Usage
+from dragoman.canonical.events import BlockKind, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.settings import is_model_refusal
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
-_PARTS = {"text": Kind.TEXT, "refusal": Kind.REFUSAL, "thinking": Kind.REASONING}
+_PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
 
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
@@ -120,21 +120,21 @@ def settle(
     if reason is None:
         if not native and not (calls or refusal or content):
             raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
-        losses.add(Code.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
+        losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
     elif native in _OTHER_WORDS:
-        losses.once(Code.REPLY_REPAIRED, at, f"read {native!r} as {write_reason(reason)!r}")
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_reason(reason)!r}")
     if reason is StopReason.END:
         if calls:  # several compatible servers say `stop` after calls
             reason = StopReason.TOOL_CALLS
             if native == "stop":
-                losses.add(Code.FINISH_FIXED, at, "stop after a call became tool_calls")
+                losses.add(LossCode.FINISH_FIXED, at, "stop after a call became tool_calls")
         elif refusal:
             reason = StopReason.REFUSAL
         elif matched is not None:
             return Stop(StopReason.STOP_SEQUENCE, native, matched)
     elif reason is StopReason.TOOL_CALLS and not calls:
-        losses.add(Code.FINISH_FIXED, at, f"{native} without a call became stop")
+        losses.add(LossCode.FINISH_FIXED, at, f"{native} without a call became stop")
         reason = StopReason.REFUSAL if refusal else StopReason.END
     return Stop(reason, native)
 
@@ -170,9 +170,9 @@ def read_usage(obj: Json | None) -> Usage | None:
 def note_uncounted(usage: Usage | None, losses: Losses) -> None:
     """A row for counts that the upstream did not give."""
     if usage is None:
-        losses.add(Code.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
     elif usage.input_total is None or usage.output_total is None:
-        losses.add(Code.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
 
 
 def write_usage(usage: Usage) -> Json:
@@ -210,9 +210,9 @@ def reasoning_text(message: Json) -> str:
     return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
 
 
-def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[Kind, str]]:
+def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
     """Kind and text of each part of a reply's content, which OpenAI gives as one string only."""
-    found: list[tuple[Kind, str]] = []
+    found: list[tuple[BlockKind, str]] = []
     for number, part in enumerate(content):
         kind = part.get("type") if type(part) is dict else None
         text = part.get(kind) if type(kind) is str else None
@@ -221,7 +221,7 @@ def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[Kind,
         if type(text) is str and kind in _PARTS:
             found.append((_PARTS[kind], text))
         else:
-            losses.add(Code.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
+            losses.add(LossCode.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
     return found
 
 
@@ -231,11 +231,11 @@ def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
     if type(details) is list:
         path = (*at, "reasoning_details")
         if any(type(d) is dict and d.get("data") for d in details):
-            losses.add(Code.REASONING_ENCRYPTED, path)
+            losses.add(LossCode.REASONING_ENCRYPTED, path)
         if any(type(d) is dict and d.get("signature") for d in details):
-            losses.add(Code.REASONING_SIGNATURE, path)
+            losses.add(LossCode.REASONING_SIGNATURE, path)
     if message.get("thinking_blocks"):
-        losses.add(Code.REASONING_SIGNATURE, (*at, "thinking_blocks"))
+        losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
 
 
 # --- log probabilities ------------------------------------------------------------------------------------------------

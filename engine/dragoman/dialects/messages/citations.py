@@ -12,10 +12,10 @@ from typing import Any
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.wire import DIALECT, read_citation
-from dragoman.reasoning.envelope import Seal, unseal_citation
+from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 
-def write_citation(citation: Citation, seal: Seal | None) -> Json | None:
+def write_citation(citation: Citation, seal: Envelope | None) -> Json | None:
     """A citation of a reply, or None if it names no web page and is not Messages' own."""
     if citation.origin == DIALECT:
         return citation.native or None
@@ -26,7 +26,7 @@ def write_citation(citation: Citation, seal: Seal | None) -> Json | None:
         "cited_text": "",
         "url": citation.url,
         "title": citation.title,
-        "encrypted_index": seal.close(citation.origin, citation.native),
+        "encrypted_index": seal.wrap(citation.origin, citation.native),
     }
 
 
@@ -36,7 +36,7 @@ def read_sent_citation(block: Json) -> Citation:
     The origin is empty if the envelope was damaged on its way: such a citation can be sent to no upstream.
     """
     index = block.get("encrypted_index")
-    envelope = unseal_citation(index) if type(index) is str else None
+    envelope = unwrap_citation(index) if type(index) is str else None
     if envelope is None:
         return read_citation(block)
     native = envelope.block
@@ -61,4 +61,4 @@ def own_citations(given: list[Any]) -> list[Any]:
 
 def _is_enveloped(citation: Any) -> bool:
     index = citation.get("encrypted_index") if type(citation) is dict else None
-    return type(index) is str and unseal_citation(index) is not None
+    return type(index) is str and unwrap_citation(index) is not None

@@ -10,32 +10,32 @@ from typing import Any, Final
 from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 DIALECT: Final = "messages"
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
-NATIVE_BLOCKS: Final[dict[str, Code]] = {
-    "server_tool_use": Code.HOSTED_HISTORY,
-    "web_search_tool_result": Code.HOSTED_HISTORY,
-    "web_fetch_tool_result": Code.HOSTED_HISTORY,
-    "code_execution_tool_result": Code.HOSTED_HISTORY,
-    "bash_code_execution_tool_result": Code.HOSTED_HISTORY,
-    "text_editor_code_execution_tool_result": Code.HOSTED_HISTORY,
-    "tool_search_tool_result": Code.HOSTED_HISTORY,
-    "mcp_tool_use": Code.VENDOR_BLOCK,
-    "mcp_tool_result": Code.VENDOR_BLOCK,
-    "mcp_tool_listing": Code.VENDOR_BLOCK,
-    "advisor_tool_result": Code.VENDOR_BLOCK,
-    "fallback": Code.VENDOR_BLOCK,
+NATIVE_BLOCKS: Final[dict[str, LossCode]] = {
+    "server_tool_use": LossCode.HOSTED_HISTORY,
+    "web_search_tool_result": LossCode.HOSTED_HISTORY,
+    "web_fetch_tool_result": LossCode.HOSTED_HISTORY,
+    "code_execution_tool_result": LossCode.HOSTED_HISTORY,
+    "bash_code_execution_tool_result": LossCode.HOSTED_HISTORY,
+    "text_editor_code_execution_tool_result": LossCode.HOSTED_HISTORY,
+    "tool_search_tool_result": LossCode.HOSTED_HISTORY,
+    "mcp_tool_use": LossCode.VENDOR_BLOCK,
+    "mcp_tool_result": LossCode.VENDOR_BLOCK,
+    "mcp_tool_listing": LossCode.VENDOR_BLOCK,
+    "advisor_tool_result": LossCode.VENDOR_BLOCK,
+    "fallback": LossCode.VENDOR_BLOCK,
 }
 """Assistant blocks that no other dialect has, with the loss of leaving them out (mapping §8.4)."""
 
-OPAQUE_BLOCKS: Final[dict[str, Code]] = {
+OPAQUE_BLOCKS: Final[dict[str, LossCode]] = {
     **NATIVE_BLOCKS,
-    "compaction": Code.VENDOR_BLOCK,
-    "container_upload": Code.HOSTED_HISTORY,
+    "compaction": LossCode.VENDOR_BLOCK,
+    "container_upload": LossCode.HOSTED_HISTORY,
 }
 """The same for replies. A request's `compaction` becomes text and its `container_upload` is refused instead."""
 
@@ -96,16 +96,16 @@ def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at
     if reason is None:
         if not native and not content:
             raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
-        losses.add(Code.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
+        losses.add(LossCode.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
         reason = StopReason.END
     elif native in _OTHER_WORDS:
-        losses.once(Code.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
     if reason is StopReason.END and calls:
         reason = StopReason.TOOL_CALLS
         if read_stop(native) is not None:
-            losses.add(Code.FINISH_FIXED, at, f"{native} after a call became tool_use")
+            losses.add(LossCode.FINISH_FIXED, at, f"{native} after a call became tool_use")
     elif reason is StopReason.TOOL_CALLS and not calls:
-        losses.add(Code.FINISH_FIXED, at, "no call was made; read as end_turn")
+        losses.add(LossCode.FINISH_FIXED, at, "no call was made; read as end_turn")
         reason = StopReason.END
     return reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.errors import Path
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 MOST_MARKS = 4
@@ -43,7 +43,7 @@ class Marks:
         """Mark `part`; with none to put the mark on, or an upstream that takes none, it is dropped."""
         self.seen = True
         if part is None or not self.taken:
-            self._losses.add(Code.CACHE_HINT, at)
+            self._losses.add(LossCode.CACHE_HINT, at)
             return
         if self._key not in part:
             self._put.append((part, at))
@@ -59,7 +59,7 @@ class Marks:
         """At the end: drop all but the last four."""
         for part, at in self._put[:-MOST_MARKS]:
             del part[self._key]
-            self._losses.add(Code.CACHE_HINT, at, f"only the last {MOST_MARKS} marks are taken")
+            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {MOST_MARKS} marks are taken")
 
 
 def is_marked(part: Json) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.request import Inline, Json
 from dragoman.dialects.shared.json_fields import optional, typed
 from dragoman.errors import ClientRequestError, Path
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _MARKS = ("prompt_cache_breakpoint", "cache_control")
 
@@ -37,7 +37,7 @@ def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) ->
         return
     for key, value in body.items():
         if key not in known and value is not None and value != [] and value != "" and value != {}:
-            losses.add(Code.UNKNOWN_FIELD, (*at, key))
+            losses.add(LossCode.UNKNOWN_FIELD, (*at, key))
 
 
 def read_data_url(url: str, at: Path) -> Inline:

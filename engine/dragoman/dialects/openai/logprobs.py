@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.canonical.request import Json
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 
 def read_logprobs(given: Any, losses: Losses) -> list[Json]:
@@ -17,7 +17,7 @@ def read_logprobs(given: Any, losses: Losses) -> list[Json]:
     at = ("choices", 0, "logprobs")
     tokens = check_tokens(given.get("content") if type(given) is dict else given)
     if type(given) is dict and given.get("refusal"):
-        losses.add(Code.UNKNOWN_FIELD, (*at, "refusal"))
+        losses.add(LossCode.UNKNOWN_FIELD, (*at, "refusal"))
     return tokens
 
 

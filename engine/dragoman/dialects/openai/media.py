@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 _PDF = "application/pdf"
@@ -50,12 +50,12 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
     Raises `Unsupported` for what the upstream cannot read.
     """
     if document.cite:
-        losses.add(Code.CITATIONS_REQUEST, (*document.at, "citations"))
+        losses.add(LossCode.CITATIONS_REQUEST, (*document.at, "citations"))
     source = document.source
     if type(source) is Text:
         return _as_text(document, source.text, losses)
     if type(source) is list:
-        losses.add(Code.DOCUMENT_SHAPE, document.at, "its parts were put in its place")
+        losses.add(LossCode.DOCUMENT_SHAPE, document.at, "its parts were put in its place")
         _drop_marks(source, losses)
         parts = _lead(document, with_title=True)
         for child in source:
@@ -90,10 +90,10 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
 
 def search_text(result: SearchResult, losses: Losses) -> str:
     """A search result as text: title, source, body."""
-    losses.add(Code.SEARCH_RESULT_SHAPE, result.at, "became text")
+    losses.add(LossCode.SEARCH_RESULT_SHAPE, result.at, "became text")
     _drop_marks(result.body, losses)
     if result.cite:
-        losses.add(Code.CITATIONS_REQUEST, (*result.at, "citations"))
+        losses.add(LossCode.CITATIONS_REQUEST, (*result.at, "citations"))
     return "\n".join(text for text in (result.title, result.source, *(t.text for t in result.body)) if text)
 
 
@@ -101,7 +101,7 @@ def _drop_marks(parts: Sequence[Text | Image], losses: Losses) -> None:
     """The mark of the whole stands on what is written of it last; those within have no place."""
     for part in parts:
         if part.cache is not None:
-            losses.add(Code.CACHE_HINT, part.at)
+            losses.add(LossCode.CACHE_HINT, part.at)
 
 
 def _data_url(source: Inline) -> str:
@@ -116,7 +116,7 @@ def _lead(document: Document, *, with_title: bool = False) -> list[Json]:
 
 
 def _as_text(document: Document, text: str, losses: Losses) -> list[Json]:
-    losses.add(Code.DOCUMENT_SHAPE, document.at, "became text")
+    losses.add(LossCode.DOCUMENT_SHAPE, document.at, "became text")
     whole = "\n".join(line for line in (document.name, document.context, text) if line)
     return [text_part(whole)] if whole else []
 

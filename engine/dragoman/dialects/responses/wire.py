@@ -8,7 +8,7 @@ from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, U
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 DIALECT: Final = "responses"
 
@@ -43,13 +43,15 @@ def settle(response: Json, status: str | None, *, calls: bool, refusal: bool, lo
         native = reason if type(reason) is str else None
         known = _READ_REASON.get(native or "")
         if known is None:
-            losses.add(Code.STOP_UNKNOWN, ("incomplete_details", "reason"), f"taken as a cut: {native!r}")
+            losses.add(LossCode.STOP_UNKNOWN, ("incomplete_details", "reason"), f"taken as a cut: {native!r}")
             known = StopReason.POLICY_CUT
         elif native in _OTHER_WORDS:
-            losses.once(Code.REPLY_REPAIRED, ("incomplete_details", "reason"), f"read {native!r} as max_output_tokens")
+            losses.add_once(
+                LossCode.REPLY_REPAIRED, ("incomplete_details", "reason"), f"read {native!r} as max_output_tokens"
+            )
         return Stop(known, native)
     if status != "completed":
-        losses.add(Code.STOP_UNKNOWN, ("status",), f"taken as completed: {status!r}")
+        losses.add(LossCode.STOP_UNKNOWN, ("status",), f"taken as completed: {status!r}")
     if calls:
         return Stop(StopReason.TOOL_CALLS, status)
     return Stop(StopReason.REFUSAL if refusal else StopReason.END, status)
@@ -129,10 +131,10 @@ def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refuse
 def write_usage(usage: Usage | None, losses: Losses) -> Json | None:
     """`ResponseUsage`: every detail is required, so an unknown one is 0; null if nothing was counted (mapping §9.4)."""
     if usage is None:
-        losses.add(Code.USAGE_ESTIMATED, "usage", "null: the upstream gave no counts")
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "null: the upstream gave no counts")
         return None
     if usage.input_total is None or usage.output_total is None:
-        losses.add(Code.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
     given, made = usage.input_total or 0, usage.output_total or 0
     return {
         "input_tokens": given,

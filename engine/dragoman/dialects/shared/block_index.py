@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from dragoman.canonical.events import (
-    Kind,
+    BlockKind,
 )
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT, Limits
@@ -17,11 +17,11 @@ class BlockMap:
     __slots__ = ("count", "limits", "open")
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
-        self.open: dict[Hashable, tuple[int, Kind]] = {}
+        self.open: dict[Hashable, tuple[int, BlockKind]] = {}
         self.count = 0
         self.limits = limits
 
-    def start(self, key: Hashable, kind: Kind) -> int:
+    def start(self, key: Hashable, kind: BlockKind) -> int:
         """Open a block and give its index.
 
         Raises UpstreamProtocolError if the key is open already, LimitExceeded past `limits.blocks`.

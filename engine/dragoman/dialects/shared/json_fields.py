@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def reject_if_set(body: Json, key: str, why: str, path: Path = (), *, code: str 
         raise Unsupported((*path, key), why, code=code)
 
 
-def drop_if_set(body: Json, key: str, code: Code, losses: Losses, path: Path = ()) -> None:
+def drop_if_set(body: Json, key: str, code: LossCode, losses: Losses, path: Path = ()) -> None:
     """DROP: the field is left out with a loss row."""
     if body.get(key) is not None:
         losses.add(code, (*path, key))
@@ -84,9 +84,9 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
         if key in known:
             continue
         if not path and (dialects := _owners(key)):
-            losses.add(Code.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
+            losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
-            losses.add(Code.UNKNOWN_FIELD, (*path, key))
+            losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
 
 
 def _owners(field: str) -> list[str]:

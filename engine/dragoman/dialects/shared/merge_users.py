@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.errors import Path
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 
 def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> list[Json]:
@@ -28,10 +28,10 @@ def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> lis
             kept[-1] = merged = {**last, "content": list(_parts(last, text))}
         merged["content"] += _parts(message, text)
         if merged.get("name") != message.get("name"):
-            losses.add(Code.PARTICIPANT_NAME, at, "a message now has two authors")
+            losses.add(LossCode.PARTICIPANT_NAME, at, "a message now has two authors")
             merged.pop("name", None)
     if joined:
-        losses.add(Code.TURNS_MERGED, at, f"{joined} of the user's joined those before them")
+        losses.add(LossCode.TURNS_MERGED, at, f"{joined} of the user's joined those before them")
     return kept
 
 

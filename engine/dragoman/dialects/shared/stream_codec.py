@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dragoman.canonical.events import Delta, Deltas, End, Error, Event, Finish, Ping, Start, Usage
+from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
 from dragoman.dialects.errors.context_overflow import sized
 from dragoman.dialects.errors.read import cleaned
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import BlockOrder
 from dragoman.stages.null_arguments import NullTrimmer
-from dragoman.wire.delta_template import Ear, Volatile
+from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import CR, LF, Frame, frame_at, without_empty_lines
 
-Note = Callable[[Deltas], bool]
+Note = Callable[[TextRun], bool]
 """Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
 
 Frames = list[Frame | bytes]
@@ -57,20 +57,20 @@ class StreamReader:
 
     __slots__ = ("_ear", "_note", "context", "done")
 
-    volatile: ClassVar[Volatile] = Volatile()
+    volatile: ClassVar[VaryingKeys] = VaryingKeys()
     """What changes in this dialect's deltas besides their text."""
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        self._ear = Ear(self.volatile)
+        self._ear = TemplateCache(self.volatile)
         self._note: Note | None = None
 
     def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
         out: list[Event] = []
         if isinstance(frames, bytes):
-            groove = self._ear.groove
+            groove = self._ear.template
             if (
                 groove is not None
                 and (run := groove.only(frames)) is not None
@@ -86,7 +86,7 @@ class StreamReader:
             if isinstance(frame, bytes):
                 self._read_whole(frame, out)
             else:
-                self._ear.groove = None
+                self._ear.template = None
                 self._read_frame(frame, out)
         return out
 
@@ -109,7 +109,7 @@ class StreamReader:
         frames: list[bytes] = []  # those from `at` on, the next one last, as soon as one is read by itself
         odd = CR in data
         while at < end and not self.done:
-            if (groove := ear.groove) is not None:
+            if (groove := ear.template) is not None:
                 run = ear.run(data, at)
                 if run is not None and (self._note is None or self._note(run)):
                     out.append(run)
@@ -117,7 +117,7 @@ class StreamReader:
                         at += len(frames.pop()) + 2
                     at = groove.end
                     continue
-                ear.groove = None
+                ear.template = None
             if not frames:
                 frames = data[at:].split(b"\n\n")
                 frames.reverse()
@@ -227,8 +227,8 @@ class StreamWriter:
         try:
             for event in events:
                 kind = type(event)
-                if kind is Deltas:
-                    self.context.said += len(event.said)
+                if kind is TextRun:
+                    self.context.output_text += len(event.said)
                     written = self.deltas(event)
                     if written is None:
                         for delta in event.each():
@@ -238,7 +238,7 @@ class StreamWriter:
                     else:
                         out.append(written)
                 elif kind is Delta:
-                    self.context.said += len(event.text)
+                    self.context.output_text += len(event.text)
                     self.delta(event, out)
                 elif kind is Error:
                     self._end_in_error(sized(event.failure, self.context), out)
@@ -296,7 +296,7 @@ class StreamWriter:
         """Nothing is held back: every reader ends its stream with `End` or `Error`."""
         return []
 
-    def deltas(self, event: Deltas) -> bytes | None:
+    def deltas(self, event: TextRun) -> bytes | None:
         """The encoded frames of texts that are spelled already; None if they are to be written one by one."""
         return None
 
@@ -309,6 +309,6 @@ class StreamWriter:
         self.writes[type(event)](self, event, out)
 
 
-def no_note(run: Deltas) -> bool:
+def no_note(run: TextRun) -> bool:
     """For blocks whose texts are only passed on."""
     return True

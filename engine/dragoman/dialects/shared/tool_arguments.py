@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman.canonical.events import Deltas
+from dragoman.canonical.events import TextRun
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
@@ -66,11 +66,11 @@ class Arguments:
         self._room.take(len(text))
         self._pieces.append(text)
 
-    def add_all(self, run: Deltas) -> bool:
+    def add_all(self, run: TextRun) -> bool:
         """Take several fragments; False, and none is taken, if there is no room for all."""
-        if not self._room.fits(len(run.said)):
+        if not self._room.fits(len(run.text)):
             return False
-        self._pieces.append(run.said)
+        self._pieces.append(run.text)
         return True
 
     def text(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
-from dragoman.aio.upstream.http11.response_parser import Phase, Refused, Reply, reason
+from dragoman.aio.upstream.http11.response_parser import ConnectionPhase, ResponseParser, UnacceptableResponse, reason
 from dragoman.errors import StreamTruncated, UpstreamUnreachable
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ _BULK = 64 * 1024
 BROKEN = "upstream connection broke before the end of the stream"
 
 
-_IDLE, _HEAD, _BODY, _ENDED, _FINISHING, _CLOSED = Phase
+_IDLE, _HEAD, _BODY, _ENDED, _FINISHING, _CLOSED = ConnectionPhase
 
 
-class Connection(Reply, asyncio.Protocol):
+class Connection(ResponseParser, asyncio.Protocol):
     """See the module. `pieces`, `ended`, `error`, `parked` and `step` are for the answer that reads (`answer`)."""
 
     __slots__ = ("_paused", "_pool", "_socket", "_timer", "_transport", "_waiter", "error", "parked", "step", "unread")
@@ -62,7 +62,7 @@ class Connection(Reply, asyncio.Protocol):
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def quiet(self) -> bool:
+    def is_reusable(self) -> bool:
         """Whether a request may be sent: asked of the kernel, as the loop may not yet have read what came.
 
         An end, a reset or any byte that came while nothing was asked is the end of the connection. What remains of the
@@ -82,7 +82,7 @@ class Connection(Reply, asyncio.Protocol):
         else:
             self._transport.writelines((head, body))
 
-    async def answered(self) -> None:
+    async def wait_for_head(self) -> None:
         """Wait for the reply's head. Raises UpstreamUnreachable, or what `fail` was given. Cut if that is cancelled."""
         try:
             while self._phase is _HEAD and self.error is None:
@@ -107,7 +107,7 @@ class Connection(Reply, asyncio.Protocol):
         self.abort()
         self._wake()
 
-    def taken(self) -> None:
+    def resume_reading(self) -> None:
         """The pieces were taken after more had come than was read."""
         self.unread = 0
         if self._paused:
@@ -115,7 +115,7 @@ class Connection(Reply, asyncio.Protocol):
             if self._phase is not _CLOSED:
                 self._transport.resume_reading()
 
-    def leave(self, *, finish: bool) -> None:
+    def release(self, *, finish: bool) -> None:
         """Nobody reads this reply any further. With `finish` its end may be near, and the connection worth keeping."""
         self.step = self.parked = None
         self.error = None
@@ -126,15 +126,15 @@ class Connection(Reply, asyncio.Protocol):
             self._phase = _FINISHING
             self._room = _FINISH_BYTES
             self._timer = self._pool.loop.call_later(FINISH_SECONDS, self.abort)
-            self.taken()
+            self.resume_reading()
         else:
             self.abort()
 
-    def spare(self) -> bool:
+    def reset(self) -> bool:
         """Make a connection that nobody wanted in the end ready for the pool. False if it is not fit for it."""
         if self._phase is _HEAD and self._room == self._connections.head:
             self._phase = _IDLE
-        return self.quiet()
+        return self.is_reusable()
 
     def abort(self) -> None:
         """Close at once."""
@@ -153,8 +153,8 @@ class Connection(Reply, asyncio.Protocol):
         # A reply that came before its request was sent whole: the rest would be sent for nothing.
         if self._keep and not transport.is_closing() and not transport.get_write_buffer_size():
             self._phase = _IDLE
-            self.taken()
-            self._pool.release(self, self._keep)
+            self.resume_reading()
+            self._pool.put_idle(self, self._keep)
         else:
             self.abort()
 
@@ -228,10 +228,10 @@ class Connection(Reply, asyncio.Protocol):
                 feed(data[:room])
                 if self._phase is _HEAD:
                     limit = self._connections.head
-                    raise Refused(f"the head of its reply exceeds the limit connections.head = {limit}")
+                    raise UnacceptableResponse(f"the head of its reply exceeds the limit connections.head = {limit}")
                 data = data[room:]
             feed(data)
-        except (HttpParserError, Refused) as error:
+        except (HttpParserError, UnacceptableResponse) as error:
             if self._phase is _HEAD:
                 self.error = UpstreamUnreachable(f"the upstream connection failed: {reason(error)}")
                 self.abort()
@@ -259,7 +259,7 @@ class Connection(Reply, asyncio.Protocol):
         """The last that is heard of the connection."""
         self._over(error)
         self._parser = None  # it holds methods of this object
-        self._pool.gone(self)
+        self._pool.discard(self)
 
     def _over(self, error: Exception | None) -> None:
         phase, self._phase = self._phase, _CLOSED
@@ -271,13 +271,13 @@ class Connection(Reply, asyncio.Protocol):
             told = str(error) or type(error).__name__ if error is not None else "Server disconnected"
             self.error = UpstreamUnreachable(f"the upstream connection failed: {told}")
         elif phase is _BODY:
-            if self._until_close and error is None and self._ended_in_earnest():
+            if self._until_close and error is None and self._was_closed_cleanly():
                 self.ended = True
             else:
                 self.error = StreamTruncated(BROKEN)
         self._wake()
 
-    def _ended_in_earnest(self) -> bool:
+    def _was_closed_cleanly(self) -> bool:
         """With TLS only a close_notify ends a body without a length: a mere end of the connection may be an attack."""
         tls = self._transport.get_extra_info("ssl_object")
         if tls is None:

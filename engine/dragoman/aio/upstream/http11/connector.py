@@ -21,7 +21,7 @@ _HEAD_START = 0.25
 """Seconds between two addresses tried (RFC 8305)."""
 
 
-class Dialer:
+class Connector:
     """Dials origins. `tls` is for a certificate authority of one's own; addresses are remembered for `dns_seconds`."""
 
     __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_tls", "loop")
@@ -33,14 +33,14 @@ class Dialer:
         self._addresses: dict[Origin, tuple[float, Sequence[AddrInfoType]]] = {}
         self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
 
-    async def dial(self, origin: Origin, connection: Connection) -> None:
+    async def connect(self, origin: Origin, connection: Connection) -> None:
         """Connect `connection` to `origin`. Raises UpstreamUnreachable."""
         try:
             addresses = origin.literal() or await self._resolve(origin)
             sock = await start_connection(addresses, happy_eyeballs_delay=_HEAD_START, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
             self._addresses.pop(origin, None)  # the host may have moved
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {_told(error)}") from error
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -50,7 +50,7 @@ class Dialer:
             )
         except OSError as error:
             sock.close()
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {_told(error)}") from error
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
         except BaseException:
             sock.close()
             raise
@@ -74,20 +74,20 @@ class Dialer:
         lookup = self._lookups.get(origin)
         if lookup is None:
             lookup = self._lookups[origin] = self.loop.create_task(self._look_up(origin))
-            lookup.add_done_callback(lambda done: self._looked_up(origin, done))
+            lookup.add_done_callback(lambda done: self._lookup_done(origin, done))
         # One look-up for all who ask at once; it goes on if one of them leaves.
         return await asyncio.shield(lookup)
 
     async def _look_up(self, origin: Origin) -> Sequence[AddrInfoType]:
         return await self.loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
-    def _looked_up(self, origin: Origin, lookup: asyncio.Task[Sequence[AddrInfoType]]) -> None:
+    def _lookup_done(self, origin: Origin, lookup: asyncio.Task[Sequence[AddrInfoType]]) -> None:
         del self._lookups[origin]
         if not lookup.cancelled() and lookup.exception() is None:
             self._addresses[origin] = (self.loop.time() + self._dns_seconds, lookup.result())
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE may name further authorities)"
     if isinstance(error, ssl.SSLError):

@@ -18,7 +18,7 @@ PIECE = 256 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class Decoder:
+class Decompressor:
     """One body's gzip (of any number of members) or deflate (with zlib's wrapper, or without it as some send it)."""
 
     __slots__ = ("_name", "_stream")
@@ -27,7 +27,7 @@ class Decoder:
         self._name = name
         self._stream: zlib._Decompress | None = None
 
-    def expand(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         """What `data` expands to, in pieces. All must be taken before the next call. Raises StreamTruncated."""
         while data:
             stream = self._stream
@@ -63,15 +63,15 @@ class Decoder:
         return zlib.decompressobj(zlib.MAX_WBITS if data[0] & 15 == zlib.DEFLATED else -zlib.MAX_WBITS)
 
 
-def decoder(encoding: str) -> Decoder | None:
+def decompressor(encoding: str) -> Decompressor | None:
     """The decoder for a `content-encoding`; None for a body as it is. Raises UpstreamProtocolError for others."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return None
     if name in ("gzip", "x-gzip"):
-        return Decoder("gzip")
+        return Decompressor("gzip")
     if name == "deflate":
-        return Decoder("deflate")
+        return Decompressor("deflate")
     shown = name[:40] if name.isascii() and name.isprintable() else "unknown"
     raise UpstreamProtocolError(
         f"the upstream's reply is in the content-encoding {shown!r}, which it was not asked for; "

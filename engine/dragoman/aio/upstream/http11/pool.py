@@ -12,10 +12,10 @@ import asyncio
 from collections import deque
 from contextvars import Context
 
-from dragoman.aio.stream_timers import Watch
-from dragoman.aio.timeouts import Connections
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.http11.connection import BROKEN, Connection
-from dragoman.aio.upstream.http11.connector import Dialer
+from dragoman.aio.upstream.http11.connector import Connector
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
@@ -27,7 +27,7 @@ class Pool:
 
     __slots__ = (
         "_closed",
-        "_dialer",
+        "_connector",
         "_emptied",
         "_idle",
         "_live",
@@ -40,11 +40,11 @@ class Pool:
         "loop",
     )
 
-    def __init__(self, origin: Origin, dialer: Dialer, connections: Connections) -> None:
+    def __init__(self, origin: Origin, dialer: Connector, connections: PoolOptions) -> None:
         self.loop = dialer.loop
         self.connections = connections
         self._origin = origin
-        self._dialer = dialer
+        self._connector = dialer
         self._idle: dict[Connection, float] = {}
         """With the time until which each is kept; the last one in is the first one out."""
         self._live: set[Connection] = set()
@@ -66,19 +66,19 @@ class Pool:
         """Whether nothing is lost if the pool is forgotten."""
         return not (self._places or self._waiting or self._opening)
 
-    def take(self) -> Connection | None:
+    def acquire_idle(self) -> Connection | None:
         """A connection that a request may be sent on now; None if there is none, or if others wait for one."""
         return None if self._waiting else self._pick()
 
     def _pick(self) -> Connection | None:
         while self._idle:
             connection, until = self._idle.popitem()
-            if until > self.loop.time() and connection.quiet():
+            if until > self.loop.time() and connection.is_reusable():
                 return connection
             connection.abort()
         return None
 
-    async def connect(self, seconds: float, watch: Watch) -> Connection:
+    async def acquire(self, seconds: float, watch: StreamTimers) -> Connection:
         """A new connection, or with a limit the next one that comes free. Both within `seconds`.
 
         Raises UpstreamUnreachable, UpstreamTimeout, or what the watch fails it with.
@@ -86,7 +86,7 @@ class Pool:
         if self._closed:
             raise UpstreamUnreachable(_CLOSED)
         # A task of its own: it can be failed at any point, and the connection outlives this request's context.
-        opening = self.loop.create_task(self._obtain(), context=Context())
+        opening = self.loop.create_task(self._acquire_slot(), context=Context())
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
         failures: list[BaseException] = []
@@ -100,28 +100,28 @@ class Pool:
         try:
             await asyncio.wait((opening,))
         except BaseException:
-            opening.add_done_callback(self._unclaimed)
+            opening.add_done_callback(self._close_unclaimed)
             opening.cancel()
             raise
         finally:
             timer.cancel()
         if failures:
-            self._unclaimed(opening)
+            self._close_unclaimed(opening)
             raise failures[0]
         if opening.cancelled():
             raise UpstreamUnreachable(_CLOSED)
         return opening.result()
 
-    def _unclaimed(self, opening: asyncio.Task[Connection]) -> None:
+    def _close_unclaimed(self, opening: asyncio.Task[Connection]) -> None:
         """Connected at the very moment at which it was given up."""
         if not opening.cancelled() and opening.exception() is None:
             connection = opening.result()
-            if connection.spare():
-                self.release(connection, self.connections.idle_seconds)
+            if connection.reset():
+                self.put_idle(connection, self.connections.idle_seconds)
             else:
                 connection.abort()
 
-    async def _obtain(self) -> Connection:
+    async def _acquire_slot(self) -> Connection:
         limit = self.connections.limit
         if limit and (self._waiting or self._places >= limit):
             first = False
@@ -136,7 +136,7 @@ class Pool:
                 except asyncio.CancelledError:
                     self._waiting.remove(turn)
                     if turn.done() and not turn.cancelled():
-                        self._call_next()
+                        self._wake_next()
                     raise
                 self._waiting.remove(turn)
                 if (connection := self._pick()) is not None:
@@ -147,17 +147,17 @@ class Pool:
         self._places += 1
         connection = Connection(self)
         try:
-            await self._dialer.dial(self._origin, connection)
+            await self._connector.connect(self._origin, connection)
         except BaseException:
             if connection.made:
                 connection.abort()
             else:
                 self._places -= 1
-                self._call_next()
+                self._wake_next()
             raise
         return connection
 
-    def _call_next(self) -> None:
+    def _wake_next(self) -> None:
         """A connection or a place came free. Who was called stays in the queue until it runs: nobody overtakes it."""
         for turn in self._waiting:
             if not turn.done():
@@ -168,23 +168,23 @@ class Pool:
         """It is connected."""
         self._live.add(connection)
 
-    def release(self, connection: Connection, seconds: float) -> None:
+    def put_idle(self, connection: Connection, seconds: float) -> None:
         """It can be used again, for so long."""
         if self._closed or (len(self._idle) >= self.connections.idle and not self._waiting):
             connection.abort()
             return
         self._idle[connection] = self.loop.time() + seconds
         if self._waiting:
-            self._call_next()
+            self._wake_next()
         if self._sweeper is None:
             self._sweeper = self.loop.call_later(seconds, self._sweep)
 
-    def gone(self, connection: Connection) -> None:
+    def discard(self, connection: Connection) -> None:
         """It is closed."""
         self._live.discard(connection)
         self._idle.pop(connection, None)
         self._places -= 1
-        self._call_next()
+        self._wake_next()
         if self._emptied is not None and not self._live and not self._emptied.done():
             self._emptied.set_result(None)
 

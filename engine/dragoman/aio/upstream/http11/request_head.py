@@ -44,7 +44,7 @@ class Origin:
         return [(socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (self.host, self.port, 0, 0))]
 
 
-def split(url: str, method: str = "POST") -> tuple[Origin, str]:
+def parse_url(url: str, method: str = "POST") -> tuple[Origin, str]:
     """Where a URL leads, and the first two lines of a request there. Raises UpstreamUnreachable for what is no URL."""
     try:
         parts = urlsplit(url)
@@ -86,7 +86,7 @@ def request_head(start: str, headers: Mapping[str, str], length: int, *, stream:
     return text.encode()
 
 
-class Heads:
+class RequestHeadEncoder:
     """The heads of the requests to one URL: most are like the one before in all but the length.
 
     Only the same mapping counts as the same headers, and it must not change: to compare them would take a time that
@@ -101,7 +101,7 @@ class Heads:
         self._stream = False
         self._before_length = b""
 
-    def head(self, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
+    def encode(self, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
         """See `request_head`."""
         if headers is self._headers and stream is self._stream:
             return b"%b%d\r\n\r\n" % (self._before_length, length)

@@ -9,9 +9,9 @@ from functools import partial
 from typing import cast
 
 from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
-from dragoman.aio.stream_timers import Watch
+from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
-from dragoman.aio.upstream.http11.decompress import Decoder, decoder
+from dragoman.aio.upstream.http11.decompress import Decompressor, decompressor
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.errors import LimitExceeded, StreamTruncated
 
@@ -29,12 +29,12 @@ _PIECES = 4
 """Pieces that are expanded in one turn of the loop."""
 
 
-class RawAnswer:
+class Http11Response:
     """See `PushedAnswer`."""
 
     __slots__ = ("_connection", "_cut", "_encoding", "_left", "_watch", "headers", "status")
 
-    def __init__(self, connection: Connection, watch: Watch) -> None:
+    def __init__(self, connection: Connection, watch: StreamTimers) -> None:
         self._connection: Connection | None = connection
         self._watch = watch
         self._left = self._cut = False
@@ -72,16 +72,16 @@ class RawAnswer:
         return self._body(sliced=True)
 
     def _body(self, sliced: bool) -> AsyncGenerator[bytes, None]:
-        return self._received(sliced) if self._encoding is None else self._expanded(self._encoding, sliced)
+        return self._received(sliced) if self._encoding is None else self._decompressed(self._encoding, sliced)
 
-    async def _expanded(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
-        expander: Decoder | None = decoder(encoding)
+    async def _decompressed(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
+        expander: Decompressor | None = decompressor(encoding)
         async with aclosing(self._received(sliced)) as received:
             async for data in received:
                 if expander is None:
                     yield data
                     continue
-                for piece in expander.expand(data):
+                for piece in expander.feed(data):
                     if not sliced or len(piece) <= SMALL:
                         yield piece
                         continue
@@ -107,7 +107,7 @@ class RawAnswer:
                         pieces[:] = (data,)  # not taken yet: `fail` and `leave` clear what is here
                         start = 0
                         while end < len(data) and pieces:
-                            watch.heard = True
+                            watch.upstream_active = True
                             yield data[start:end]
                             await next_turn()
                             start, end = end, slice_end(data, end)
@@ -116,8 +116,8 @@ class RawAnswer:
                         continue
                     pieces.clear()
                     if connection.unread:
-                        connection.taken()
-                    watch.heard = True
+                        connection.resume_reading()
+                    watch.upstream_active = True
                     yield data
                     del data  # not for as long as the next one takes
                 elif connection.error is not None:
@@ -143,4 +143,4 @@ class RawAnswer:
         self._watch.upstream_done()
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.leave(finish=self._left and not self._cut)
+            connection.release(finish=self._left and not self._cut)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from httptools import HttpParserCallbackError, HttpResponseParser
 from multidict import CIMultiDict, istr
 
-from dragoman.aio.timeouts import Connections
+from dragoman.aio.timeouts import PoolOptions
 
 _INTERIM_REPLIES = 16
 _TIMEOUT = re.compile(r"timeout=([0-9]{1,6})")
@@ -22,7 +22,7 @@ _NAMES: dict[bytes, istr] = {}
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
-class Phase(IntEnum):
+class ConnectionPhase(IntEnum):
     """Where a connection stands."""
 
     IDLE = 0
@@ -37,14 +37,19 @@ class Phase(IntEnum):
     CLOSED = 5
 
 
-_HEAD, _BODY, _ENDED, _CLOSED = Phase.HEAD, Phase.BODY, Phase.ENDED, Phase.CLOSED
+_HEAD, _BODY, _ENDED, _CLOSED = (
+    ConnectionPhase.HEAD,
+    ConnectionPhase.BODY,
+    ConnectionPhase.ENDED,
+    ConnectionPhase.CLOSED,
+)
 
 
-class Refused(Exception):
+class UnacceptableResponse(Exception):
     """A reply that parses but cannot be had. Raised in the parser's callbacks, which stops it."""
 
 
-class Reply:
+class ResponseParser:
     """What the parser calls. One reply follows another: `expect` before each."""
 
     __slots__ = (
@@ -62,7 +67,7 @@ class Reply:
         "status",
     )
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: PoolOptions) -> None:
         self._connections = connections
         self._phase = _CLOSED  # until it is made
         self._parser: HttpResponseParser | None = None
@@ -84,7 +89,7 @@ class Reply:
     def on_message_begin(self) -> None:
         """A reply begins: the one asked for, or one behind an interim one."""
         if self._phase is not _HEAD:
-            raise Refused("a second reply to one request")
+            raise UnacceptableResponse("a second reply to one request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; after the body, a trailer, which nobody wants."""
@@ -103,13 +108,15 @@ class Reply:
         if status < 200:
             self._interim += 1
             if status == 101 or self._interim > _INTERIM_REPLIES:
-                raise Refused("it switched protocols unasked" if status == 101 else "too many interim replies")
+                raise UnacceptableResponse(
+                    "it switched protocols unasked" if status == 101 else "too many interim replies"
+                )
             self.headers = CIMultiDict()
             return
         codings = headers.getall("transfer-encoding", ())
         if codings and (len(codings) > 1 or codings[0].lower() != "chunked"):
             # llhttp would take others for a body that ends with the connection.
-            raise Refused("its reply has a transfer-encoding other than chunked")
+            raise UnacceptableResponse("its reply has a transfer-encoding other than chunked")
         self._until_close = not codings and "content-length" not in headers and status not in (204, 304)
         self._keep = self._connections.idle_seconds
         if (told := headers.get("keep-alive")) is not None and (match := _TIMEOUT.search(told.lower())):
@@ -132,6 +139,6 @@ def reason(error: BaseException) -> str:
     """What is told of a reply that was given up: a constant of the parser's or of ours, never what came."""
     if isinstance(error, HttpParserCallbackError):
         error = error.__context__ or error
-    if isinstance(error, Refused):
+    if isinstance(error, UnacceptableResponse):
         return str(error)
     return f"its reply is not well-formed HTTP/1.1 ({error})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.canonical.events import CUTS, Kind
+from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import read_citation
@@ -24,9 +24,9 @@ from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import Path, UpstreamProtocolError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps, loads
 
 _LONGEST_CALL_ID = 64
@@ -66,7 +66,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     details = read_details(message, context)
     if reasoning or details:
         # Clients may trim the visible text, and this server will want it back (mapping §5.2).
-        wanted = context.seal is not None and context.profile.reasoning_replay
+        wanted = context.envelope is not None and context.profile.reasoning_replay
         native: Json | None = {"reasoning_content": reasoning} if wanted else None
         if details:
             native = {KEY: details}
@@ -85,7 +85,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     cut = type(finish) is str and read_finish(finish) in CUTS
     given = message.get("tool_calls")
     if (legacy := message.get("function_call")) is not None and not given:
-        losses.add(Code.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call")
+        losses.add(
+            LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
+        )
         given = [{"type": "function", "function": legacy}]
     calls = _read_calls(given, identity, len(parts), names, losses, whole=not cut)
     parts += calls
@@ -93,7 +95,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if message.get("audio") is not None:
         if not visible and not calls:
             raise UpstreamProtocolError("upstream reply holds audio only")
-        losses.add(Code.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
+        losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
     stop = settle(
         finish if type(finish) is str else None,
@@ -121,14 +123,14 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
         if content:
             parts.append(Text(content, at))
     elif type(content) is list:
-        losses.add(Code.REPLY_REPAIRED, at, "content came as an array of parts")
+        losses.add(LossCode.REPLY_REPAIRED, at, "content came as an array of parts")
         for kind, text in read_parts(content, _MESSAGE, losses):
             if not text:
                 continue
-            if kind is Kind.REFUSAL:
+            if kind is BlockKind.REFUSAL:
                 parts.append(Refusal(text, at))
             else:
-                parts.append(Text(text, at) if kind is Kind.TEXT else Reasoning(text, at, DIALECT))
+                parts.append(Text(text, at) if kind is BlockKind.TEXT else Reasoning(text, at, DIALECT))
     elif content is not None:
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
 
@@ -139,7 +141,7 @@ def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> Non
     if texts:
         texts[0].logprobs = tokens or None
     elif tokens:
-        losses.add(Code.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "given for what is no text")
+        losses.add(LossCode.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "given for what is no text")
 
 
 def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
@@ -150,7 +152,7 @@ def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> No
     if texts:
         texts[-1].citations = [read_citation(note) for note in notes]
     if not texts or type(annotations) is not list or len(notes) < len(annotations):
-        losses.add(Code.CITATIONS, (*_MESSAGE, "annotations"))
+        losses.add(LossCode.CITATIONS, (*_MESSAGE, "annotations"))
 
 
 def _read_calls(
@@ -175,15 +177,15 @@ def _read_calls(
             raise UpstreamProtocolError("upstream reply has a tool call without a name")
         call_id = call.get("id")
         if type(call_id) is not str or not call_id or call_id in ids:  # the result must name one, and only one
-            losses.add(Code.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
-            call_id = fit_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
+            losses.add(LossCode.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
+            call_id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
         ids.add(call_id)
         if kind == "custom":
             text = body.get("input")
             arguments = text if type(text) is str else ""
         else:
             if type(body.get("arguments")) is dict:
-                losses.once(Code.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+                losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
             arguments = _read_arguments(body.get("arguments"), name, whole=whole)
         parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
     return parts

@@ -17,9 +17,9 @@ from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
@@ -55,10 +55,10 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
                 text.gap()
             if part.text:
                 if calls:
-                    losses.add(Code.BLOCK_ORDER, part.at, "put with the text before the calls")
+                    losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
                 _write_text(part, text, annotations, losses)
             elif part.citations:
-                losses.add(Code.CITATIONS, part.at)
+                losses.add(LossCode.CITATIONS, part.at)
             continue
         text.gap()
         if type(part) is ToolCall:
@@ -69,9 +69,9 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
             if part.text:
                 refusal.add(part.text)
         elif type(part) is Native:
-            losses.add(Code(part.code), part.at)
+            losses.add(LossCode(part.code), part.at)
         else:
-            losses.add(Code.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a Chat reply")
+            losses.add(LossCode.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a Chat reply")
 
     info = reply.refusal
     if is_model_refusal(reply.stop) and not refusal.pieces:
@@ -79,7 +79,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         if wording or not (text.pieces or calls):  # what was shown needs no words of our own (mapping §9.3)
             refusal.add(wording or DECLINED)
     if info is not None and info.category is not None:
-        losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
+        losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
     message: Json = {
         "role": "assistant",
         "content": str(text) if text.pieces else None,
@@ -92,7 +92,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         if field in ("reasoning", "both"):
             message["reasoning"] = str(reasoning)
         if field == "off":
-            losses.add(Code.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
+            losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
     if calls:
         message["tool_calls"] = calls
     if annotations:
@@ -107,17 +107,17 @@ def _write_text(part: Text, text: JoinedText, annotations: list[Json], losses: L
     written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
     annotations += [annotation for annotation in written if annotation is not None]
     if None in written:  # Chat knows web pages as sources, not documents
-        losses.add(Code.CITATIONS, part.at)
+        losses.add(LossCode.CITATIONS, part.at)
 
 
 def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> None:
     if part.redacted:
-        losses.add(Code.REASONING_ENCRYPTED, part.at)
+        losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         return
     if part.proof:
         # Unlike a signature, encrypted content is the reasoning itself.
         encrypted = part.origin == "responses"
-        losses.add(Code.REASONING_ENCRYPTED if encrypted else Code.REASONING_SIGNATURE, part.at)
+        losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)
     if part.text:
         reasoning.gap()
         reasoning.add(part.text)
@@ -126,7 +126,7 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
 def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> Json:
     if part.namespace is not None or part.search:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
-    call_id = fit_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
+    call_id = sanitize_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream

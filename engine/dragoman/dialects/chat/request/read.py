@@ -49,7 +49,7 @@ from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT as DEFAULT_LIMITS
 from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
 # fmt: off
@@ -92,7 +92,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     request.parallel = optional(body, "parallel_tool_calls", bool)
     read_controls(request, body, losses)
     if "prediction" in body:
-        drop_if_set(body, "prediction", Code.PREDICTION, losses)
+        drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
     drop_unknown(body, FIELDS, losses)
     return request
 
@@ -148,7 +148,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
         elif role == "system" or role == "developer":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)
             turn = _read_turn(Role.INSTRUCTION, message, at, losses)
-            turn.spelling = role
+            turn.original = role
         elif role == "function":
             raise Unsupported(at, _LEGACY)
         else:
@@ -181,7 +181,7 @@ def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
         return
     last = turn.parts[-1] if turn.parts else None
     if not isinstance(last, _MARKED):
-        losses.add(Code.CACHE_HINT, (*turn.at, "cache_control"))
+        losses.add(LossCode.CACHE_HINT, (*turn.at, "cache_control"))
     elif last.cache is None:
         last.cache = mark
 
@@ -249,7 +249,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
 def _cite(parts: list[Part], annotations: list[Any], at: Path, losses: Losses) -> None:
     last = parts[-1] if parts else None
     if type(last) is not Text:
-        losses.add(Code.CITATIONS, (*at, "annotations"))
+        losses.add(LossCode.CITATIONS, (*at, "annotations"))
         return
     last.citations = read_citations(annotations, (*at, "annotations"), losses)
 

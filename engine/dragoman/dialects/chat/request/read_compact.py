@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.canonical.compact_turns import Call, ResultTurn, SpokenTurn, bare
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, CompactResultTurn, single_text_turn
 from dragoman.canonical.request import Role, Turn
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Path
@@ -35,13 +35,13 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
                     return number, message
                 if custom and call_id in custom:
                     return number, message
-                answered = ResultTurn()
+                answered = CompactResultTurn()
                 answered.at = at
                 answered.results = [(call_id, content, at, False)]
                 turns.append(answered)
             elif role == "assistant":
                 calls: list[Call] = []
-                spoken = SpokenTurn()
+                spoken = CompactAssistantTurn()
                 spoken.plain = plain = type(content) is str
                 if not plain and content is not None:
                     return number, message
@@ -49,21 +49,21 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
                 spoken.text = content
                 spoken.text_at = ("messages", number, "content")
                 spoken.apart = False
-                spoken.thoughts = []
+                spoken.reasoning = []
                 spoken.calls = calls
                 if size > 2:
                     if "reasoning_content" in message:
                         thought = message["reasoning_content"]
                         if type(thought) is not str or not thought:
                             return number, message
-                        spoken.thoughts.append((thought, at, DIALECT, None, False, None, None))
+                        spoken.reasoning.append((thought, at, DIALECT, None, False, None, None))
                         size -= 1
                     if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
                         return number, message
                 turns.append(spoken)
             elif type(content) is str and size == 2:
                 spelling = "" if role == "user" else role
-                turns.append(bare(_PLAIN[role], content, ("messages", number, "content"), at, spelling))
+                turns.append(single_text_turn(_PLAIN[role], content, ("messages", number, "content"), at, spelling))
             else:
                 return number, message
     except (KeyError, TypeError):  # TypeError: what should be an object is none

@@ -9,7 +9,7 @@ from dragoman.dialects.openai.content import note_unknown
 from dragoman.dialects.openai.settings import CACHE_KEYS
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 # fmt: off
 _CONTROLS = frozenset({
@@ -75,7 +75,7 @@ def _read_stop(request: Request, stop: Any, losses: Losses) -> None:
         if entry.strip():
             request.stop.append(entry)
         else:
-            losses.add(Code.STOP_DROPPED, path, "empty or whitespace only")
+            losses.add(LossCode.STOP_DROPPED, path, "empty or whitespace only")
 
 
 def _read_format(body: Json | None, losses: Losses) -> OutputFormat | None:

@@ -7,7 +7,7 @@ softly, as far as the upstream can be asked at all.
 from __future__ import annotations
 
 from dragoman.canonical.request import Json, ToolChoice
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _FORCING = frozenset({"named", "words"})
 
@@ -29,10 +29,12 @@ def soften(
         if taken != "auto":
             return choice, tools
         if tools:
-            losses.add(Code.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot be told to call none")
+            losses.add(
+                LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot be told to call none"
+            )
         return None, []
     if choice != "auto" and taken not in _FORCING:
-        losses.add(Code.CHOICE_DOWNGRADED, at, "the upstream takes no forced choice; auto was sent")
+        losses.add(LossCode.CHOICE_DOWNGRADED, at, "the upstream takes no forced choice; auto was sent")
         choice = "auto"
     return choice, tools
 
@@ -42,5 +44,5 @@ def _only(named: list[Json], tools: list[Json], at: tuple[str | int, ...], losse
     names = {entry[entry["type"]]["name"] for entry in named}
     kept = [tool for tool in tools if tool[tool["type"]]["name"] in names]
     if len(kept) < len(tools):
-        losses.add(Code.TOOLS_FILTERED, at, "the others were not sent")
+        losses.add(LossCode.TOOLS_FILTERED, at, "the others were not sent")
     return kept

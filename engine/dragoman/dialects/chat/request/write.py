@@ -16,9 +16,9 @@ from dragoman.dialects.openai.settings import CACHE_KEYS
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_name
+from dragoman.tools.names import NameTable, sanitize_tool_name
 
 _LONGEST_FORMAT_NAME = 64
 _LONGEST_USER = 64
@@ -60,7 +60,7 @@ def write_request(
             if profile.parallel_tool_calls:
                 body["parallel_tool_calls"] = request.parallel
             elif not request.parallel:
-                losses.add(Code.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
+                losses.add(LossCode.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
     if tooling.web_search is not None:
         body["web_search_options"] = tooling.web_search
     if request.max_tokens is not None:
@@ -92,7 +92,7 @@ def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses:
         raise Unsupported(at, "warming the cache without output is not possible on this upstream")
     longest = profile.max_output_tokens
     if longest and cap > longest:
-        losses.add(Code.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
+        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
         cap = longest
     body[profile.max_tokens_field] = cap
 
@@ -103,7 +103,7 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
         if temperature is not None:
             if temperature > profile.max_temperature:
                 temperature = profile.max_temperature
-                losses.add(Code.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+                losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
             body["temperature"] = temperature
         if top_p is not None:
             body["top_p"] = top_p
@@ -115,14 +115,14 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
             if value == 1 and profile.sampling == "default_only":
                 body[key] = value
             else:
-                losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+                losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
         for key in request.sampling:
-            losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     if request.top_k is not None:
         if profile.top_k:
             body["top_k"] = request.top_k
         else:
-            losses.add(Code.TOP_K, ("top_k",))
+            losses.add(LossCode.TOP_K, ("top_k",))
     if request.logprobs:
         body["logprobs"] = True
     if request.top_logprobs is not None:
@@ -135,7 +135,7 @@ def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, lo
         body["stop"] = sent
     if knobs.stop_emulation != "on":
         for _ in request.stop[profile.stop_limit :]:
-            losses.add(Code.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
 
 
 def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Profile, losses: Losses) -> None:
@@ -145,16 +145,16 @@ def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Pro
     if thinking:
         # What of the reasoning is shown cannot be chosen here; leaving it out is what Chat does by itself.
         if thinking.display is not None and thinking.display != "omitted":
-            losses.add(Code.REASONING_MODE, ("thinking", "display"))
+            losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         if thinking.summary is not None:
-            losses.add(Code.REASONING_MODE, ("reasoning", "summary"))
+            losses.add(LossCode.REASONING_MODE, ("reasoning", "summary"))
     if tooling.tools and profile.tools_with_reasoning == "never":
         raise Unsupported(("tools",), "this model takes tools on its Responses surface only")
     if tooling.tools and profile.tools_with_reasoning == "effort_none":
         # Leaving the field out fails as well: such models reason by default (mapping §5.5).
         body["reasoning_effort"] = "none"
         if effort != "none":
-            losses.add(Code.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
+            losses.add(LossCode.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
         return
     write_effort(body, effort, at, profile, losses)
 
@@ -164,7 +164,7 @@ def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
         return {"type": form.kind}
     if not profile.structured_output:  # free JSON instead would be an answer of another shape
         raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
-    written: Json = {"name": fit_name(form.name or "response", _LONGEST_FORMAT_NAME)}
+    written: Json = {"name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
     if form.description is not None:
         written["description"] = form.description
     if form.schema is not None:
@@ -188,7 +188,7 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
         elif tier not in _TIERS.get(request.origin, ()):
             tier = None
         if tier is None:
-            losses.add(Code.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
             body["service_tier"] = tier
     store = request.store if request.origin == DIALECT else None  # the Responses default is another one
@@ -196,7 +196,7 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
         if store or profile.unstored_metadata:
             body["metadata"] = request.metadata
         elif request.metadata:
-            losses.add(Code.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
+            losses.add(LossCode.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
     if store is not None:
         body["store"] = store
     if request.cache:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import Call, SpokenTurn, Thought
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
@@ -11,15 +11,15 @@ from dragoman.dialects.openai.cache_marks import Marks
 from dragoman.dialects.openai.media import text_part
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
-from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.tools.names import NameTable, sanitize_call_id
 
 # Member access on an enum class costs more than a global.
-_CACHE_HINT = Code.CACHE_HINT
-_FOREIGN = Code.REASONING_FOREIGN
-_UNSIGNED = Code.REASONING_UNSIGNED
+_CACHE_HINT = LossCode.CACHE_HINT
+_FOREIGN = LossCode.REASONING_FOREIGN
+_UNSIGNED = LossCode.REASONING_UNSIGNED
 
 
 class AssistantWriter:
@@ -80,7 +80,7 @@ class AssistantWriter:
                 text = part.text
                 if text:
                     if calls:
-                        losses.add(Code.BLOCK_ORDER, part.at, "put with the text before the calls")
+                        losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
                     if apart and pieces:
                         pieces.append("\n\n")
                     apart = False
@@ -100,7 +100,7 @@ class AssistantWriter:
             elif type(part) is Refusal:
                 refusal.append(part.text)
             elif type(part) is Native:
-                losses.add(Code(part.code), part.at)
+                losses.add(LossCode(part.code), part.at)
             else:
                 raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
 
@@ -131,12 +131,12 @@ class AssistantWriter:
             message["name"] = turn.name
         return message
 
-    def write_short(self, turn: SpokenTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
+    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
         """The same of a turn in short, whose client speaks another dialect."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
         kept: tuple[list[str], list[str], list[Json]] | None = None
-        for thought in turn.thoughts:
+        for thought in turn.reasoning:
             if self._forgets and thought[0] and thought[6] is None:  # as `_recall` would, without the calls
                 losses.add(_UNSIGNED if thought[2] == DIALECT else _FOREIGN, thought[1])
                 continue
@@ -151,7 +151,7 @@ class AssistantWriter:
             fit, known = names.ids_fit, names.known
             message["tool_calls"] = written = []
             for call_id, name, arguments, at in calls:
-                opened[call_id] = sent_id = call_id if fit else fit_call_id(call_id, self._longest_id)
+                opened[call_id] = sent_id = call_id if fit else sanitize_call_id(call_id, self._longest_id)
                 try:
                     sent = known[name]
                 except KeyError:
@@ -192,7 +192,7 @@ class AssistantWriter:
         """Servers that want their reasoning back check that it is there, also where another model made the calls. They
         take a blank, and some count nothing at all as missing."""
         self._put(message, " ")
-        self.losses.add(Code.REASONING_FILLED, at, "a blank was sent")
+        self.losses.add(LossCode.REASONING_FILLED, at, "a blank was sent")
 
     def _mark(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
@@ -214,15 +214,15 @@ class AssistantWriter:
             elif (written := write_citation(citation, start, start + len(part.text))) is not None:
                 annotations.append(written)
         if len(annotations) - known < len(part.citations):
-            self.losses.add(Code.CITATIONS, part.at)
+            self.losses.add(LossCode.CITATIONS, part.at)
 
     def _call(self, part: ToolCall, opened: dict[str, str]) -> Json:
         """A call; its arguments stay the very text they were."""
         if part.search or part.namespace is not None:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
         if part.cache is not None:  # Chat marks content parts only
-            self.losses.add(Code.CACHE_HINT, part.at)
-        call_id = opened[part.id] = fit_call_id(part.id, self._longest_id)
+            self.losses.add(LossCode.CACHE_HINT, part.at)
+        call_id = opened[part.id] = sanitize_call_id(part.id, self._longest_id)
         name, arguments = self.names.fit(part.name, part.at), part.arguments
         if part.custom:
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
@@ -244,12 +244,12 @@ class AssistantWriter:
             elif type(thought) is str:
                 reasoning.append(thought)
             elif part.text and self.knobs.demote_reasoning == "on":
-                self.losses.add(Code.REASONING_FOREIGN, part.at, "became plain text")
+                self.losses.add(LossCode.REASONING_FOREIGN, part.at, "became plain text")
                 return part.text
             else:
-                self.losses.add(Code.REASONING_FOREIGN, part.at)
+                self.losses.add(LossCode.REASONING_FOREIGN, part.at)
         elif part.redacted:
-            self.losses.add(Code.REASONING_ENCRYPTED, part.at)
+            self.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         else:
             return self._recall(part.text, part.at, part.origin, bool(part.proof), reasoning)
         return None
@@ -265,11 +265,11 @@ class AssistantWriter:
         """The same for what came as it was made."""
         if not text:
             if proven:
-                self.losses.add(Code.REASONING_ENCRYPTED, at)
+                self.losses.add(LossCode.REASONING_ENCRYPTED, at)
         elif self._replays:
             reasoning.append(text)
             if proven:  # the text goes back, its signature has no field here
-                self.losses.add(Code.REASONING_SIGNATURE, at)
+                self.losses.add(LossCode.REASONING_SIGNATURE, at)
         elif self._demotes:
             self.losses.add(_FOREIGN, at, "became plain text")
             return text

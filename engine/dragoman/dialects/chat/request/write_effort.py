@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.effort import round_effort
 from dragoman.errors import Path
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 
@@ -22,11 +22,11 @@ def write_effort(body: Json, effort: str | None, at: Path, profile: Profile, los
         if not on:
             return
         if not profile.efforts:
-            losses.add(Code.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
+            losses.add(LossCode.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
             return
     written = round_effort(effort, profile.efforts)
     if written != effort:
-        code = Code.EFFORT_FLOOR if effort == "none" else Code.EFFORT_ROUNDED
+        code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
         losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
     if written is None:
         return

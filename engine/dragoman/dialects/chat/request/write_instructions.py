@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Part, Role, Text, Turn
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 # Member access on an enum class costs more than a global.
@@ -29,18 +29,20 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
         if turn.role is not _INSTRUCTION:
             rest.append(turn)
         elif rest and mode == "user":
-            losses.add(Code.SYSTEM_DEMOTED, turn.at, "became user text")
+            losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
             rest.append(Turn(Role.USER, [_wrapped(part) for part in turn.parts], turn.at, plain=turn.plain))
         elif first is None and not rest:
             first, parts = turn, list(turn.parts)
         else:
-            losses.add(Code.SYSTEM_MOVED if rest else Code.TURNS_MERGED, turn.at, "joined the first instructions")
+            losses.add(
+                LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED, turn.at, "joined the first instructions"
+            )
             parts += turn.parts
             first = first or turn
     if first is None:
         return rest
     if len(parts) != len(first.parts):
-        first = Turn(_INSTRUCTION, parts, first.at, first.spelling, False, first.name)
+        first = Turn(_INSTRUCTION, parts, first.at, first.original, False, first.name)
     return [first, *rest]
 
 

@@ -8,7 +8,7 @@ an answer: a longer history is an extension of a shorter one.
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import (
     Document,
     Image,
@@ -30,17 +30,17 @@ from dragoman.dialects.openai.cache_marks import Marks, is_marked
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.tools.names import NameTable, sanitize_call_id
 
 _FAILED = "Error: the tool call failed without a message."
 
 # Member access on an enum class costs more than a global.
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
-_IS_ERROR = Code.IS_ERROR
-_MOVED = Code.RESULT_MEDIA_MOVED
+_IS_ERROR = LossCode.IS_ERROR
+_MOVED = LossCode.RESULT_MEDIA_MOVED
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
@@ -83,7 +83,7 @@ class _Conversation:
         self.open: dict[str, str] = {}
         """Calls that no result has answered yet, and the ids sent for them."""
         self.held: list[Json] = []
-        self.overtaken: list[tuple[Code, Path]] = []
+        self.overtaken: list[tuple[LossCode, Path]] = []
         """The held messages that no later result has overtaken yet."""
         self.moved: list[Json] = []
         """Media of the results since the calls."""
@@ -96,16 +96,16 @@ class _Conversation:
         opened, held, moved, say, spoke = self.open, self.held, self.moved, self.messages.append, self.assistants.append
         write_short, longest = self.writer.write_short, self.profile.call_id_max
         for turn in turns:
-            if type(turn) is ResultTurn and turn.results is not None:
+            if type(turn) is CompactResultTurn and turn.results is not None:
                 for call_id, content, at, failed in turn.results:
                     if failed or held:
                         self._answer(call_id, content, at, failed)
                     else:
-                        sent_id = opened.pop(call_id, None) or fit_call_id(call_id, longest)
+                        sent_id = opened.pop(call_id, None) or sanitize_call_id(call_id, longest)
                         say({"role": "tool", "tool_call_id": sent_id, "content": content})
                 if not opened and (held or moved):
                     self._flush()
-            elif type(turn) is SpokenTurn and foreign and turn.calls is not None:
+            elif type(turn) is CompactAssistantTurn and foreign and turn.calls is not None:
                 if opened or held or moved:
                     self._begin()
                 message = write_short(turn, turn.calls, opened)
@@ -184,9 +184,9 @@ class _Conversation:
             if knob == "reject":
                 raise Unsupported(at, "the upstream cannot continue an assistant turn")
             if knob != "drop":
-                self.losses.add(Code.CONTINUATION, at, "sent as history")
+                self.losses.add(LossCode.CONTINUATION, at, "sent as history")
                 return
-            self.losses.add(Code.CONTINUATION, at, "left out")
+            self.losses.add(LossCode.CONTINUATION, at, "left out")
             content = messages.pop()["content"]
             if type(content) is list:
                 self.marks.forget(content)
@@ -204,13 +204,13 @@ class _Conversation:
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text and profile.text_parts else None, part.cache, part.at)
             elif type(part) is Native:
-                self.losses.add(Code(part.code), part.at)
+                self.losses.add(LossCode(part.code), part.at)
             else:
                 raise Unsupported(part.at, "instructions can hold text only")
         if not parts:
             return
         role = profile.instruction_role
-        if role == "developer" and self.origin != "messages" and turn.spelling == "system":
+        if role == "developer" and self.origin != "messages" and turn.original == "system":
             role = "system"  # such an upstream takes both words, and the client said which one it meant
         message: Json = {"role": role}
         if profile.text_parts:
@@ -221,7 +221,7 @@ class _Conversation:
             message["name"] = turn.name
         if self.open:
             self.held.append(message)
-            self.overtaken.append((Code.SYSTEM_REORDERED, turn.at))
+            self.overtaken.append((LossCode.SYSTEM_REORDERED, turn.at))
         else:
             self.messages.append(message)
 
@@ -257,7 +257,7 @@ class _Conversation:
                 self._flush(message)
         elif message is not None:
             self.held.append(message)
-            self.overtaken.append((Code.BLOCK_ORDER, turn.at))
+            self.overtaken.append((LossCode.BLOCK_ORDER, turn.at))
 
     def _part(self, part: Part) -> list[Json]:
         """A part other than text and results; several for a document with children."""
@@ -268,10 +268,10 @@ class _Conversation:
         if type(part) is SearchResult:
             return [text_part(search_text(part, self.losses))]
         if type(part) is ToolReference:  # a result of nothing else must not become an empty one
-            self.losses.add(Code.RESULT_SHAPE, part.at, "named as text")
+            self.losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
             return [text_part(f"Tool loaded: {self.names.fit(part.name, part.at)}")]
         if type(part) is Native:
-            self.losses.add(Code(part.code), part.at)
+            self.losses.add(LossCode(part.code), part.at)
             return []
         raise Unsupported(part.at, f"{type(part).__name__} cannot stand in a user message")
 
@@ -308,7 +308,7 @@ class _Conversation:
             self.overtaken.clear()
         if failed:  # its content says so; OpenAI has no flag
             self.losses.add(_IS_ERROR, (*at, "is_error"))
-        return self.open.pop(call_id, None) or fit_call_id(call_id, self.profile.call_id_max)
+        return self.open.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
         """What a tool message can hold of a result: text."""

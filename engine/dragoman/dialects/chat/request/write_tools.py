@@ -9,7 +9,7 @@ from dragoman.dialects.chat.request.tool_choice import soften
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -39,7 +39,7 @@ def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Loss
         if tool.namespace is not None:
             raise Unsupported(tool.at, f"the upstream has no namespaces: {tool.namespace.name!r}")
         if tool.cache is not None:  # Chat marks content parts only
-            losses.add(Code.CACHE_HINT, tool.at)
+            losses.add(LossCode.CACHE_HINT, tool.at)
         if tool.kind is _FUNCTION:
             tools.append(_write_function(tool, request.origin, profile, losses, names))
         elif tool.kind is ToolKind.CUSTOM:
@@ -69,7 +69,7 @@ def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, n
         if profile.strict_tools:
             function["strict"] = tool.strict
         elif tool.strict:
-            losses.add(Code.SCHEMA_STRICTNESS, tool.at, "the upstream takes no strict tools")
+            losses.add(LossCode.SCHEMA_STRICTNESS, tool.at, "the upstream takes no strict tools")
     if tool.options:
         _drop_options(tool, losses)
     return {"type": "function", "function": function}
@@ -82,9 +82,9 @@ def _drop_options(tool: Tool, losses: Losses) -> None:
         if option == "async":  # changes the order of turns (mapping §6.1)
             raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
         if option == "defer_loading":
-            losses.add(Code.TOOL_SEARCH, (*tool.at, option), "loaded at once")
+            losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
         else:
-            losses.add(Code.TOOL_OPTION, (*tool.at, option))
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
 
 
 def _whole_schema(schema: Json) -> Json:
@@ -118,7 +118,7 @@ def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
         raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
     is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type")).startswith(_WEB_SEARCH)
     if knobs.hosted_tools == "drop" or not is_search:
-        losses.add(Code.HOSTED_TOOL, tool.at)
+        losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
     written: Json = {}
     for option, value in tool.options.items():
@@ -130,7 +130,7 @@ def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
             approximate = {k: v for k, v in value.items() if k != "type"}
             written[option] = {"type": "approximate", "approximate": approximate}
         else:  # domains: Chat cannot restrict them
-            losses.add(Code.TOOL_OPTION, (*tool.at, option))
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
     return written
 
 

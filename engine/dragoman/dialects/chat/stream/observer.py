@@ -17,7 +17,7 @@ class ChatObserver(Observer):
 
     __slots__ = ("_finished", "_open", "_seen")
 
-    volatile = ChatReader.volatile
+    varying_keys = ChatReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,10 +56,10 @@ class ChatObserver(Observer):
             self._seen = True
             delta = choice.get("delta")
             if type(delta) is dict and delta:
-                self.moved = True
-                self.calling |= bool(delta.get("tool_calls"))
+                self.progressed = True
+                self.tool_open |= bool(delta.get("tool_calls"))
             if choice.get("finish_reason"):
-                self.calling = False
+                self.tool_open = False
                 self._open.discard(index)
                 self._finished.add(index)
             elif index not in self._finished:
@@ -68,7 +68,7 @@ class ChatObserver(Observer):
                 self.violation("a chunk of a choice that had finished")
         self.complete = self._seen and not self._open
         if len(choices) == 1 and not self.violations:
-            self.said = _said(choices[0])
+            self.sole_text = _said(choices[0])
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`data: {"error": …}`."""

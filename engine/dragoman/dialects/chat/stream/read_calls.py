@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Kind
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import StreamReader
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps
 
 _AT: Final = ("choices", 0, "delta", "tool_calls")
@@ -71,9 +71,9 @@ class StreamedCalls(StreamReader):
         """Close what is open beside the calls."""
         raise NotImplementedError
 
-    def mend(self, what: str, code: Code = Code.REPLY_REPAIRED, at: Any = _AT) -> None:
+    def mend(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Any = _AT) -> None:
         """A row for what was read as the one thing that it can mean."""
-        self.context.losses.once(code, at, what)
+        self.context.losses.add_once(code, at, what)
 
     def read_call(self, position: int, fragment: Any, out: list[Event]) -> None:
         """One fragment of a call, at its position in the array."""
@@ -214,12 +214,12 @@ class StreamedCalls(StreamReader):
         if self._ids is None:
             self._ids = set()
         if not call_id or call_id in self._ids:  # the result must name one, and only one
-            self.mend("a call without an id" if not call_id else "a call with the id of another", Code.CALL_ID)
-            call_id = fit_call_id(f"{reply_id(self._id, 'call_')}_{self._blocks.count}", _LONGEST_MINTED_ID)
+            self.mend("a call without an id" if not call_id else "a call with the id of another", LossCode.CALL_ID)
+            call_id = sanitize_call_id(f"{reply_id(self._id, 'call_')}_{self._blocks.count}", _LONGEST_MINTED_ID)
         self._ids.add(call_id)
         self._early.before_start(out)
-        call.block = self._blocks.start(id(call), Kind.TOOL)
+        call.block = self._blocks.start(id(call), BlockKind.TOOL)
         name = self.context.names.get(call.name, call.name)
-        out.append(BlockStart(call.block, Kind.TOOL, call_id, name, call.custom))
+        out.append(BlockStart(call.block, BlockKind.TOOL, call_id, name, call.custom))
         if not call.custom:
             self._early.watch(id(call), call.arguments)

@@ -15,17 +15,17 @@ from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Start,
+    TextRun,
     Usage,
 )
 from dragoman.canonical.request import Json
@@ -48,12 +48,12 @@ from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.shared.stream_codec import Note, no_note
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.delta_template import Volatile
+from dragoman.wire.delta_template import VaryingKeys
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL, _REASONING = Kind.TEXT, Kind.REFUSAL, Kind.REASONING
+_TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
 _DELTA = ("choices", 0, "delta")
 _FINISH = ("choices", 0, "finish_reason")
 _PLAIN = frozenset(("role", "content"))
@@ -75,12 +75,12 @@ class ChatReader(StreamedCalls):
         "_tokens",
     )
 
-    volatile = Volatile(padding=b"obfuscation")
+    volatile = VaryingKeys(padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._started = False
-        self._prose: Kind | None = None
+        self._prose: BlockKind | None = None
         self._prose_block = 0
         self._thoughts: list[str] | None = None
         """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
@@ -110,7 +110,7 @@ class ChatReader(StreamedCalls):
             if is_error_frame(chunk):
                 return self._error(chunk, out)
             if type(choices) is not list:
-                self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
+                self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
                 return
         usage = chunk.get("usage")
         if not choices:
@@ -150,11 +150,11 @@ class ChatReader(StreamedCalls):
             return None
         return call.arguments.add_all
 
-    def _think_on(self, run: Deltas) -> bool:
+    def _think_on(self, run: TextRun) -> bool:
         assert self._thoughts is not None
-        if not self._room.fits(len(run.said)):
+        if not self._room.fits(len(run.text)):
             return False
-        self._thoughts.append(run.said)
+        self._thoughts.append(run.text)
         return True
 
     def read_eof(self, out: list[Event]) -> None:
@@ -227,7 +227,7 @@ class ChatReader(StreamedCalls):
         if annotations := delta.get("annotations"):
             self._annotate(annotations, out)
 
-    def _say(self, kind: Kind, text: Any, out: list[Event]) -> None:
+    def _say(self, kind: BlockKind, text: Any, out: list[Event]) -> None:
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
         if self._prose is not kind:
@@ -237,7 +237,7 @@ class ChatReader(StreamedCalls):
             self._thoughts.append(text)
         out.append(Delta(self._prose_block, text))
 
-    def _begin(self, kind: Kind, out: list[Event]) -> None:
+    def _begin(self, kind: BlockKind, out: list[Event]) -> None:
         self.hush(out)
         if self._finish is not None:
             self.mend("content came after the finish_reason", at=_DELTA)
@@ -245,7 +245,7 @@ class ChatReader(StreamedCalls):
         self._prose = kind
         self._prose_block = self._blocks.start(kind, kind)
         out.append(BlockStart(self._prose_block, kind))
-        if kind is _REASONING and self.context.seal is not None and self.context.profile.reasoning_replay:
+        if kind is _REASONING and self.context.envelope is not None and self.context.profile.reasoning_replay:
             self._thoughts = []
 
     def _prove(self, delta: Json, out: list[Event]) -> None:
@@ -277,7 +277,7 @@ class ChatReader(StreamedCalls):
         if self._prose is _TEXT:
             out.append(Logprobs(self._prose_block, tokens))
         else:  # of a call, a refusal or reasoning (some servers give those too)
-            self.context.losses.add(Code.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
+            self.context.losses.add(LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
 
     def hush(self, out: list[Event], *, complete: bool = True) -> None:
         """Close the open text, refusal or reasoning block, if there is one."""
@@ -296,7 +296,7 @@ class ChatReader(StreamedCalls):
             if type(note) is dict and self._prose is _TEXT:
                 out.append(Annotation(self._prose_block, read_citation(note)))
             else:
-                self.context.losses.add(Code.CITATIONS, "choices[0].delta.annotations")
+                self.context.losses.add(LossCode.CITATIONS, "choices[0].delta.annotations")
 
     # --- the end -------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,18 @@ import re
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.output_validator import PASSED, Breach, Said, Validator, counted, is_text, member, payload_of
+from dragoman.stages.output_validator import (
+    NO_CHANGE,
+    GrammarError,
+    SoleText,
+    Validator,
+    counted,
+    is_text,
+    member,
+    payload_of,
+)
 from dragoman.wire.json_codec import dumps
 
 _REASONS: Final = frozenset(("stop", "length", "tool_calls", "content_filter", "function_call"))
@@ -47,10 +56,10 @@ class ChatValidator(Validator):
         """Id → is it a free-text call, in the order of their indexes."""
         self._annotated = self._finished = self._counted = False
 
-    def read(self, name: str, payload: bytes) -> Said | None:
+    def read(self, name: str, payload: bytes) -> SoleText | None:
         """One chunk, `[DONE]` or an error."""
         if name:
-            raise Breach("an event line, which Chat has not")
+            raise GrammarError("an event line, which Chat has not")
         if payload == b"[DONE]":
             self._done()
             return None
@@ -61,7 +70,7 @@ class ChatValidator(Validator):
                 self._finish(same[1])
                 return None
             if self._formed(payload, rest):
-                return PASSED
+                return NO_CHANGE
         elif not identity and (spelled := _IDENTITY.match(payload)) is not None:
             same = _SAME.get(payload[spelled.end() :])
             if same is not None and same[0] is self.context.include_usage and not same[1]:
@@ -76,13 +85,13 @@ class ChatValidator(Validator):
             if asked is self.context.include_usage and rest.startswith(head) and rest.endswith(tail):
                 low, end = len(payload) - len(rest) + len(head), len(tail)
                 if is_text(payload, low, end):
-                    super().keep(b"data: " + payload[:low], tail + b"\n\n", len(payload) + 8)
+                    super().set_template(b"data: " + payload[:low], tail + b"\n\n", len(payload) + 8)
                     return True
         return False
 
-    def keep(self, low: bytes, tail: bytes, size: int) -> None:
+    def set_template(self, low: bytes, tail: bytes, size: int) -> None:
         """What comes next may begin and end so."""
-        super().keep(low, tail, size)
+        super().set_template(low, tail, size)
         head = low[6 + len(self._identity) :]
         if b"tool_calls" not in head and len(head) <= _SAME_LONGEST and len(_FORMS) < _SAME_MAX:
             _FORMS.setdefault((head, tail[:-2]), self.context.include_usage)
@@ -91,33 +100,33 @@ class ChatValidator(Validator):
         """Take the identity of the first chunk, or hold that of another against it."""
         told = member(chunk, "id", str), member(chunk, "created", int), member(chunk, "model", str)
         if chunk.get("object") != "chat.completion.chunk" or not told[0]:
-            raise Breach("a chunk without its object or id")
+            raise GrammarError("a chunk without its object or id")
         spelled = dumps({"id": told[0], "object": "chat.completion.chunk", "created": told[1], "model": told[2]})
         identity = spelled[:-1] + b"," + _CHOICES
         if identity != self._identity and self._identity:
-            raise Breach("id, created or model changed within the stream")
+            raise GrammarError("id, created or model changed within the stream")
         self._identity = identity
 
-    def _chunk(self, payload: bytes, chunk: Json) -> Said | None:
+    def _chunk(self, payload: bytes, chunk: Json) -> SoleText | None:
         if "error" in chunk:
             error = member(chunk, "error", dict)
             told = member(error, "message", str) and member(error, "type", str)
             if not told or not {"param", "code"} <= error.keys():
-                raise Breach("an error without one of its four keys")
+                raise GrammarError("an error without one of its four keys")
             self.ended = True
             return None
         first = not self._identity
         if first or not payload.startswith(self._identity):
             self._identify(chunk)
         if self._counted:
-            raise Breach("a chunk after the usage")
+            raise GrammarError("a chunk after the usage")
         choices: list[Any] = member(chunk, "choices", list)
         if self.context.include_usage is not ("usage" in chunk):
-            raise Breach("a chunk with the key usage, which was not asked for, or without it, which was")
+            raise GrammarError("a chunk with the key usage, which was not asked for, or without it, which was")
         if choices and chunk.get("usage") is not None:
-            raise Breach("usage on a chunk with choices")
+            raise GrammarError("usage on a chunk with choices")
         if len(choices) > 1:
-            raise Breach("several choices in one chunk")
+            raise GrammarError("several choices in one chunk")
         if first:
             self._role(choices)
         elif choices:
@@ -136,105 +145,105 @@ class ChatValidator(Validator):
         choice = choices[0] if choices else None
         delta = member(choice, "delta", dict)
         if delta.get("role") != "assistant":
-            raise Breach("the first chunk lacks the role")
+            raise GrammarError("the first chunk lacks the role")
         if not delta.keys() <= _ROLE or delta.get("content") or delta.get("refusal") is not None:
-            raise Breach("the chunk of the role carries more")
+            raise GrammarError("the chunk of the role carries more")
         self._check(choices[0])
         if choices[0]["finish_reason"] is not None:
-            raise Breach("the first chunk finishes")
+            raise GrammarError("the first chunk finishes")
 
     def _check(self, choice: Json) -> None:
         index = choice.get("index")
         if type(index) is not int or index or "finish_reason" not in choice:
-            raise Breach("a choice without index 0 or without finish_reason")
+            raise GrammarError("a choice without index 0 or without finish_reason")
         if choice.get("logprobs") is not None and not self.context.logprobs:
-            raise Breach("log probabilities that nobody asked for")
+            raise GrammarError("log probabilities that nobody asked for")
 
-    def _choice(self, choice: Any) -> Said | None:
+    def _choice(self, choice: Any) -> SoleText | None:
         delta = member(choice, "delta", dict)
         self._check(choice)
         if self._finished:
-            raise Breach("a choice after the finish (T-27)")
+            raise GrammarError("a choice after the finish (T-27)")
         reason = choice["finish_reason"]
         if reason is not None:
             if delta:
-                raise Breach("the finish chunk carries a delta")
+                raise GrammarError("the finish chunk carries a delta")
             self._finish(reason)
             return None
-        said: Said | None = PASSED
+        said: SoleText | None = NO_CHANGE
         for key, value in delta.items():
             if key in _TEXTS:
                 if type(value) is not str:
-                    raise Breach("a text that is not a string")
-                said = Said(key.encode(), value)
+                    raise GrammarError("a text that is not a string")
+                said = SoleText(key.encode(), value)
             elif key == "tool_calls":
                 said = self._fragments(value)
             elif key == "annotations":
                 if self._annotated or type(value) is not list or not value:
-                    raise Breach("annotations on two chunks, or none of them")
+                    raise GrammarError("annotations on two chunks, or none of them")
                 self._annotated = True
             elif key == "role":
-                raise Breach("the role twice: clients concatenate it")
-        return said if len(delta) == 1 and len(choice) == 3 else PASSED
+                raise GrammarError("the role twice: clients concatenate it")
+        return said if len(delta) == 1 and len(choice) == 3 else NO_CHANGE
 
-    def _fragments(self, fragments: Any) -> Said | None:
+    def _fragments(self, fragments: Any) -> SoleText | None:
         if type(fragments) is not list or not fragments:
-            raise Breach("tool_calls is not a list, or empty")
+            raise GrammarError("tool_calls is not a list, or empty")
         calls = self._calls if self._calls is not None else {}
-        said: Said | None = None
+        said: SoleText | None = None
         for fragment in fragments:
             index = member(fragment, "index", int)
             if index == len(calls):
                 self._start(fragment, calls)
                 continue
             if not 0 <= index < len(calls):
-                raise Breach("a tool index that leaves a gap")
+                raise GrammarError("a tool index that leaves a gap")
             if "id" in fragment or "type" in fragment:
-                raise Breach("id or type of a tool twice: clients concatenate it")
+                raise GrammarError("id or type of a tool twice: clients concatenate it")
             custom = list(calls.values())[index]
             body, key = _BODY[custom]
             told = member(fragment, body, dict)
             if "name" in told or _BODY[not custom][0] in fragment:
-                raise Breach("the name of a tool twice, or another body")
-            said = Said(key.encode(), member(told, key, str))
+                raise GrammarError("the name of a tool twice, or another body")
+            said = SoleText(key.encode(), member(told, key, str))
         self._calls = calls
-        return said if len(fragments) == 1 else PASSED
+        return said if len(fragments) == 1 else NO_CHANGE
 
     def _start(self, fragment: Json, calls: dict[str, bool]) -> None:
         custom = fragment.get("type") == "custom"
         if not custom and fragment.get("type") != "function":
-            raise Breach("a tool that starts without its type")
+            raise GrammarError("a tool that starts without its type")
         body, key = _BODY[custom]
         told = member(fragment, body, dict)
         call_id = member(fragment, "id", str)
         member(told, key, str)
         if not call_id or not member(told, "name", str):
-            raise Breach("a tool that starts without its id or name")
+            raise GrammarError("a tool that starts without its id or name")
         if call_id in calls:
-            raise Breach("a call id twice")
+            raise GrammarError("a call id twice")
         calls[call_id] = custom
 
     def _finish(self, reason: object) -> None:
         if reason not in _REASONS:
-            raise Breach("a finish_reason that is no word of the dialect")
+            raise GrammarError("a finish_reason that is no word of the dialect")
         if reason == "tool_calls" and not self._calls:
-            raise Breach("finish_reason tool_calls without a call")
+            raise GrammarError("finish_reason tool_calls without a call")
         if reason == "stop" and self._calls:
-            raise Breach("finish_reason stop although there are calls")
+            raise GrammarError("finish_reason stop although there are calls")
         self._finished = True
 
     def _usage(self, chunk: Json) -> None:
         if not self._finished:
-            raise Breach("the usage before the finish, or no choice")
+            raise GrammarError("the usage before the finish, or no choice")
         usage = counted(chunk.get("usage"), "prompt_tokens", "completion_tokens", "total_tokens")
         if usage["total_tokens"] != usage["prompt_tokens"] + usage["completion_tokens"]:
-            raise Breach("token counts that do not add up")
+            raise GrammarError("token counts that do not add up")
         self._counted = True
 
     def _done(self) -> None:
         if not self._finished:
-            raise Breach("[DONE] without a finish")
+            raise GrammarError("[DONE] without a finish")
         context = self.context
-        if context.include_usage and not self._counted and Code.USAGE_ESTIMATED not in context.losses.counts:
-            raise Breach("no usage although it was asked for, and no loss that says so")
+        if context.include_usage and not self._counted and LossCode.USAGE_ESTIMATED not in context.losses.counts:
+            raise GrammarError("no usage although it was asked for, and no loss that says so")
         self.ended = True

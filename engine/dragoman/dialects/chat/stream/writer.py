@@ -12,19 +12,19 @@ from typing import ClassVar
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
-    Deltas,
     End,
     Error,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
     Start,
     StopReason,
+    TextRun,
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
@@ -34,14 +34,20 @@ from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.settings import DECLINED
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = Kind.TEXT, Kind.REFUSAL, Kind.REASONING, Kind.TOOL, Kind.OPAQUE
+_TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = (
+    BlockKind.TEXT,
+    BlockKind.REFUSAL,
+    BlockKind.REASONING,
+    BlockKind.TOOL,
+    BlockKind.OPAQUE,
+)
 _DONE = b"[DONE]"
 _BLANK_LINE = dump_str("\n\n")
 _Around = tuple[bytes, bytes, bytes, bool]
@@ -81,9 +87,9 @@ class ChatWriter(StreamWriter):
         self._encoded: dict[int, tuple[bytes, bytes, bool]] = {}
         """The same as encoded frames have it, for texts that are told once."""
         self._calls = 0
-        self._fresh: dict[int, Kind] = {}
-        self._spoken: set[Kind] = set()
-        self._gaps: set[Kind] = set()
+        self._fresh: dict[int, BlockKind] = {}
+        self._spoken: set[BlockKind] = set()
+        self._gaps: set[BlockKind] = set()
         self._length = 0
         self._spans: dict[int, tuple[int, int]] = {}
         self._cited: list[tuple[int, Citation]] = []
@@ -134,11 +140,11 @@ class ChatWriter(StreamWriter):
         if event.kind is _REFUSAL:
             return (b"refusal",)
         if event.kind is _OPAQUE:
-            self.context.losses.add(Code(event.code), event.name)
+            self.context.losses.add(LossCode(event.code), event.name)
             return ()
         fields = _REASONING_FIELDS[self.context.knobs.reasoning_field]
         if not fields:
-            self.context.losses.add(Code.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
+            self.context.losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
         return fields
 
     def _start_call(self, event: BlockStart, out: Frames) -> _Around:
@@ -146,7 +152,7 @@ class ChatWriter(StreamWriter):
             raise UpstreamProtocolError(f"upstream called {event.name!r} in a way that no Chat client can be given")
         index = self._calls
         self._calls = index + 1
-        call = dump_str(fit_call_id(event.call_id, 64))
+        call = dump_str(sanitize_call_id(event.call_id, 64))
         body, text = (b"custom", b"input") if event.custom else (b"function", b"arguments")
         self._emit(
             b'{"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]}'
@@ -177,14 +183,14 @@ class ChatWriter(StreamWriter):
             self._spoken.add(kind)
             if is_text:
                 if self._calls:
-                    self.context.losses.add(Code.BLOCK_ORDER, "content", "put with the text before the calls")
+                    self.context.losses.add(LossCode.BLOCK_ORDER, "content", "put with the text before the calls")
                 self._spans[event.index] = self._length, self._length
         if is_text:
             self._length += len(text)
         literal = dump_str(text)
         out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
 
-    def deltas(self, event: Deltas) -> bytes | None:
+    def deltas(self, event: TextRun) -> bytes | None:
         """Texts of one block, all at once."""
         index = event.index
         around = self._encoded.get(index)
@@ -195,8 +201,8 @@ class ChatWriter(StreamWriter):
             around = self._encoded[index] = b"data: " + before, after + b"\n\n", is_text
         head, tail, is_text = around
         if is_text:
-            self._length += len(event.said)
-        spelled = event.spelled
+            self._length += len(event.text)
+        spelled = event.encoded
         return head + (spelled[0] if len(spelled) == 1 else (tail + head).join(spelled)) + tail
 
     def _log(self, event: Logprobs, out: Frames) -> None:
@@ -222,9 +228,9 @@ class ChatWriter(StreamWriter):
     def _lose(self, event: Opaque, out: Frames) -> None:
         if event.form == "signature":
             if event.payload:  # third parties sign with nothing
-                self.context.losses.add(Code.REASONING_SIGNATURE, "signature")
+                self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature")
         elif event.form in ("encrypted_content", "reasoning_details"):
-            self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
+            self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
         # The payload of an opaque block was counted when the block started.
 
     def _annotate(self, event: Annotation, out: Frames) -> None:
@@ -237,7 +243,7 @@ class ChatWriter(StreamWriter):
             span = self._spans.get(index)  # none: nothing was said that could be cited
             note = write_citation(citation, *span) if span is not None else None
             if note is None:
-                self.context.losses.add(Code.CITATIONS, "citations")
+                self.context.losses.add(LossCode.CITATIONS, "citations")
             else:
                 written.append(note)
         return written
@@ -249,13 +255,13 @@ class ChatWriter(StreamWriter):
         stop = event.stop
         shown = _TEXT in self._spoken or self._calls > 0
         if event.refusal is not None and event.refusal.category:
-            losses.add(Code.REFUSAL_CATEGORY, "stop_details.category")
+            losses.add(LossCode.REFUSAL_CATEGORY, "stop_details.category")
         if stop.reason is StopReason.FILTERED and stop.native == "refusal":
             wording = event.refusal.explanation if event.refusal is not None else None
             if not shown:
                 self._emit(b'{"refusal":' + dump_str(wording or DECLINED) + b"}", out)
             elif wording:
-                losses.add(Code.REFUSAL_EXPLANATION, "stop_details.explanation")
+                losses.add(LossCode.REFUSAL_EXPLANATION, "stop_details.explanation")
         if self._cited and (annotations := self._annotations()):
             self._emit(b'{"annotations":' + dumps(annotations) + b"}", out)
         reason = write_finish(stop, self.context.knobs, shown=shown)

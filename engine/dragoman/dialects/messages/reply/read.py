@@ -19,9 +19,9 @@ from dragoman.dialects.messages.wire import (
 )
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps, loads
 
 _LONGEST_CALL_ID: Final = 64
@@ -100,7 +100,7 @@ def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]
         return Reasoning("", at, DIALECT, _field(block, "data", index), redacted=True, native=block)
     if type(kind) is str and kind in OPAQUE_BLOCKS:
         return Native(DIALECT, kind, block, OPAQUE_BLOCKS[kind], at)
-    losses.add(Code.UNKNOWN_EVENT, at, f"a block of type {kind!r} was left out")
+    losses.add(LossCode.UNKNOWN_EVENT, at, f"a block of type {kind!r} was left out")
     return None
 
 
@@ -111,13 +111,13 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if given is None:
         given = {}
     if type(given) is str and (parsed := _parsed(given)) is not None:
-        losses.once(Code.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
+        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
         given = parsed
     if type(given) is not dict:
         raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
     caller = block.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":
-        losses.add(Code.CALL_META, (*at, "caller"))
+        losses.add(LossCode.CALL_META, (*at, "caller"))
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
 
 
@@ -132,8 +132,8 @@ def _parsed(arguments: str, empty: str = "{}") -> Json | None:
 def _tell_apart(call: ToolCall, identity: str, index: int, ids: set[str], losses: Losses) -> None:
     """Give a call an id if it has none of its own: its result must name one, and only one."""
     if not call.id or call.id in ids:
-        losses.add(Code.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
-        call.id = fit_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
+        losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
+        call.id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
     ids.add(call.id)
 
 

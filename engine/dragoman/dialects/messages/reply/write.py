@@ -17,9 +17,9 @@ from dragoman.dialects.messages.wire import (
     write_usage,
 )
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
 
@@ -38,11 +38,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             if part.text:
                 content.append(_write_text(part, context))
             elif part.citations:
-                losses.add(Code.CITATIONS, part.at)
+                losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
             if may_be_cut(reply, index) and not _is_own(part) and _parsed(part.arguments, empty="") is None:
                 # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
-                losses.add(Code.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
+                losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue
             content.append(_write_call(part, reply, index))
         elif type(part) is Reasoning:
@@ -56,7 +56,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         elif type(part) is Native and part.origin == DIALECT:
             content.append(part.payload)
         elif type(part) is Native:
-            losses.add(Code(part.code), part.at)
+            losses.add(LossCode(part.code), part.at)
         else:
             raise UpstreamProtocolError(f"the reply holds a {type(part).__name__}, which no Messages client takes")
 
@@ -76,7 +76,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
         out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
     if reply.usage is None:
-        losses.add(Code.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
         out["usage"] = {"input_tokens": 0, "output_tokens": 0}
     else:
         out["usage"] = write_usage(reply.usage)
@@ -91,22 +91,22 @@ def _is_own(call: ToolCall) -> bool:
 def _write_text(part: Text, context: ReplyContext) -> Json:
     block: Json = {"type": "text", "text": part.text}
     if part.citations:
-        written = [write_citation(citation, context.seal) for citation in part.citations]
+        written = [write_citation(citation, context.envelope) for citation in part.citations]
         known = [citation for citation in written if citation is not None]
         if known:
             block["citations"] = known
         if len(known) < len(written):
-            context.losses.add(Code.CITATIONS, part.at)
+            context.losses.add(LossCode.CITATIONS, part.at)
     return block
 
 
 def _write_reasoning(part: Reasoning, context: ReplyContext) -> Json | None:
     if part.origin == DIALECT and part.native is not None:
         return part.native
-    if part.native is not None and context.seal is not None:
-        return {"type": "thinking", "thinking": part.text, "signature": context.seal.close(part.origin, part.native)}
+    if part.native is not None and context.envelope is not None:
+        return {"type": "thinking", "thinking": part.text, "signature": context.envelope.wrap(part.origin, part.native)}
     if part.origin != DIALECT and part.proof is not None:
-        context.losses.add(Code.REASONING_ENCRYPTED, part.at)
+        context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         return {"type": "thinking", "thinking": part.text, "signature": ""} if part.text else None
     if part.redacted and part.proof is not None:
         return {"type": "redacted_thinking", "data": part.proof}
@@ -124,7 +124,7 @@ def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
         raise UpstreamProtocolError("the model called a tool without a name")
     # No length limit is known of Messages clients, only the charset.
     longest = len(part.id) or _LONGEST_CALL_ID
-    call_id = fit_call_id(part.id or f"{reply.id}:{index}", longest)
+    call_id = sanitize_call_id(part.id or f"{reply.id}:{index}", longest)
     return {"type": "tool_use", "id": call_id, "name": part.name, "input": _object(part)}
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json
 from dragoman.errors import Path
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 MOST: Final = 4
 """Marks that the API takes in one request; the automatic one at the top level counts."""
@@ -30,7 +30,7 @@ class CacheMarks:
         if cache is None:
             return
         if not self._on:
-            self._losses.add(Code.CACHE_HINT, at)
+            self._losses.add(LossCode.CACHE_HINT, at)
             return
         ttl = _TTL.get(cache.get("ttl") or "")
         block["cache_control"] = {"type": "ephemeral", "ttl": ttl} if ttl else {"type": "ephemeral"}
@@ -40,4 +40,4 @@ class CacheMarks:
         """Keep the last `most` marks: later ones cover the longer prefix."""
         for block, at in self._put[: max(0, len(self._put) - most)]:
             del block["cache_control"]
-            self._losses.add(Code.CACHE_HINT, at, f"only the last {most} marks are sent")
+            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {most} marks are sent")

@@ -24,7 +24,7 @@ from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT as DEFAULT_LIMITS
 from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _REJECTED: Final[dict[str, str]] = {
     "container": "code execution containers do not exist at this upstream",
@@ -33,12 +33,12 @@ _REJECTED: Final[dict[str, str]] = {
     "inference_geo": "this upstream cannot promise a region",
 }
 _REJECTED_CODES: Final = {"thread": "thread_unsupported_request"}
-_DROPPED: Final[dict[str, Code]] = {
-    "fallbacks": Code.VENDOR_OPTION,
-    "fallback_credit_token": Code.VENDOR_OPTION,
-    "billing_policy": Code.VENDOR_OPTION,
-    "safeguards": Code.VENDOR_OPTION,
-    "context_management": Code.CONTEXT_MANAGEMENT,
+_DROPPED: Final[dict[str, LossCode]] = {
+    "fallbacks": LossCode.VENDOR_OPTION,
+    "fallback_credit_token": LossCode.VENDOR_OPTION,
+    "billing_policy": LossCode.VENDOR_OPTION,
+    "safeguards": LossCode.VENDOR_OPTION,
+    "context_management": LossCode.CONTEXT_MANAGEMENT,
 }
 _IGNORED: Final = ("diagnostics", "cache_control", "betas", "user_profile_id", "workspace_id")
 _READ: Final = (
@@ -150,7 +150,7 @@ def _stop(body: Json, losses: Losses) -> list[str]:
         if typed(entry, str, at).strip():
             stops.append(entry)
         else:
-            losses.add(Code.STOP_DROPPED, at, "empty or whitespace only")
+            losses.add(LossCode.STOP_DROPPED, at, "empty or whitespace only")
     return stops
 
 
@@ -180,7 +180,7 @@ def _end_user(body: Json, losses: Losses) -> str | None:
 def _service_tier(body: Json, losses: Losses) -> tuple[str | None, Path]:
     speed = optional(body, "speed", str)
     if speed is not None and speed != "standard":
-        losses.add(Code.SERVICE_TIER, ("speed",))
+        losses.add(LossCode.SERVICE_TIER, ("speed",))
     tier = one_of(body, "service_tier", _TIERS)
     return (None, ()) if tier is None else (_TIERS[tier], ("service_tier",))
 
@@ -263,7 +263,9 @@ class _Conversation:
             drop_unknown(config, frozenset({"effort"}), self._losses, path)
             effort = one_of(config, "effort", ("low", "medium", "high", "xhigh", "max"), path)
             if effort is not None:
-                self._losses.add(Code.PER_TURN_EFFORT, (*path, "effort"), "the last one holds for the whole request")
+                self._losses.add(
+                    LossCode.PER_TURN_EFFORT, (*path, "effort"), "the last one holds for the whole request"
+                )
                 self.effort = effort
         content = message.get("content")
         if content is None and config is not None:

@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from dragoman.canonical.compact_turns import Call, Result, ResultTurn, SpokenTurn, Thought, bare, gave, shown, spoken
+from dragoman.canonical.compact_turns import (
+    Call,
+    CompactAssistantTurn,
+    CompactResultTurn,
+    Result,
+    Thought,
+    compact_assistant_turn,
+    plain_text,
+    single_text_turn,
+    to_tool_result,
+)
 from dragoman.canonical.request import Image, Inline, Json, Part, Role, Text, Turn
 from dragoman.dialects.messages.request.read_content import recalled
 from dragoman.errors import Path
@@ -47,17 +57,19 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
             elif type(content) is not str:
                 return number, message
             elif role == "assistant":
-                turn = spoken(("messages", number), [], content, ("messages", number, "content"), [], False, True)
+                turn = compact_assistant_turn(
+                    ("messages", number), [], content, ("messages", number, "content"), [], False, True
+                )
             else:
                 who, spelling = _PLAIN[role]
-                turn = bare(who, content, ("messages", number, "content"), ("messages", number), spelling)
+                turn = single_text_turn(who, content, ("messages", number, "content"), ("messages", number), spelling)
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
         return number, message
     return None
 
 
-def _spoken(content: list[Any], number: int) -> SpokenTurn | None:
+def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
     thoughts: list[Thought] = []
     calls: list[Call] = []
     text: str | None = None
@@ -86,12 +98,12 @@ def _spoken(content: list[Any], number: int) -> SpokenTurn | None:
             thoughts.append(recalled("", block["data"], block, at, redacted=True))
         else:
             return None
-    turn: SpokenTurn = SpokenTurn()
+    turn: CompactAssistantTurn = CompactAssistantTurn()
     turn.at = ("messages", number)
     turn.plain = turn.apart = False
     turn.text = text
     turn.text_at = text_at
-    turn.thoughts = thoughts
+    turn.reasoning = thoughts
     turn.calls = calls
     return turn
 
@@ -108,7 +120,7 @@ def _given(content: list[Any], number: int) -> Turn | None:
             if part is None:
                 return None
             if parts is None:
-                parts = [gave(result) for result in results]
+                parts = [to_tool_result(result) for result in results]
             parts.append(part)
             continue
         call_id, told, size = block["tool_use_id"], block["content"], len(block)
@@ -124,14 +136,14 @@ def _given(content: list[Any], number: int) -> Turn | None:
             if told is None:
                 return None
             if parts is None:
-                parts = [gave(result) for result in results]
+                parts = [to_tool_result(result) for result in results]
         if parts is None:
             results.append((call_id, told, at, failed))
         else:
-            parts.append(gave((call_id, told, at, failed)))
+            parts.append(to_tool_result((call_id, told, at, failed)))
     if parts is not None:
         return Turn(_USER, parts, ("messages", number))
-    turn: ResultTurn = ResultTurn()
+    turn: CompactResultTurn = CompactResultTurn()
     turn.at = ("messages", number)
     turn.results = results
     return turn
@@ -156,7 +168,7 @@ def _shown(block: Json, at: Path) -> Text | Image | None:
         return None
     if block["type"] == "text":
         text = block["text"]
-        return shown(text, at) if type(text) is str else None
+        return plain_text(text, at) if type(text) is str else None
     if block["type"] == "image":
         source = block["source"]
         media_type, data = source["media_type"], source["data"]

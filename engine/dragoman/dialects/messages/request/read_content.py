@@ -29,8 +29,8 @@ from dragoman.dialects.messages.citations import read_sent_citation
 from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
-from dragoman.reasoning.envelope import unseal
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import unwrap
 from dragoman.wire.json_codec import dumps
 
 _BlockReader = Callable[[Json, Path, Losses], Part]
@@ -150,7 +150,7 @@ def _image(block: Json, at: Path, losses: Losses) -> Image:
         drop_unknown(block, _IMAGE_KEYS, losses, at)
         part.cache = read_cache(block, at, losses)
         if block.get("transformations") is not None:
-            losses.add(Code.VENDOR_OPTION, (*at, "transformations"))
+            losses.add(LossCode.VENDOR_OPTION, (*at, "transformations"))
     return part
 
 
@@ -214,7 +214,7 @@ def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
 def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
     """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
     # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
-    if proof and "." in proof and (envelope := unseal(proof)) is not None:
+    if proof and "." in proof and (envelope := unwrap(proof)) is not None:
         dialect, family, _, original = envelope
         return text, at, dialect, proof, redacted, original, family
     return text, at, DIALECT, proof, redacted, block, None
@@ -223,9 +223,9 @@ def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:
     caller = block.get("caller")
     if caller is not None and caller != _DIRECT:
-        losses.add(Code.CALL_META, (*at, "caller"))
+        losses.add(LossCode.CALL_META, (*at, "caller"))
     if block.get("toolset_name") is not None:
-        losses.add(Code.CALL_META, (*at, "toolset_name"))
+        losses.add(LossCode.CALL_META, (*at, "toolset_name"))
 
 
 def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
@@ -274,12 +274,12 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
 def _tool_reference(block: Json, at: Path, losses: Losses) -> ToolReference:
     drop_unknown(block, _REFERENCE_KEYS, losses, at)
     if block.get("cache_control") is not None:
-        losses.add(Code.CACHE_HINT, (*at, "cache_control"))
+        losses.add(LossCode.CACHE_HINT, (*at, "cache_control"))
     return ToolReference(required(block, "tool_name", str, at), at)
 
 
 def _browser_state(block: Json, at: Path, losses: Losses) -> Text:
-    losses.add(Code.RESULT_SHAPE, at, "became its JSON as text")
+    losses.add(LossCode.RESULT_SHAPE, at, "became its JSON as text")
     return Text(dumps(block).decode(), at)
 
 
@@ -295,7 +295,7 @@ def _compaction(block: Json, at: Path, losses: Losses) -> Text:
         raise Unsupported(
             (*at, "content"), "a compaction block without a readable summary means nothing to this upstream"
         )
-    losses.add(Code.COMPACTION_SHAPE, at, "the summary became user text")
+    losses.add(LossCode.COMPACTION_SHAPE, at, "the summary became user text")
     return Text(typed(content, str, (*at, "content")), at, read_cache(block, at, losses))
 
 

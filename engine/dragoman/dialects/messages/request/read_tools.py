@@ -12,7 +12,7 @@ from dragoman.dialects.messages.request.read_content import read_cache
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "allowed_callers")
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})
@@ -108,10 +108,10 @@ def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) 
 
     A reference adds nothing: what it names is declared already.
     """
-    losses.add(Code.TOOL_TIMELINE, at, "only the tools in effect at the end are declared")
+    losses.add(LossCode.TOOL_TIMELINE, at, "only the tools in effect at the end are declared")
     drop_unknown(block, _CHANGE_KEYS, losses, at)
     if read_cache(block, at, losses) is not None:
-        losses.add(Code.CACHE_HINT, (*at, "cache_control"))
+        losses.add(LossCode.CACHE_HINT, (*at, "cache_control"))
     path = (*at, "tool")
     change = required(block, "tool", dict, at)
     drop_unknown(change, _CHANGED_KEYS, losses, path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import own_citations
 from dragoman.dialects.messages.wire import DIALECT
-from dragoman.losses import Code, Losses
-from dragoman.reasoning.envelope import unseal
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import unwrap
 
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
@@ -50,7 +50,7 @@ def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
         return
     if not calls or calls[0].get("type") in _PROOF:
         return
-    losses.add(Code.THINKING_DISABLED, ("thinking",), "the running tool loop began without thinking")
+    losses.add(LossCode.THINKING_DISABLED, ("thinking",), "the running tool loop began without thinking")
     del body["thinking"]
     management = body.get("context_management")
     edits = management.get("edits") if type(management) is dict else None
@@ -60,7 +60,7 @@ def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
             edit for edit in edits if not (type(edit) is dict and str(edit.get("type")).startswith("clear_thinking"))
         ]
         if len(kept) < len(edits):
-            losses.add(Code.CONTEXT_MANAGEMENT, ("context_management",), "thinking is off, so none is cleared")
+            losses.add(LossCode.CONTEXT_MANAGEMENT, ("context_management",), "thinking is off, so none is cleared")
             if kept:
                 body["context_management"] = {**management, "edits": kept}  # type: ignore[dict-item]
             else:
@@ -81,12 +81,12 @@ def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, los
             own = own_citations(given)
             if len(own) < len(given):
                 found = True
-                losses.add(Code.CITATIONS, (*at, index))
+                losses.add(LossCode.CITATIONS, (*at, index))
                 block = {key: value for key, value in block.items() if key != "citations"} | (
                     {"citations": own} if own else {}
                 )
         proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
-        envelope = unseal(proof) if type(proof) is str else None
+        envelope = unwrap(proof) if type(proof) is str else None
         if envelope is None:
             blocks.append(block)
             continue
@@ -94,5 +94,5 @@ def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, los
         if envelope.dialect == DIALECT and envelope.family == family:
             blocks.append(envelope.block)
         else:
-            losses.add(Code.REASONING_FOREIGN, (*at, index))
+            losses.add(LossCode.REASONING_FOREIGN, (*at, index))
     return blocks if found else None

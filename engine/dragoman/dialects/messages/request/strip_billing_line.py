@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.losses import Code, Losses
-from dragoman.policies.billing_line import BILLING_LINE, TOLD, below
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.billing_line import BILLING_LINE, TOLD, without_first_line
 
 
 def drop_noise(payload: Json, losses: Losses) -> bool:
@@ -13,8 +13,8 @@ def drop_noise(payload: Json, losses: Losses) -> bool:
     if type(system) is str:
         if not system.startswith(BILLING_LINE):
             return False
-        losses.add(Code.REQUEST_NOISE, ("system",), TOLD)
-        _put(payload, below(system))
+        losses.add(LossCode.REQUEST_NOISE, ("system",), TOLD)
+        _put(payload, without_first_line(system))
         return True
     if type(system) is not list or not system:
         return False
@@ -22,8 +22,8 @@ def drop_noise(payload: Json, losses: Losses) -> bool:
     text = first.get("text") if type(first) is dict else None
     if type(text) is not str or not text.startswith(BILLING_LINE):
         return False
-    losses.add(Code.REQUEST_NOISE, ("system", 0), TOLD)
-    rest = below(text)
+    losses.add(LossCode.REQUEST_NOISE, ("system", 0), TOLD)
+    rest = without_first_line(text)
     _put(payload, [{**first, "text": rest}, *system[1:]] if rest else system[1:])
     return True
 

@@ -8,7 +8,7 @@ from dragoman.canonical.request import EFFORTS, Json, Request, Thinking
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 _LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
@@ -22,7 +22,7 @@ _BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999
 
 def read_effort(config: Json, losses: Losses) -> str | None:
     """`effort` of an `output_config`; the keys that only the vendor has are dropped with a row."""
-    drop_if_set(config, "task_budget", Code.TASK_BUDGET, losses, ("output_config",))
+    drop_if_set(config, "task_budget", LossCode.TASK_BUDGET, losses, ("output_config",))
     return one_of(config, "effort", _LEVELS, ("output_config",))
 
 
@@ -46,13 +46,13 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
         level = next((level for most, level in _BUDGET_STEPS if budget <= most), "max")
         return Thinking(level, ("thinking",), display)
     if kind == "between_tools":
-        losses.add(Code.THINKING_MODE, ("thinking", "type"), "no thinking is asked for")
+        losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is asked for")
     elif kind != "disabled":
         raise ClientRequestError(
             ("thinking", "type"), f"expected one of adaptive, enabled, disabled, between_tools; got {kind!r}"
         )
     if effort is not None:
-        losses.add(Code.THINKING_MODE, ("output_config", "effort"), "thinking is off, so the effort was not sent")
+        losses.add(LossCode.THINKING_MODE, ("output_config", "effort"), "thinking is off, so the effort was not sent")
     return Thinking("none", ("thinking",))
 
 
@@ -66,11 +66,11 @@ def write_thinking(
     effort = wish.effort
     if profile.thinking == "none":
         if effort not in (None, "none"):
-            losses.add(Code.REASONING_MODE, wish.at)
+            losses.add(LossCode.REASONING_MODE, wish.at)
         return None, None
     display = wish.display or ("summarized" if wish.summary else None)
     if display == "updates" and profile.rewrite:  # goes with a beta, and none is asked for there
-        losses.add(Code.REASONING_MODE, ("thinking", "display"))
+        losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         display = None
     if effort is None:
         # Nothing said of the depth: only what is to be seen of it is worth a field, and Messages' own wish.
@@ -80,19 +80,19 @@ def write_thinking(
     if effort == "none":
         if profile.thinking_off:
             return {"type": "disabled"}, None
-        losses.add(Code.EFFORT_FLOOR, wish.at, "this model always thinks; the least effort was asked for")
+        losses.add(LossCode.EFFORT_FLOOR, wish.at, "this model always thinks; the least effort was asked for")
         return None, "low" if profile.thinking == "adaptive" and "low" in profile.efforts else None
     if effort == "minimal":
-        losses.add(Code.EFFORT_ROUNDED, wish.at, "minimal became low")
+        losses.add(LossCode.EFFORT_ROUNDED, wish.at, "minimal became low")
         effort = "low"
     if profile.thinking == "adaptive":
         return _shown({"type": "adaptive"}, display), _round(effort, profile, wish, losses)
     budget = min(_BUDGETS[effort], max_tokens - 1)
     if budget < _LEAST_BUDGET:
-        losses.add(Code.EFFORT_FLOOR, wish.at, "the output cap leaves no room for a thinking budget")
+        losses.add(LossCode.EFFORT_FLOOR, wish.at, "the output cap leaves no room for a thinking budget")
         return None, None
     if budget < _BUDGETS[effort]:
-        losses.add(Code.EFFORT_ROUNDED, wish.at, f"the output cap leaves a thinking budget of {budget}")
+        losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"the output cap leaves a thinking budget of {budget}")
     both = profile.thinking == "budget_and_effort"
     return _shown({"type": "enabled", "budget_tokens": budget}, display), (
         _round(effort, profile, wish, losses) if both else None
@@ -112,5 +112,5 @@ def _round(effort: str, profile: Profile, wish: Thinking, losses: Losses) -> str
     at_most = EFFORTS.index(effort)
     lower = [level for level in levels if EFFORTS.index(level) < at_most]
     chosen = lower[-1] if lower else levels[0] if levels else None
-    losses.add(Code.EFFORT_ROUNDED, wish.at, f"{effort} became {chosen or 'the default'}")
+    losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"{effort} became {chosen or 'the default'}")
     return chosen

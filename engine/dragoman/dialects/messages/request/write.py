@@ -18,7 +18,7 @@ from dragoman.dialects.messages.request.write_tools import write_choice, write_t
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -71,7 +71,7 @@ def write_request(
     if request.service_tier is not None:
         tier = _TIERS.get(request.service_tier)
         if tier is None:
-            losses.add(Code.SERVICE_TIER, request.service_tier_at)
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at)
         else:
             body["service_tier"] = tier
     if knobs.auto_cache == "on" and profile.explicit_cache and request.origin != DIALECT:
@@ -91,13 +91,13 @@ def _refuse(request: Request, losses: Losses) -> None:
     if request.moderation is not None:
         if _blocks(request.moderation):
             raise Unsupported(("moderation",), "blocking moderation cannot be carried to a Messages upstream")
-        losses.add(Code.MODERATION, ("moderation",))
+        losses.add(LossCode.MODERATION, ("moderation",))
     for key in request.sampling:
-        losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     if request.metadata:
-        losses.add(Code.METADATA, ("metadata",))
+        losses.add(LossCode.METADATA, ("metadata",))
     if request.verbosity is not None:
-        losses.add(Code.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
+        losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
 
 
 def _blocks(moderation: Json) -> bool:
@@ -112,7 +112,7 @@ def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
     if wanted is None:
         return most or profile.default_max_tokens
     if most and wanted > most:
-        losses.add(Code.CAP_CLAMPED, request.max_tokens_at, f"lowered to {most}")
+        losses.add(LossCode.CAP_CLAMPED, request.max_tokens_at, f"lowered to {most}")
         return most
     return wanted
 
@@ -132,7 +132,7 @@ def _keep_thinking(
     last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
     if last is None or (type(last["content"]) is list and last["content"][0]["type"] in _THINKING_BLOCKS):
         return thinking
-    losses.add(Code.THINKING_DISABLED, _thinking_at(request), "the running tool loop began without thinking")
+    losses.add(LossCode.THINKING_DISABLED, _thinking_at(request), "the running tool loop began without thinking")
     return None
 
 
@@ -158,9 +158,9 @@ def _forced_choice(
     ):
         return thinking, effort, choice
     if profile.thinking_off:
-        losses.add(Code.THINKING_DISABLED, _thinking_at(request), "a forced tool choice excludes thinking")
+        losses.add(LossCode.THINKING_DISABLED, _thinking_at(request), "a forced tool choice excludes thinking")
         return {"type": "disabled"}, None, choice
-    losses.add(Code.CHOICE_DOWNGRADED, ("tool_choice",), "thinking excludes a forced choice; auto was sent")
+    losses.add(LossCode.CHOICE_DOWNGRADED, ("tool_choice",), "thinking excludes a forced choice; auto was sent")
     softer: Json = {"type": "auto"}
     if "disable_parallel_tool_use" in choice:
         softer["disable_parallel_tool_use"] = choice["disable_parallel_tool_use"]
@@ -176,16 +176,16 @@ def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Loss
             raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
         if knobs.json_mode == "instruct":
             system.append({"type": "text", "text": _JSON_WISH})
-            losses.add(Code.JSON_MODE, wanted.at, "asked for in the system prompt")
+            losses.add(LossCode.JSON_MODE, wanted.at, "asked for in the system prompt")
         else:
-            losses.add(Code.JSON_MODE, wanted.at)
+            losses.add(LossCode.JSON_MODE, wanted.at)
         return {}
     if not profile.structured_output:
         raise Unsupported(wanted.at, "this upstream takes no output schema")
     if wanted.schema is None:
         raise Unsupported(wanted.at, "a Messages upstream needs a schema for structured output")
     if not wanted.strict:
-        losses.add(Code.SCHEMA_STRICTNESS, wanted.at, "a Messages upstream always enforces the schema")
+        losses.add(LossCode.SCHEMA_STRICTNESS, wanted.at, "a Messages upstream always enforces the schema")
     return {"format": {"type": "json_schema", "schema": wanted.schema}}
 
 
@@ -201,22 +201,22 @@ def _write_sampling(request: Request, body: Json, profile: Profile, losses: Loss
     temperature, top_p, top_k = request.temperature, request.top_p, request.top_k
     if temperature is not None:
         if refused or (thinks and temperature != 1):
-            losses.add(Code.SAMPLING_UNSUPPORTED, ("temperature",))
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("temperature",))
         elif temperature > profile.max_temperature:
-            losses.add(Code.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {profile.max_temperature:g}")
+            losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {profile.max_temperature:g}")
             body["temperature"] = profile.max_temperature
         else:
             body["temperature"] = temperature
     if top_p is not None:
         if refused or (thinks and top_p < 0.95):
-            losses.add(Code.SAMPLING_UNSUPPORTED, ("top_p",))
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",))
         elif "temperature" in body and not profile.temperature_with_top_p:
-            losses.add(Code.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream refuses it beside temperature")
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream refuses it beside temperature")
         else:
             body["top_p"] = top_p
     if top_k is not None:
         if refused or thinks:
-            losses.add(Code.TOP_K, ("top_k",))
+            losses.add(LossCode.TOP_K, ("top_k",))
         else:
             body["top_k"] = top_k
 
@@ -225,14 +225,14 @@ def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, lo
     kept: list[str] = []
     if not profile.stop_limit:
         if request.stop and knobs.stop_emulation != "on":
-            losses.add(Code.STOP_DROPPED, request.stop_at, "the upstream takes none")
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "the upstream takes none")
         return
     for index, entry in enumerate(request.stop):
         if entry and not entry.isspace():
             kept.append(entry)
         else:
             at = request.stop_at if len(request.stop) == 1 else (*request.stop_at, index)
-            losses.add(Code.STOP_DROPPED, at, "the API refuses blank stop sequences")
+            losses.add(LossCode.STOP_DROPPED, at, "the API refuses blank stop sequences")
     if kept:
         body["stop_sequences"] = kept
 

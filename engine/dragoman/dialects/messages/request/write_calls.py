@@ -12,7 +12,7 @@ from dragoman.canonical.compact_turns import Call
 from dragoman.canonical.request import Json
 from dragoman.errors import Path, Unsupported
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.tools.names import NameTable, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
 # Where a call holds its arguments in each client's dialect; the client is told its own field.
@@ -35,7 +35,7 @@ class CallsWriter:
         known, fit = self._known, self._names.ids_fit
         for call_id, name, arguments, at in calls:
             if not fit:
-                call_id = fit_call_id(call_id, self._longest_id)
+                call_id = sanitize_call_id(call_id, self._longest_id)
             sent = known.get(name) or self._names.fit(name, at)
             try:
                 sound = type(parse(arguments)) is dict
@@ -67,7 +67,7 @@ class CallsWriter:
         fit = self._names.ids_fit
         for call_id, content, _, failed in results:
             if not fit:
-                call_id = fit_call_id(call_id, self._longest_id)
+                call_id = sanitize_call_id(call_id, self._longest_id)
             block: Json = {"type": "tool_result", "tool_use_id": call_id, "content": content}
             if failed:
                 block["is_error"] = True

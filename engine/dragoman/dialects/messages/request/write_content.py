@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, SpokenTurn
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -31,7 +31,7 @@ from dragoman.dialects.messages.request.write_reasoning import ThoughtsWriter, i
 from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -90,15 +90,15 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def spoken(self, turn: SpokenTurn, calls: list[Call]) -> str | list[Json]:
+    def spoken(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
         """The content of an assistant's turn in short, whose client speaks another dialect."""
         text = turn.text
         if text and text.isspace():
             text = None
-        if not calls and turn.plain and not turn.thoughts:
+        if not calls and turn.plain and not turn.reasoning:
             return text or ""
         blocks: list[Json] = []
-        for thought in turn.thoughts:
+        for thought in turn.reasoning:
             if thought[6] is None:
                 block = self.thoughts.foreign(thought[0], thought[1], thought[3])
             else:
@@ -128,7 +128,7 @@ class ContentWriter:
         text = part.text
         if not text or text.isspace():
             if part.cache is not None:
-                self._losses.add(Code.CACHE_HINT, part.at, "the marked text is empty and was removed")
+                self._losses.add(LossCode.CACHE_HINT, part.at, "the marked text is empty and was removed")
             return None
         block: Json = {"type": "text", "text": text}
         if part.citations:
@@ -136,7 +136,7 @@ class ContentWriter:
             if own:
                 block["citations"] = own
             if len(own) < len(part.citations):
-                self._losses.add(Code.CITATIONS, part.at)
+                self._losses.add(LossCode.CITATIONS, part.at)
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
@@ -151,7 +151,7 @@ class ContentWriter:
         ):
             # That version refuses them on user text.
             del block["citations"]
-            self._losses.add(Code.CITATIONS, part.at)
+            self._losses.add(LossCode.CITATIONS, part.at)
         return block
 
     def _refusal(self, part: Refusal) -> Json | None:
@@ -163,7 +163,7 @@ class ContentWriter:
         if not self._profile.images:
             raise Unsupported(part.at, "this upstream takes no images")
         if part.detail is not None and part.detail != "auto":
-            self._losses.add(Code.IMAGE_DETAIL, part.at)
+            self._losses.add(LossCode.IMAGE_DETAIL, part.at)
         source = part.source
         if isinstance(source, Inline):
             media_type = source.media_type.lower()
@@ -217,7 +217,7 @@ class ContentWriter:
             except ValueError as error:
                 raise ClientRequestError(part.at, f"expected base64 of UTF-8 text: {error}") from None
             if media_type != "text/plain":
-                self._losses.add(Code.DOCUMENT_SHAPE, part.at, f"{media_type} was sent as text/plain")
+                self._losses.add(LossCode.DOCUMENT_SHAPE, part.at, f"{media_type} was sent as text/plain")
             return {"type": "text", "media_type": "text/plain", "data": text}
         if not self._profile.pdf:
             raise Unsupported(part.at, "this upstream takes no PDF files")
@@ -270,12 +270,12 @@ class ContentWriter:
                 written = {"type": "text", "text": part.text}
                 self._marks.put(written, part.cache, part.at)
             elif type(part) is ToolReference and self._profile.rewrite:
-                self._losses.add(Code.RESULT_SHAPE, part.at, "named as text")
+                self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
                 written = {"type": "text", "text": f"Tool loaded: {self._names.fit(part.name, part.at)}"}
             elif type(part) is ToolReference:
                 written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
             elif type(part) is Image and not self._profile.images_in_tool_results:
-                self._losses.add(Code.RESULT_MEDIA_MOVED, part.at, "moved behind the tool results")
+                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved behind the tool results")
                 rest.append(self._image(part))
                 written = {"type": "text", "text": "[The image follows the tool results.]"}
             elif type(part) in _IN_RESULTS:
@@ -294,7 +294,7 @@ class ContentWriter:
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT and not self._profile.rewrite:
             return part.payload
-        self._losses.add(Code(part.code), part.at)
+        self._losses.add(LossCode(part.code), part.at)
         return None
 
 

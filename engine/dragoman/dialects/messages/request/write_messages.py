@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Json, Request, Role, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.wire.json_codec import dumps
 
@@ -44,9 +44,9 @@ def write_conversation(
     foreign = request.origin != DIALECT
     spoken, answers = writer.spoken, writer.calls.answers
     for turn in request.turns:
-        if type(turn) is SpokenTurn and turn.calls is not None and foreign:
+        if type(turn) is CompactAssistantTurn and turn.calls is not None and foreign:
             builder.spoken(spoken(turn, turn.calls), turn)
-        elif type(turn) is ResultTurn and turn.results is not None:
+        elif type(turn) is CompactResultTurn and turn.results is not None:
             builder.answered(answers(turn.results))
         else:
             builder.add(turn)
@@ -124,7 +124,7 @@ class _Builder:
     def add(self, turn: Turn) -> None:
         """Any turn, part by part."""
         if turn.name is not None:
-            self._losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
+            self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
         if role is not _USER and role is not _ASSISTANT:
             self._instruction(turn)
@@ -144,7 +144,7 @@ class _Builder:
         if results or rest:
             self._add_user(results, rest if results else bare(rest, turn.plain), turn.at)
         elif any(type(part) is Text and part.text for part in turn.parts):
-            self._losses.add(Code.BLANK_CUT, turn.at, "a message of white space only was left out")
+            self._losses.add(LossCode.BLANK_CUT, turn.at, "a message of white space only was left out")
 
     def answered(self, results: list[Json]) -> None:
         """The results of a turn that holds nothing else."""
@@ -161,14 +161,14 @@ class _Builder:
         if self._waiting:
             # An instruction may only follow a user message: it slides behind this one.
             for waiting in self._waiting:
-                self._losses.add(Code.SYSTEM_REORDERED, waiting, "moved behind the next user turn")
+                self._losses.add(LossCode.SYSTEM_REORDERED, waiting, "moved behind the next user turn")
             self._waiting.clear()
         if self._role == "user":
             run = self._run()
             if results:
                 # The API wants the results of a turn first (mapping §6.4): what was said before them comes behind.
                 for said_at in self._ahead:
-                    self._losses.add(Code.BLOCK_ORDER, said_at, "moved behind the tool results")
+                    self._losses.add(LossCode.BLOCK_ORDER, said_at, "moved behind the tool results")
                 self._ahead.clear()
                 self._put(run, results)
             run += _blocks(rest)
@@ -231,7 +231,7 @@ class _Builder:
         self._thoughts = (message, len(run), seen)
         kept = [block for block in blocks if block["type"] not in _THOUGHTS or _key(block) not in seen]
         if len(kept) < len(blocks):
-            self._losses.add(Code.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
+            self._losses.add(LossCode.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
         return kept
 
     def _instruction(self, turn: Turn) -> None:
@@ -241,10 +241,10 @@ class _Builder:
         if not self.messages:
             self.system += blocks
         elif self._mode == "hoist":
-            self._losses.add(Code.SYSTEM_MOVED, turn.at, "moved to the front")
+            self._losses.add(LossCode.SYSTEM_MOVED, turn.at, "moved to the front")
             self.system += blocks
         elif self._mode == "user":
-            self._losses.add(Code.SYSTEM_DEMOTED, turn.at, "became user text")
+            self._losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
             self._add_user(_NONE, [_wrapped(block) for block in blocks], turn.at)
         else:
             self._held += blocks
@@ -283,7 +283,7 @@ class _Builder:
             return
         else:
             for at in self._waiting:
-                self._losses.add(Code.SYSTEM_DEMOTED, at, "became user text")
+                self._losses.add(LossCode.SYSTEM_DEMOTED, at, "became user text")
             self.messages.append({"role": "user", "content": [_wrapped(block) for block in self._held]})
         self._held = []
         self._waiting.clear()
@@ -303,7 +303,7 @@ class _Builder:
         elif policy == "reject":
             raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
         else:
-            self._losses.add(Code.CONTINUATION, at)
+            self._losses.add(LossCode.CONTINUATION, at)
             self.messages.pop()
 
     def _trim(self, at: Path) -> None:
@@ -316,7 +316,7 @@ class _Builder:
         text: str = holder[key]
         if text != (cut := text.rstrip()):
             holder[key] = cut  # not blank: such blocks are never written
-            self._losses.add(Code.BLANK_CUT, at, "cut at the end of the text to be continued")
+            self._losses.add(LossCode.BLANK_CUT, at, "cut at the end of the text to be continued")
 
 
 def _blocks(content: str | list[Json]) -> list[Json]:

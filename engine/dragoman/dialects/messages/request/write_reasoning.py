@@ -8,13 +8,13 @@ from dragoman.canonical.request import Json, Reasoning
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
 
 # Member access on an enum class costs more than a global.
-_FOREIGN: Final = Code.REASONING_FOREIGN
-_UNSIGNED: Final = Code.REASONING_UNSIGNED
+_FOREIGN: Final = LossCode.REASONING_FOREIGN
+_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 def is_blank(text: str) -> bool:
@@ -58,24 +58,24 @@ class ThoughtsWriter:
     def _own(self, part: Reasoning, native: Json) -> Json | None:
         policy = self._policy
         if policy == "drop":
-            return self._leave_out(part, Code.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
+            return self._leave_out(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
         if policy == "verify":
             # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
             if not (native.get("signature") or native.get("data")):
                 return self._leave_out(part, _UNSIGNED)
             if not self.replay:
-                return self._leave_out(part, Code.THINKING_INVALIDATED)
+                return self._leave_out(part, LossCode.THINKING_INVALIDATED)
         if "cache_control" in native:
             # The schema has no such field; it spoils the check of the signature.
             return {key: value for key, value in native.items() if key != "cache_control"}
         return native
 
-    def _leave_out(self, part: Reasoning, code: Code) -> Json | None:
+    def _leave_out(self, part: Reasoning, code: LossCode) -> Json | None:
         if part.proof is None and part.family is None and is_blank(part.text):
             return None
         return self._forget(part.text, part.at, code)
 
-    def _forget(self, text: str, at: Path, code: Code) -> Json | None:
+    def _forget(self, text: str, at: Path, code: LossCode) -> Json | None:
         if self._demotes and not is_blank(text):
             self._losses.add(code, at, "became plain text")
             return {"type": "text", "text": text}

@@ -10,7 +10,7 @@ from dragoman.dialects.messages.request.read_tools import _FUNCTION, _SEARCH_OPT
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -74,11 +74,11 @@ def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTab
         if key == "defer_loading":
             # Sent alone, without a search tool, it would hide the tool for good.
             if value:
-                losses.add(Code.TOOL_SEARCH, (*tool.at, key), "loaded at once")
+                losses.add(LossCode.TOOL_SEARCH, (*tool.at, key), "loaded at once")
         elif key == "async" and value:  # changes the order of turns (mapping §6.1)
             raise Unsupported((*tool.at, key), "asynchronous tools cannot be carried to a Messages upstream")
         elif value:
-            losses.add(Code.TOOL_OPTION, (*tool.at, key))
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
     return written
 
 
@@ -104,7 +104,7 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Jso
         raise Unsupported(tool.at, f"the provider-run tool {tool.name!r} does not exist at this upstream")
     is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type", "")).startswith(_WEB_SEARCH)
     if knobs.hosted_tools != "map" or not is_search or taken:
-        losses.add(Code.HOSTED_TOOL, tool.at)
+        losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
     written: Json = {"type": WEB_SEARCH, "name": _WEB_SEARCH}
     for key, value in tool.options.items():
@@ -115,7 +115,7 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Jso
         elif key in _SEARCH_OPTIONS and key != "user_location":
             written[key] = value
         else:
-            losses.add(Code.TOOL_OPTION, (*tool.at, key))
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
     return written
 
 
@@ -171,5 +171,5 @@ def _write_allowed(
     names = frozenset(allowed)
     kept = [tool for tool in tools if tool["name"] in names]
     if len(kept) < len(tools):
-        losses.add(Code.TOOLS_FILTERED, choice.at, "the others were not sent")
+        losses.add(LossCode.TOOLS_FILTERED, choice.at, "the others were not sent")
     return {"type": "any" if choice.require else "auto"}, kept

@@ -34,7 +34,7 @@ class MessagesObserver(Observer):
     def observe(self, data: bytes, event: str) -> None:
         """One event; `[DONE]` is not of this dialect, but some servers send it."""
         if data == b"[DONE]" and not self.closed:
-            self.said = None
+            self.sole_text = None
             return
         super().observe(data, event)
 
@@ -46,11 +46,11 @@ class MessagesObserver(Observer):
         if event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
-            self.moved = True
+            self.progressed = True
             if index not in self._open:
                 self.violation("a delta of a block that is not open")
             elif event == name and type(delta := payload.get("delta")) is dict and len(delta) == 2:
-                self.said = delta.get(_TEXT_KEY.get(str(delta.get("type")), ""))
+                self.sole_text = delta.get(_TEXT_KEY.get(str(delta.get("type")), ""))
         elif name == "message_start":
             if self._started:
                 self.violation("message_start twice")
@@ -67,14 +67,14 @@ class MessagesObserver(Observer):
             if type(block) is dict and block.get("type") == "tool_use":
                 self._calls = self._calls or set()
                 self._calls.add(index)
-                self.calling = self.moved = True
+                self.tool_open = self.progressed = True
         elif name == "content_block_stop":
             if index not in self._open:
                 self.violation("a stop of a block that is not open")
             self._open.discard(index)
             if self._calls:
                 self._calls.discard(index)
-                self.calling = len(self._calls) > 0
+                self.tool_open = len(self._calls) > 0
         elif name == "message_delta":
             self._count(payload.get("usage"))
             told = payload.get("delta")
@@ -98,7 +98,7 @@ class MessagesObserver(Observer):
             self._counts.update((key, value) for key, value in usage.items() if value is not None)
             self.usage = read_usage(self._counts)
 
-    def left_out(self) -> Frame | None:
+    def omitted_terminal(self) -> Frame | None:
         """`message_stop`, behind a stop reason."""
         return _STOP if self.lenient and self._stopped and not self._open else None
 

@@ -15,13 +15,13 @@ from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Opaque,
     Ping,
     Start,
@@ -38,18 +38,18 @@ from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REASONING, _TOOL, _OPAQUE = Kind.TEXT, Kind.REASONING, Kind.TOOL, Kind.OPAQUE
+_TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-_OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": Code.REASONING_ENCRYPTED}
+_OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _LONGEST_MINTED_ID = 40
 _STOP_REASON = ("delta", "stop_reason")
-_FITS = {"text_delta": Kind.TEXT, "thinking_delta": Kind.REASONING, "input_json_delta": Kind.TOOL}
+_FITS = {"text_delta": BlockKind.TEXT, "thinking_delta": BlockKind.REASONING, "input_json_delta": BlockKind.TOOL}
 
 
 class MessagesReader(StreamReader):
@@ -137,7 +137,7 @@ class MessagesReader(StreamReader):
             out.append(Error(read_error_frame(event)))
             self.done = True
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(name)))
+            self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
@@ -159,9 +159,9 @@ class MessagesReader(StreamReader):
         self._mend("the stream ended without message_stop", "message_stop")
         self._stop(out)
 
-    def _mend(self, what: str, at: Path | str = "content", code: Code = Code.REPLY_REPAIRED) -> None:
+    def _mend(self, what: str, at: Path | str = "content", code: LossCode = LossCode.REPLY_REPAIRED) -> None:
         """A row for what was read as the one thing that it can mean."""
-        self.context.losses.once(code, at, what)
+        self.context.losses.add_once(code, at, what)
 
     # --- the message ---------------------------------------------------------------------------------------------
 
@@ -222,8 +222,8 @@ class MessagesReader(StreamReader):
             raise StreamTruncated("upstream sent message_stop before a stop_reason")
         out.append(End(self._counts()))
         if not self._counted and self._usage.get("output_tokens"):
-            self.context.losses.once(
-                Code.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
+            self.context.losses.add_once(
+                LossCode.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
             )
         self.done = True
 
@@ -262,7 +262,7 @@ class MessagesReader(StreamReader):
                 out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
             self._open_prose(key, _REASONING, block.get("thinking"), out)
-            if self.context.seal is not None:
+            if self.context.envelope is not None:
                 self._thoughts[key] = Thought(block, self._room)
             if signature := block.get("signature"):
                 self._sign(key, signature, out)
@@ -275,9 +275,9 @@ class MessagesReader(StreamReader):
             self._spoken = True
         else:
             self._ignored.add(key)
-            self.context.losses.add(Code.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
+            self.context.losses.add(LossCode.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
 
-    def _open_prose(self, key: int, kind: Kind, text: Any, out: list[Event]) -> None:
+    def _open_prose(self, key: int, kind: BlockKind, text: Any, out: list[Event]) -> None:
         index = self._blocks.start(key, kind)
         self._spoken = True
         out.append(BlockStart(index, kind))
@@ -293,8 +293,8 @@ class MessagesReader(StreamReader):
             self._ids = set()
         if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
             twin = type(call_id) is str and call_id
-            self._mend("a call with the id of another" if twin else "a call without an id", code=Code.CALL_ID)
-            call_id = fit_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
+            self._mend("a call with the id of another" if twin else "a call without an id", code=LossCode.CALL_ID)
+            call_id = sanitize_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
         self._ids.add(call_id)
         self._spoken = True
         out.append(BlockStart(index, _TOOL, call_id, self.context.names.get(name, name)))
@@ -339,7 +339,7 @@ class MessagesReader(StreamReader):
         elif form in ("signature_delta", "citations_delta"):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(str(form)))
+            self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(form)))
 
     def _is_late(self, key: int, delta: Any) -> bool:
         """True for white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""
@@ -356,7 +356,7 @@ class MessagesReader(StreamReader):
         self._mend("a block came without its index")
         return self._last
 
-    def _spelled(self, form: str, kind: Kind, text: Any) -> str:
+    def _spelled(self, form: str, kind: BlockKind, text: Any) -> str:
         """A fragment that is no text: arguments that the server forgot to encode, or none."""
         if _FITS[form] is kind is _TOOL and (text is None or type(text) is dict):
             self._mend("arguments came as an object instead of its text" if text else "a fragment of arguments is null")

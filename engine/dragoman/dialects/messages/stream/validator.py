@@ -11,7 +11,16 @@ from typing import Final
 
 from dragoman.canonical.request import Json
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.output_validator import PASSED, Breach, Known, Said, Validator, counted, member, payload_of
+from dragoman.stages.output_validator import (
+    NO_CHANGE,
+    GrammarError,
+    SoleText,
+    Template,
+    Validator,
+    counted,
+    member,
+    payload_of,
+)
 
 _REASONS: Final = frozenset(
     (
@@ -46,7 +55,7 @@ _SAME_LONGEST: Final = 120
 _MOVES: Final[dict[bytes, tuple[str, int, str]]] = {}
 """Such events that were judged, by their payload: name, index, type of block."""
 _MOVES_MAX: Final = 128
-_TEXTS: Final[dict[tuple[int, str], Known]] = {}
+_TEXTS: Final[dict[tuple[int, str], Template]] = {}
 """How texts begin, by the index and the type of their block; of the first hundred blocks only."""
 _INDEX: Final = re.compile(rb'event: content_block_delta\ndata: \{"type":"content_block_delta","index":(\d+),')
 
@@ -65,7 +74,7 @@ class MessagesValidator(Validator):
         self._calls: list[str] = []
         self._reason: str | None = None
 
-    def read(self, name: str, payload: bytes) -> Said | None:
+    def read(self, name: str, payload: bytes) -> SoleText | None:
         """One event."""
         move = _MOVES.get(payload)
         if move is None or move[0] != name or not self._started:
@@ -81,36 +90,36 @@ class MessagesValidator(Validator):
             self._stop()
         return None
 
-    def recall(self, name: str) -> None:
+    def restore_templates(self, name: str) -> None:
         """The texts of a block begin alike in all streams."""
         for block in self._open.items():
             if (known := _TEXTS.get(block)) is not None:
-                self.offer(known)
+                self.add_template(known)
 
-    def keep(self, low: bytes, tail: bytes, size: int) -> None:
+    def set_template(self, low: bytes, tail: bytes, size: int) -> None:
         """What comes next may begin and end so."""
-        super().keep(low, tail, size)
+        super().set_template(low, tail, size)
         found = _INDEX.match(low)
         if found is not None and len(found[1]) < 3:
             index = int(found[1])
             _TEXTS[index, self._open[index]] = self._known[-1]
 
-    def _event(self, name: str, payload: Json) -> Said | None:
+    def _event(self, name: str, payload: Json) -> SoleText | None:
         if not name or payload.get("type") != name:
-            raise Breach("an event whose name is not its type: the SDK does not see it")
+            raise GrammarError("an event whose name is not its type: the SDK does not see it")
         if name == "content_block_delta":
             return self._delta(payload)
         if name == "ping":
-            return PASSED
+            return NO_CHANGE
         if name == "error":
             error = member(payload, "error", dict)
             if not member(error, "type", str) or not member(error, "message", str):
-                raise Breach("an error without a type or a message")
+                raise GrammarError("an error without a type or a message")
             self.ended = True
         elif name == "message_start":
             self._start(member(payload, "message", dict))
         elif not self._started:
-            raise Breach("an event before message_start")
+            raise GrammarError("an event before message_start")
         elif name == "content_block_start":
             self._block(payload)
         elif name == "content_block_stop":
@@ -120,20 +129,20 @@ class MessagesValidator(Validator):
         elif name == "message_stop":
             self._stop()
         else:
-            raise Breach("an event that is not of the dialect")
+            raise GrammarError("an event that is not of the dialect")
         return None
 
     def _start(self, message: Json) -> None:
         if self._started:
-            raise Breach("message_start twice (T-13)")
+            raise GrammarError("message_start twice (T-13)")
         self._started = True
         told, model = message.get("id"), message.get("model")
         if type(told) is not str or not told or type(model) is not str:
-            raise Breach("message_start without an id or a model")
+            raise GrammarError("message_start without an id or a model")
         if message.get("type") != "message" or message.get("role") != "assistant":
-            raise Breach("message_start without a message of the assistant's")
+            raise GrammarError("message_start without a message of the assistant's")
         if message.get("content") != [] or message.get("stop_reason") is not None:
-            raise Breach("message_start that has content or stops already")
+            raise GrammarError("message_start that has content or stops already")
         counted(message.get("usage"), "input_tokens", "output_tokens")
 
     def _block(self, payload: Json) -> None:
@@ -142,75 +151,75 @@ class MessagesValidator(Validator):
         kind = member(block, "type", str)
         for key in _EMPTY.get(kind, ()):
             if block.get(key):
-                raise Breach("a block that starts with content: clients lose it")
+                raise GrammarError("a block that starts with content: clients lose it")
             if key not in block:
-                raise Breach("a block that starts without its own fields")
+                raise GrammarError("a block that starts without its own fields")
         if kind == "tool_use":
             call_id = member(block, "id", str)
             if not call_id or not member(block, "name", str):
-                raise Breach("a call without id or name")
+                raise GrammarError("a call without id or name")
             if call_id in self._calls:
-                raise Breach("a call id twice")
+                raise GrammarError("a call id twice")
             self._calls.append(call_id)
         self._open_block(index, kind)
 
     def _open_block(self, index: int, kind: str) -> None:
         if self._reason is not None:
-            raise Breach("a block behind message_delta")
+            raise GrammarError("a block behind message_delta")
         if index != self._count:
-            raise Breach("a block whose index is not the next")
+            raise GrammarError("a block whose index is not the next")
         if self._open and self.context.knobs.block_order != "interleave":
-            raise Breach("two blocks open at a time, though they were to follow each other")
+            raise GrammarError("two blocks open at a time, though they were to follow each other")
         self._count = index + 1
         self._open[index] = kind
 
     def _close(self, index: int) -> None:
         if self._open.pop(index, None) is None:
-            raise Breach("a stop of a block that is not open (T-02)")
+            raise GrammarError("a stop of a block that is not open (T-02)")
 
     def _stop(self) -> None:
         if self._reason is None:
-            raise Breach("message_stop without message_delta")
+            raise GrammarError("message_stop without message_delta")
         self.ended = True
 
-    def _delta(self, payload: Json) -> Said | None:
+    def _delta(self, payload: Json) -> SoleText | None:
         index, delta = member(payload, "index", int), member(payload, "delta", dict)
         block = self._open.get(index)
         if block is None:
-            raise Breach("a delta of a block that is not open (T-02)")
+            raise GrammarError("a delta of a block that is not open (T-02)")
         kind = member(delta, "type", str)
         if block not in _PLAIN:
             if block == _SIGNED:
-                raise Breach("a delta behind the signature, which comes last")
-            return PASSED
+                raise GrammarError("a delta behind the signature, which comes last")
+            return NO_CHANGE
         owner, key = _OWNERS.get(kind, ("", ""))
         if owner != block:
-            raise Breach("a delta of another kind than its block (T-12)")
+            raise GrammarError("a delta of another kind than its block (T-12)")
         text = member(delta, key, dict if key == "citation" else str)
         if key == "signature":
             self._open[index] = _SIGNED
             return None
-        return Said(key.encode(), text) if type(text) is str else PASSED
+        return SoleText(key.encode(), text) if type(text) is str else NO_CHANGE
 
     def _finish(self, payload: Json) -> None:
         if self._open:
-            raise Breach("message_delta while a block is open")
+            raise GrammarError("message_delta while a block is open")
         if self._reason is not None:
-            raise Breach("message_delta twice")
+            raise GrammarError("message_delta twice")
         delta = member(payload, "delta", dict)
         reason, sequence = delta.get("stop_reason"), delta.get("stop_sequence")
         if reason not in _REASONS:
-            raise Breach("a stop_reason that is no word of the dialect")
+            raise GrammarError("a stop_reason that is no word of the dialect")
         if sequence is not None and (type(sequence) is not str or reason != "stop_sequence"):
-            raise Breach("a stop_sequence beside another reason")
+            raise GrammarError("a stop_sequence beside another reason")
         if reason == "tool_use" and not self._calls:
-            raise Breach("stop_reason tool_use without a call")
+            raise GrammarError("stop_reason tool_use without a call")
         if reason in ("end_turn", "stop_sequence") and self._calls:
-            raise Breach("calls, but not stop_reason tool_use")
+            raise GrammarError("calls, but not stop_reason tool_use")
         if (details := delta.get("stop_details")) is not None and (
             type(details) is not dict or details.get("type") != "refusal" or reason != "refusal"
         ):
-            raise Breach("details of a refusal beside another reason")
+            raise GrammarError("details of a refusal beside another reason")
         counted(payload.get("usage"), "output_tokens")
         self._reason = reason
 

@@ -12,20 +12,20 @@ from typing import Any, ClassVar
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
     Start,
     StopReason,
+    TextRun,
     Usage,
 )
 from dragoman.canonical.request import Json
@@ -34,29 +34,29 @@ from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.wire import DIALECT, write_stop, write_stop_details, write_usage
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_REFUSAL, _TOOL, _OPAQUE = Kind.REFUSAL, Kind.TOOL, Kind.OPAQUE
+_REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_KEPT = 65_536
 """Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 _PING = Frame("ping", b'{"type":"ping"}')
-_EMPTY: dict[Kind, Json] = {
-    Kind.TEXT: {"type": "text", "text": ""},
-    Kind.REFUSAL: {"type": "text", "text": ""},
-    Kind.REASONING: {"type": "thinking", "thinking": "", "signature": ""},
+_EMPTY: dict[BlockKind, Json] = {
+    BlockKind.TEXT: {"type": "text", "text": ""},
+    BlockKind.REFUSAL: {"type": "text", "text": ""},
+    BlockKind.REASONING: {"type": "thinking", "thinking": "", "signature": ""},
 }
 _DELTA = {
-    Kind.TEXT: (b"text_delta", b"text"),
-    Kind.REFUSAL: (b"text_delta", b"text"),
-    Kind.REASONING: (b"thinking_delta", b"thinking"),
-    Kind.TOOL: (b"input_json_delta", b"partial_json"),
+    BlockKind.TEXT: (b"text_delta", b"text"),
+    BlockKind.REFUSAL: (b"text_delta", b"text"),
+    BlockKind.REASONING: (b"thinking_delta", b"thinking"),
+    BlockKind.TOOL: (b"input_json_delta", b"partial_json"),
 }
 
 
@@ -75,7 +75,7 @@ class MessagesWriter(StreamWriter):
         self._indexes: dict[int, int] = {}
         self._held: dict[int, BlockStart] = {}
         """Opaque blocks whose payload, and so their dialect, is not known yet."""
-        self._silent: dict[int, tuple[Kind, list[Citation]]] = {}
+        self._silent: dict[int, tuple[BlockKind, list[Citation]]] = {}
         """Blocks that have said nothing yet, with the sources that came before their text."""
         self._count = 0
         self._input: Usage | None = None
@@ -94,7 +94,7 @@ class MessagesWriter(StreamWriter):
             if self._refusal and event.index in self._refusal and self._size <= _REFUSAL_KEPT:
                 self._refusal[event.index].append(text)
 
-    def deltas(self, event: Deltas) -> bytes | None:
+    def deltas(self, event: TextRun) -> bytes | None:
         """Texts of one block, all at once."""
         head = self._heads.get(event.index)
         if head is None:
@@ -102,8 +102,8 @@ class MessagesWriter(StreamWriter):
             if not before or self._refusal:
                 return None
             head = self._heads[event.index] = b"event: content_block_delta\ndata: " + before
-        self._size += len(event.said)
-        spelled = event.spelled
+        self._size += len(event.text)
+        spelled = event.encoded
         between = spelled[0] if len(spelled) == 1 else (b"}}\n\n" + head).join(spelled)
         return head + between + b"}}\n\n"
 
@@ -139,7 +139,7 @@ class MessagesWriter(StreamWriter):
                 raise UpstreamProtocolError(
                     f"upstream called {event.name!r} in a way that no Messages client can be given"
                 )
-            call_id = fit_call_id(event.call_id, 256)
+            call_id = sanitize_call_id(event.call_id, 256)
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
             self._open_plain(event.index, kind, block, out)
             return
@@ -159,7 +159,7 @@ class MessagesWriter(StreamWriter):
             self._cite(index, citation, out)
         return before
 
-    def _open_plain(self, index: int, kind: Kind, block: Json, out: Frames) -> bytes:
+    def _open_plain(self, index: int, kind: BlockKind, block: Json, out: Frames) -> bytes:
         self._open(index, block, out)
         form, field = _DELTA[kind]
         before = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (self._count - 1, form, field)
@@ -181,7 +181,7 @@ class MessagesWriter(StreamWriter):
             out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
         elif (silent := self._silent.pop(event.index, None)) is not None:
             if silent[1]:
-                self.context.losses.add(Code.CITATIONS, "citations")
+                self.context.losses.add(LossCode.CITATIONS, "citations")
         elif self._held:
             self._lose(event.index)
 
@@ -204,17 +204,17 @@ class MessagesWriter(StreamWriter):
             self._lose(event.index)
         elif event.index not in self._indexes and event.index not in self._silent:
             return  # more of a block that was left out
-        elif event.native is not None and self.context.seal is not None:
+        elif event.native is not None and self.context.envelope is not None:
             self._speak(event.index, out)
-            signature = self.context.seal.close(event.origin, event.native)
+            signature = self.context.envelope.wrap(event.origin, event.native)
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.payload is not None:
-            self.context.losses.add(Code.REASONING_ENCRYPTED, event.form)
+            self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
 
     def _lose(self, index: int) -> None:
         block = self._held.pop(index, None)
         if block is not None:
-            self.context.losses.add(Code(block.code), block.name)
+            self.context.losses.add(LossCode(block.code), block.name)
 
     def _annotate(self, event: Annotation, out: Frames) -> None:
         if (silent := self._silent.get(event.index)) is not None:
@@ -223,9 +223,9 @@ class MessagesWriter(StreamWriter):
             self._cite(event.index, event.citation, out)
 
     def _cite(self, index: int, citation: Citation, out: Frames) -> None:
-        written = write_citation(citation, self.context.seal)
+        written = write_citation(citation, self.context.envelope)
         if written is None:
-            self.context.losses.add(Code.CITATIONS, "annotations")
+            self.context.losses.add(LossCode.CITATIONS, "annotations")
         else:
             self._write_delta(index, {"type": "citations_delta", "citation": written}, out)
 
@@ -247,9 +247,9 @@ class MessagesWriter(StreamWriter):
         base = self._input or Usage()
         if usage.output_total is None or (usage.input_total is None and base.input_total is None):
             # About four characters make a token; an estimate keeps context meters alive (mapping §9.4).
-            self.context.losses.add(Code.USAGE_ESTIMATED, "usage", "counted from the streamed text")
-            base = base.over(Usage(input_total=self.context.input_estimate, output_total=(self._size + 3) // 4))
-        payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.over(base))}
+            self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
+            base = base.merged_onto(Usage(input_total=self.context.input_estimate, output_total=(self._size + 3) // 4))
+        payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.merged_onto(base))}
         out.append(Frame("message_delta", dumps(payload)))
 
     def _end(self, event: End, out: Frames) -> None:

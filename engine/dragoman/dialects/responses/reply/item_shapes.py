@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from dragoman.canonical.events import Kind
+from dragoman.canonical.events import BlockKind
 from dragoman.canonical.request import Json
-from dragoman.tools.names import fit_call_id
+from dragoman.tools.names import sanitize_call_id
 from dragoman.wire.json_codec import loads
 
 _LONGEST_CALL_ID: Final = 64
@@ -40,13 +40,13 @@ CUSTOM: Final = Form("custom_tool_call", "ctc_", "input", "response.custom_tool_
 SEARCH: Final = Form("tool_search_call", "tsc_", "arguments")
 
 
-def form_of(kind: Kind, *, custom: bool = False, search: bool = False, summary: bool = False) -> Form:
+def form_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> Form:
     """The form of a block. `summary` is the knob `reasoning_surface`."""
-    if kind is Kind.TEXT:
+    if kind is BlockKind.TEXT:
         return TEXT
-    if kind is Kind.TOOL:
+    if kind is BlockKind.TOOL:
         return CUSTOM if custom else SEARCH if search else FUNCTION
-    if kind is Kind.REFUSAL:
+    if kind is BlockKind.REFUSAL:
         return REFUSAL
     return SUMMARY if summary else REASONING
 
@@ -123,9 +123,9 @@ class Items:
     def new_call(self, form: Form, call_id: str, name: str, namespace: str | None) -> Item:
         """The next item, a call. A call id that is missing or came before is minted: the SDK refuses twins."""
         item = self.new(form)
-        fitted = fit_call_id(call_id or f"{self._base}:{item.index}", _LONGEST_CALL_ID)
+        fitted = sanitize_call_id(call_id or f"{self._base}:{item.index}", _LONGEST_CALL_ID)
         if fitted in self._calls:
-            fitted = fit_call_id(f"{self._base}:{item.index}:{fitted}", _LONGEST_CALL_ID)
+            fitted = sanitize_call_id(f"{self._base}:{item.index}:{fitted}", _LONGEST_CALL_ID)
         self._calls.add(fitted)
         item.call_id, item.name, item.namespace = fitted, name, namespace
         return item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import CUTS, Kind
+from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.openai.error_envelope import read_error_object
@@ -32,7 +32,7 @@ from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, settle
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 
@@ -122,14 +122,14 @@ def _read_item(item: Json, position: int, identity: str, parts: list[Part], cont
         kind = item["type"]
         parts.append(Native(DIALECT, kind, item, NATIVE_ITEMS[kind], at))
     else:
-        context.losses.add(Code.UNKNOWN_EVENT, at, f"an item of type {item.get('type')!r} was left out")
+        context.losses.add(LossCode.UNKNOWN_EVENT, at, f"an item of type {item.get('type')!r} was left out")
 
 
 def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext) -> None:
     losses = context.losses
     check_role(item)
     if item.get("phase") is not None:
-        losses.add(Code.PHASE, (*at, "phase"))
+        losses.add(LossCode.PHASE, (*at, "phase"))
     content = item.get("content")
     if type(content) is not list:
         raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
@@ -137,13 +137,13 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         where = (*at, "content", number)
         known = part_of(raw)
         if known is None:
-            losses.add(Code.UNKNOWN_EVENT, where, "a part of unknown type was left out")
+            losses.add(LossCode.UNKNOWN_EVENT, where, "a part of unknown type was left out")
             continue
         kind, key = known
         text = raw.get(key)
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent a {raw['type']} part whose {key} is {kind_of(text)}")
-        if kind is Kind.REFUSAL:
+        if kind is BlockKind.REFUSAL:
             parts.append(Refusal(text, where))
         else:
             citations = citations_of(raw, (*where, "annotations"), losses)
@@ -156,7 +156,9 @@ def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
     if any(content):
         text = joined(content)
         if any(summary):
-            context.losses.add(Code.UNKNOWN_EVENT, (*at, "summary"), "the reasoning itself is shown, not its summary")
+            context.losses.add(
+                LossCode.UNKNOWN_EVENT, (*at, "summary"), "the reasoning itself is shown, not its summary"
+            )
     else:
         text = joined(summary)
     proof, native = proof_of(item, context)
@@ -174,10 +176,10 @@ def _read_call(
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
         twin = type(call_id) is str and call_id
-        context.losses.add(Code.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
+        context.losses.add(LossCode.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
         call_id = minted_call_id(identity, position)
     if type(item.get("arguments")) is dict and kind == "function_call":
-        context.losses.once(Code.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+        context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
     return ToolCall(
         call_id,
         context.names.get(name, name),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
-from dragoman.canonical.events import Citation, Kind
+from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.logprobs import check_tokens
 from dragoman.dialects.responses.wire import TOOL_SEARCH, read_citation
 from dragoman.errors import Path, UpstreamProtocolError
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import fit_call_id, reply_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps
 
 _LONGEST_MINTED_ID: Final = 40
@@ -32,26 +32,26 @@ class Sort(IntEnum):
     NATIVE = 4
 
 
-NATIVE_ITEMS: Final[dict[str, Code]] = {
-    "web_search_call": Code.HOSTED_HISTORY,
-    "file_search_call": Code.HOSTED_HISTORY,
-    "code_interpreter_call": Code.HOSTED_HISTORY,
-    "image_generation_call": Code.HOSTED_HISTORY,
-    "mcp_call": Code.HOSTED_HISTORY,
-    "mcp_list_tools": Code.HOSTED_HISTORY,
-    "function_call_output": Code.HOSTED_HISTORY,
-    "custom_tool_call_output": Code.HOSTED_HISTORY,
-    "computer_call_output": Code.HOSTED_HISTORY,
-    "shell_call_output": Code.HOSTED_HISTORY,
-    "local_shell_call_output": Code.HOSTED_HISTORY,
-    "apply_patch_call_output": Code.HOSTED_HISTORY,
-    "tool_search_call": Code.TOOL_SEARCH,
-    "tool_search_output": Code.TOOL_SEARCH,
-    "additional_tools": Code.VENDOR_BLOCK,
-    "compaction": Code.VENDOR_BLOCK,
-    "mcp_approval_response": Code.VENDOR_BLOCK,
-    "program": Code.VENDOR_BLOCK,
-    "program_output": Code.VENDOR_BLOCK,
+NATIVE_ITEMS: Final[dict[str, LossCode]] = {
+    "web_search_call": LossCode.HOSTED_HISTORY,
+    "file_search_call": LossCode.HOSTED_HISTORY,
+    "code_interpreter_call": LossCode.HOSTED_HISTORY,
+    "image_generation_call": LossCode.HOSTED_HISTORY,
+    "mcp_call": LossCode.HOSTED_HISTORY,
+    "mcp_list_tools": LossCode.HOSTED_HISTORY,
+    "function_call_output": LossCode.HOSTED_HISTORY,
+    "custom_tool_call_output": LossCode.HOSTED_HISTORY,
+    "computer_call_output": LossCode.HOSTED_HISTORY,
+    "shell_call_output": LossCode.HOSTED_HISTORY,
+    "local_shell_call_output": LossCode.HOSTED_HISTORY,
+    "apply_patch_call_output": LossCode.HOSTED_HISTORY,
+    "tool_search_call": LossCode.TOOL_SEARCH,
+    "tool_search_output": LossCode.TOOL_SEARCH,
+    "additional_tools": LossCode.VENDOR_BLOCK,
+    "compaction": LossCode.VENDOR_BLOCK,
+    "mcp_approval_response": LossCode.VENDOR_BLOCK,
+    "program": LossCode.VENDOR_BLOCK,
+    "program_output": LossCode.VENDOR_BLOCK,
 }
 """Items that no other dialect has, with the loss of leaving them out (mapping §6.5, §8.4). What a tool gave is among
 them where the provider ran it; so is a tool search that the provider ran."""
@@ -68,9 +68,9 @@ _NEVER_DECLARED: Final = frozenset(
 )
 """The client would have to act on these, but no request of another dialect declares them (mapping §6.1)."""
 
-PARTS: Final[dict[str, tuple[Kind, str]]] = {
-    "output_text": (Kind.TEXT, "text"),
-    "refusal": (Kind.REFUSAL, "refusal"),
+PARTS: Final[dict[str, tuple[BlockKind, str]]] = {
+    "output_text": (BlockKind.TEXT, "text"),
+    "refusal": (BlockKind.REFUSAL, "refusal"),
 }
 """Parts of a message, and where each has its text."""
 
@@ -110,7 +110,7 @@ def check_role(item: Json) -> None:
         raise UpstreamProtocolError(f"upstream spoke as {item['role']!r}, not as the assistant")
 
 
-def part_of(raw: Any) -> tuple[Kind, str] | None:
+def part_of(raw: Any) -> tuple[BlockKind, str] | None:
     """Kind and text field of a part, or None if it is none that is known."""
     kind = raw.get("type") if type(raw) is dict else None
     return PARTS.get(kind) if type(kind) is str else None
@@ -121,14 +121,14 @@ def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[C
     notes = part.get("annotations")
     if type(notes) is not list:
         if notes:
-            losses.add(Code.CITATIONS, at)
+            losses.add(LossCode.CITATIONS, at)
         return []
     found = []
     for note in notes[after:]:
         if type(note) is dict:
             found.append(read_citation(note))
         else:
-            losses.add(Code.CITATIONS, at)
+            losses.add(LossCode.CITATIONS, at)
     return found
 
 
@@ -169,7 +169,7 @@ def proof_of(item: Json, context: ReplyContext) -> tuple[str | None, Json | None
     """
     given = item.get("encrypted_content")
     proof = given if type(given) is str and given else None
-    if context.seal is None or (proof is None and context.profile.encrypted_reasoning):
+    if context.envelope is None or (proof is None and context.profile.encrypted_reasoning):
         return proof, None
     native = {key: item[key] for key in _REASONING_KEYS if item.get(key) is not None}
     if type(native.get("summary")) is not list:
@@ -190,7 +190,7 @@ def call_name(item: Json) -> str:
 
 def minted_call_id(response_id: str, position: int) -> str:
     """The id that the result of a call will name which has none of its own (mapping §11)."""
-    return fit_call_id(f"{reply_id(response_id, 'call_')}_{position}", _LONGEST_MINTED_ID)
+    return sanitize_call_id(f"{reply_id(response_id, 'call_')}_{position}", _LONGEST_MINTED_ID)
 
 
 def namespace_of(item: Json) -> str | None:
@@ -219,6 +219,6 @@ def note_call(item: Json, at: Path, losses: Losses) -> None:
     """Rows for what other dialects cannot say of a call."""
     caller = item.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":
-        losses.add(Code.CALL_META, (*at, "caller"))
+        losses.add(LossCode.CALL_META, (*at, "caller"))
     if item.get("async"):
-        losses.add(Code.CALL_META, (*at, "async"))
+        losses.add(LossCode.CALL_META, (*at, "async"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id
 
@@ -85,7 +85,7 @@ class Snapshot:
         """
         context = self._context
         told = {**_DEFAULTS, **context.echo, **_OWN}
-        if told["service_tier"] != _DEFAULT_TIER and Code.SERVICE_TIER in context.losses.counts:
+        if told["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
             told["service_tier"] = _DEFAULT_TIER  # The wish was not sent to the upstream.
         told["id"] = ID_PREFIX + self.base
         told["created_at"] = self._created

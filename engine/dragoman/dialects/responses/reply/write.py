@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import Kind
+from dragoman.canonical.events import BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
@@ -12,7 +12,7 @@ from dragoman.dialects.responses.reply.encrypted_content import lost_proof, writ
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
 from dragoman.dialects.responses.reply.response_object import Snapshot
 from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 
@@ -31,12 +31,12 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         elif type(part) is Refusal:
             writer.refusal(part.text, status)
         elif type(part) is Native:
-            context.losses.add(Code(part.code), part.at)
+            context.losses.add(LossCode(part.code), part.at)
         else:
-            context.losses.add(Code.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a reply")
+            context.losses.add(LossCode.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a reply")
     info = reply.refusal
     if info is not None and info.category:
-        context.losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
+        context.losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
     shown = writer.shown
     wording = refusal_wording(reply.stop, info, shown=shown, refused=writer.refused)
     if wording is not None:
@@ -63,7 +63,7 @@ class _Output:
         notes = [write_citation(citation, len(part.text)) for citation in part.citations]
         item.annotations = [note for note in notes if note is not None]
         if None in notes:
-            self._context.losses.add(Code.CITATIONS, part.at)
+            self._context.losses.add(LossCode.CITATIONS, part.at)
         if part.logprobs and self._context.logprobs:
             item.logprobs = write_logprobs(part.logprobs)
         self.output.append(item.build(status, part.text))
@@ -79,18 +79,18 @@ class _Output:
         if part.redacted:
             native = native or {"data": part.proof}
             own = own or native.get("encrypted_content")
-        proof = write_proof(part.origin, native, own, context.seal)
+        proof = write_proof(part.origin, native, own, context.envelope)
         if proof is None and part.redacted:
-            context.losses.add(Code.REASONING_ENCRYPTED, part.at)
+            context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
             return
         if proof is None and part.proof:
             context.losses.add(lost_proof(part.origin), part.at)
-        item = self._items.new(form_of(Kind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item = self._items.new(form_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
         item.proof = proof
         self.output.append(item.build(status, part.text or None))
 
     def call(self, part: ToolCall, status: str) -> None:
-        form = form_of(Kind.TOOL, custom=part.custom, search=part.search)
+        form = form_of(BlockKind.TOOL, custom=part.custom, search=part.search)
         item = self._items.new_call(form, part.id, part.name, part.namespace)
         self.shown = True
         text, whole = part.arguments, status == "completed"

@@ -25,7 +25,7 @@ from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT as DEFAULT_LIMITS
 from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"
 _REJECTED: Final[dict[str, str]] = {
@@ -33,10 +33,10 @@ _REJECTED: Final[dict[str, str]] = {
     "conversation": _STATELESS,
     "prompt": "prompt templates are stored at OpenAI; send their text as `instructions` and `input`",
 }
-_DROPPED: Final[dict[str, Code]] = {
-    "context_management": Code.CONTEXT_MANAGEMENT,
-    "image": Code.VENDOR_OPTION,
-    "access_programs": Code.VENDOR_OPTION,
+_DROPPED: Final[dict[str, LossCode]] = {
+    "context_management": LossCode.CONTEXT_MANAGEMENT,
+    "image": LossCode.VENDOR_OPTION,
+    "access_programs": LossCode.VENDOR_OPTION,
 }
 # fmt: off
 FIELDS: Final = frozenset({
@@ -137,9 +137,9 @@ def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Los
         (request.format,) = items.format
     if not _LIMITS.isdisjoint(body):
         if optional(body, "max_tool_calls", int) is not None:
-            losses.add(Code.MAX_TOOL_CALLS, ("max_tool_calls",))
+            losses.add(LossCode.MAX_TOOL_CALLS, ("max_tool_calls",))
         if one_of(body, "truncation", ("auto", "disabled")) == "auto":
-            losses.add(Code.TRUNCATION, ("truncation",))
+            losses.add(LossCode.TRUNCATION, ("truncation",))
         for key, code in _DROPPED.items():
             drop_if_set(body, key, code, losses)
 

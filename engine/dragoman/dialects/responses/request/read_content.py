@@ -14,7 +14,7 @@ from dragoman.dialects.openai.content import note_unknown, read_cache_mark, read
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
 PartReader = Callable[[Json, Path, Losses], Part]
@@ -105,7 +105,7 @@ def _file(part: Json, at: Path, losses: Losses) -> Document:
     else:
         raise ClientRequestError(at, "a file needs file_data, file_url or file_id")
     if optional(part, "detail", str, at) not in (None, "auto"):
-        losses.add(Code.IMAGE_DETAIL, (*at, "detail"))
+        losses.add(LossCode.IMAGE_DETAIL, (*at, "detail"))
     return Document(source, at, optional(part, "filename", str, at), cache=read_cache_mark(part, at, losses))
 
 

@@ -31,7 +31,7 @@ from dragoman.dialects.responses.request.turn_builder import OpenTurns
 from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
@@ -114,7 +114,7 @@ class ItemsReader:
         if not _MESSAGE_KEYS.issuperset(item):
             note_unknown(item, _MESSAGE_KEYS, at, losses)
         if "phase" in item and one_of(item, "phase", _PHASES, at) is not None:
-            losses.add(Code.PHASE, (*at, "phase"))
+            losses.add(LossCode.PHASE, (*at, "phase"))
         role, content, where = item.get("role"), item.get("content"), (*at, "content")
         if content is None:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
@@ -167,13 +167,13 @@ class ItemsReader:
         if "caller" in item:
             self._caller(item, at)
         if item.get("async"):
-            self._losses.add(Code.CALL_META, (*at, "async"))
+            self._losses.add(LossCode.CALL_META, (*at, "async"))
         return _call_id(item, at), name, namespace or None
 
     def _caller(self, item: Json, at: Path) -> None:
         caller = optional(item, "caller", dict, at)
         if caller is not None and caller != _DIRECT:
-            self._losses.add(Code.CALL_META, (*at, "caller"))
+            self._losses.add(LossCode.CALL_META, (*at, "caller"))
 
     def _function_output(self, item: Json, at: Path) -> None:
         self._output(item, at, custom=False)
@@ -195,7 +195,7 @@ class ItemsReader:
     def _search_call(self, item: Json, at: Path) -> None:
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
         if not _by_client(item, at):
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, Code.TOOL_SEARCH, at))
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at))
             return
         arguments = item.get("arguments")
         # An object here, JSON text in every other call.
@@ -210,14 +210,14 @@ class ItemsReader:
         if _by_client(item, at):
             self._open.result(ToolResult(_call_id(item, at), [*references], at, search=True))
         else:
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, Code.TOOL_SEARCH, at))
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at))
 
     def _additional_tools(self, item: Json, at: Path) -> None:
         note_unknown(item, _TOOLS_KEYS, at, self._losses)
         one_of(item, "role", ("developer",), at)
         self._tools.declare(required(item, "tools", list, at), (*at, "tools"))
         if self._open.started:
-            self._losses.add(Code.TOOL_TIMELINE, at, "declared from the start")
+            self._losses.add(LossCode.TOOL_TIMELINE, at, "declared from the start")
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class ItemsReader:
         thinking = read_effort(item, at, self._losses)
         if thinking is not None:
             self.effort = thinking
-            self._losses.add(Code.PER_TURN_EFFORT, thinking.at, "the last one counts for the whole conversation")
+            self._losses.add(LossCode.PER_TURN_EFFORT, thinking.at, "the last one counts for the whole conversation")
         text = optional(item, "text", dict, at)
         if text is None:
             return
@@ -235,11 +235,11 @@ class ItemsReader:
         if text.get("format") is not None:
             self.format = (read_format(text, (*at, "text"), self._losses),)
             self._losses.add(
-                Code.PER_TURN_EFFORT, (*at, "text", "format"), "the last format counts for the whole conversation"
+                LossCode.PER_TURN_EFFORT, (*at, "text", "format"), "the last format counts for the whole conversation"
             )
 
     def _hosted(self, item: Json, at: Path) -> None:
-        self._open.assistant(at).append(Native(DIALECT, item["type"], item, Code.HOSTED_HISTORY, at))
+        self._open.assistant(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
 
 
 # Functions and no bound methods: a table of those in each reader would be a cycle, left for the collector.

@@ -11,7 +11,7 @@ from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
 from dragoman.errors import Path
 from dragoman.losses import Losses
-from dragoman.reasoning.envelope import unseal
+from dragoman.reasoning.envelope import unwrap
 
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 
@@ -27,7 +27,7 @@ def read_thought(item: Json, at: Path, losses: Losses) -> Thought:
     if type(proof) is not str:
         proof = optional(item, "encrypted_content", str, at)
     # No provider's proof holds a dot, and every envelope does.
-    envelope = unseal(proof) if proof and "." in proof else None
+    envelope = unwrap(proof) if proof and "." in proof else None
     if envelope is None:
         return text, at, DIALECT, proof or None, False, item, None
     dialect, family, _, original = envelope

@@ -8,7 +8,7 @@ from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Thinking
 from dragoman.dialects.openai.content import note_unknown
 from dragoman.dialects.shared.json_fields import one_of, optional, required
 from dragoman.errors import Path, Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 
 _REASONING_KEYS: Final = frozenset({"effort", "summary", "context", "mode", "generate_summary"})
 _TEXT_KEYS: Final = frozenset({"format", "verbosity"})
@@ -28,11 +28,11 @@ def read_reasoning(body: Json, losses: Losses) -> Thinking | None:
     summary = one_of(given, "summary", _SUMMARIES, at)
     # What every request does anyway is no loss.
     if optional(given, "mode", str, at) not in (None, "standard"):
-        losses.add(Code.REASONING_MODE, (*at, "mode"))
+        losses.add(LossCode.REASONING_MODE, (*at, "mode"))
     if optional(given, "context", str, at) not in (None, "auto"):
-        losses.add(Code.REASONING_MODE, (*at, "context"))
+        losses.add(LossCode.REASONING_MODE, (*at, "context"))
     if one_of(given, "generate_summary", _SUMMARIES, at) not in (None, summary):
-        losses.add(Code.REASONING_MODE, (*at, "generate_summary"))
+        losses.add(LossCode.REASONING_MODE, (*at, "generate_summary"))
     if effort is None and summary is None:
         return None
     return Thinking(effort, (*at, "summary" if effort is None else "effort"), summary=summary)

@@ -16,7 +16,7 @@ from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
 """The name of a client-run tool search, which the dialect gives none."""
@@ -325,7 +325,7 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
             names.append(kind)
         else:
             # Provider-run tools are left out of the tools too; what else is allowed stays so (mapping §6.5).
-            losses.add(Code.HOSTED_TOOL, path)
+            losses.add(LossCode.HOSTED_TOOL, path)
             left_out.append(kind)
     if names or not left_out:
         return ToolChoice("allowed", at, names, require=require)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.wire import DIALECT
-from dragoman.losses import Code, Losses
-from dragoman.reasoning.envelope import unseal
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import unwrap
 
 
 def unseal_history(body: Json, family: str, losses: Losses) -> bool:
@@ -17,7 +17,7 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
     found = False
     for number, item in enumerate(items):
         proof = item.get("encrypted_content") if type(item) is dict and item.get("type") == "reasoning" else None
-        envelope = unseal(proof) if type(proof) is str else None
+        envelope = unwrap(proof) if type(proof) is str else None
         if envelope is None:
             kept.append(item)
             continue
@@ -25,7 +25,7 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
         if envelope.dialect == DIALECT and envelope.family == family:
             kept.append(envelope.block)
         else:
-            losses.add(Code.REASONING_FOREIGN, ("input", number))
+            losses.add(LossCode.REASONING_FOREIGN, ("input", number))
     if found:
         body["input"] = kept
     return found

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn, answered, bare, spoken
+from dragoman.canonical.compact_turns import (
+    CompactAssistantTurn,
+    CompactResultTurn,
+    compact_assistant_turn,
+    compact_result_turn,
+    single_text_turn,
+)
 from dragoman.canonical.request import Part, Reasoning, Role, ToolCall, ToolResult, Turn
 from dragoman.dialects.responses.request.read_reasoning import read_thought
 from dragoman.errors import Path
@@ -54,7 +60,7 @@ class OpenTurns:
         parts = self._assistant
         if parts is None:
             last = self._last()
-            if type(last) is SpokenTurn:
+            if type(last) is CompactAssistantTurn:
                 parts = last.parts
                 self.turns[-1] = Turn(_ASSISTANT, parts, last.at, "", last.plain)
             else:
@@ -68,7 +74,7 @@ class OpenTurns:
         parts = self._results
         if parts is None:
             last = self._last()
-            if type(last) is ResultTurn:
+            if type(last) is CompactResultTurn:
                 parts = last.parts
                 self.turns[-1] = Turn(_USER, parts, last.at)
             else:
@@ -91,9 +97,9 @@ class OpenTurns:
         Keys are looked up as if they were there, which costs half of asking for them; one that is not ends the steps.
         """
         turns, losses, last = self.turns, self._losses, self._last()
-        said = last if type(last) is SpokenTurn else None
+        said = last if type(last) is CompactAssistantTurn else None
         calls = said.calls if said is not None else None
-        given = last.results if type(last) is ResultTurn else None
+        given = last.results if type(last) is CompactResultTurn else None
         number = start
         try:
             for number in range(start, len(items)):
@@ -112,7 +118,7 @@ class OpenTurns:
                         self._results.append(ToolResult(call_id, output, at))
                     else:
                         given, said, calls, self._assistant = [(call_id, output, at, False)], None, None, None
-                        turns.append(answered(at, given))
+                        turns.append(compact_result_turn(at, given))
                     continue
                 if kind == "message":
                     role, content = item["role"], item["content"]
@@ -135,7 +141,7 @@ class OpenTurns:
                         said.text, said.text_at, said.apart = text, text_at, True
                         continue
                     calls = []
-                    said = spoken(at, [], text, text_at, calls, False, text is content)
+                    said = compact_assistant_turn(at, [], text, text_at, calls, False, text is content)
                 elif kind == "function_call":
                     call_id, name, arguments = item["call_id"], item["name"], item["arguments"]
                     if type(call_id) is not str or not call_id or type(name) is not str or not name:
@@ -149,18 +155,18 @@ class OpenTurns:
                         self._assistant.append(ToolCall(call_id, name, arguments, at))
                         continue
                     calls = [(call_id, name, arguments, at)]
-                    said = spoken(at, [], None, None, calls)
+                    said = compact_assistant_turn(at, [], None, None, calls)
                 elif kind == "reasoning":
                     if self._assistant is not None:
                         self._assistant.append(Reasoning(*read_thought(item, at, losses)))
                         continue
                     if said is None:
                         calls = []
-                        said = spoken(at, [read_thought(item, at, losses)], None, None, calls)
+                        said = compact_assistant_turn(at, [read_thought(item, at, losses)], None, None, calls)
                     elif said.text or calls:
                         return number
                     else:
-                        said.thoughts.append(read_thought(item, at, losses))
+                        said.reasoning.append(read_thought(item, at, losses))
                         continue
                 else:
                     return number
@@ -175,14 +181,14 @@ def _worded(role: Any, content: Any, at: Path) -> Turn | None:
     """A turn of the user's or an instruction that is a single text, or None."""
     who, spelling = _WORDS[role]
     if type(content) is str:
-        return bare(who, content, (*at, "content"), at, spelling)
+        return single_text_turn(who, content, (*at, "content"), at, spelling)
     if type(content) is not list or len(content) != 1:
         return None
     part = content[0]
     text = part["text"]
     if len(part) != 2 or part["type"] != "input_text" or type(text) is not str:
         return None
-    return bare(who, text, (*at, "content", 0), at, spelling, False)
+    return single_text_turn(who, text, (*at, "content", 0), at, spelling, False)
 
 
 def _said(content: Any) -> str | None:

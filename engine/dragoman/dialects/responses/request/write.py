@@ -17,9 +17,9 @@ from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_name
+from dragoman.tools.names import NameTable, sanitize_tool_name
 
 _LEAST_CAP: Final = 16
 _NO_ENVELOPES: Final = "chat"
@@ -82,10 +82,10 @@ def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses:
         raise Unsupported(at, "warming the cache without output is not possible on this upstream")
     longest = profile.max_output_tokens
     if longest and cap > longest:
-        losses.add(Code.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
+        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
         cap = longest
     if cap < _LEAST_CAP:
-        losses.add(Code.CAP_RAISED, at, f"raised from {cap} to {_LEAST_CAP}, the least that the API takes")
+        losses.add(LossCode.CAP_RAISED, at, f"raised from {cap} to {_LEAST_CAP}, the least that the API takes")
         cap = _LEAST_CAP
     body["max_output_tokens"] = cap
 
@@ -94,27 +94,27 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
     temperature, top_p = request.temperature, request.top_p
     if temperature is not None and profile.sampling == "free" and temperature > profile.max_temperature:
         temperature = profile.max_temperature
-        losses.add(Code.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+        losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
     for key, value in (("temperature", temperature), ("top_p", top_p)):
         if value is None:
             continue
         if profile.sampling == "free" or (profile.sampling == "default_only" and value == 1):
             body[key] = value
         else:
-            losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     for key in request.sampling:
-        losses.add(Code.SAMPLING_UNSUPPORTED, (key,))
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     if request.top_k is not None:
-        losses.add(Code.TOP_K, ("top_k",))
+        losses.add(LossCode.TOP_K, ("top_k",))
 
 
 def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
     """Responses has no stop sequences: the gateway cuts the text itself, unless told not to (mapping §7.2)."""
     for entry in request.stop:
         if not entry.strip():
-            losses.add(Code.STOP_DROPPED, request.stop_at, "empty or whitespace only")
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "empty or whitespace only")
         elif knobs.stop_emulation != "on":
-            losses.add(Code.STOP_DROPPED, request.stop_at, "the upstream takes none")
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "the upstream takes none")
 
 
 def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: Losses) -> None:
@@ -123,7 +123,7 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
     if effort is not None:
         written = round_effort(effort, profile.efforts)
         if written != effort:
-            code = Code.EFFORT_FLOOR if effort == "none" else Code.EFFORT_ROUNDED
+            code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
             done = f"{effort} became {written}" if written else "the upstream has no effort levels"
             losses.add(code, thinking.at, done)
         if written is not None:
@@ -132,13 +132,13 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
     if not profile.efforts and (thinking.summary is not None or shown):
         # A model without any level does not reason, and refuses to be asked for a summary.
         at = ("thinking", "display") if thinking.summary is None else ("reasoning", "summary")
-        losses.add(Code.REASONING_MODE, at)
+        losses.add(LossCode.REASONING_MODE, at)
     elif thinking.summary is not None:
         reasoning["summary"] = thinking.summary
     elif shown:
         reasoning["summary"] = "auto"
         if thinking.display != "summarized":
-            losses.add(Code.REASONING_MODE, ("thinking", "display"), "a summary was asked for")
+            losses.add(LossCode.REASONING_MODE, ("thinking", "display"), "a summary was asked for")
     if reasoning:
         body["reasoning"] = reasoning
 
@@ -160,7 +160,7 @@ def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
         raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
     if form.schema is None:
         raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
-    written: Json = {"type": form.kind, "name": fit_name(form.name or "response", _LONGEST_FORMAT_NAME)}
+    written: Json = {"type": form.kind, "name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
     if form.description is not None:
         written["description"] = form.description
     written["schema"] = form.schema
@@ -193,7 +193,7 @@ def _write_service(body: Json, request: Request, losses: Losses) -> None:
     if tier is not None:
         known = _TIERS.get(request.origin, {}).get(tier)
         if known is None:
-            losses.add(Code.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
             body["service_tier"] = known
     if request.metadata is not None:

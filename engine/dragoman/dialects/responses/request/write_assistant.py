@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, SpokenTurn, Thought
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.responses.wire import DIALECT, write_citation
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.tools.names import NameTable, sanitize_call_id
 from dragoman.wire.json_codec import loads
 
 _OPENAI: Final = frozenset({"chat", "responses"})
 
 # Member access on an enum class costs more than a global.
-_FOREIGN: Final = Code.REASONING_FOREIGN
-_UNSIGNED: Final = Code.REASONING_UNSIGNED
+_FOREIGN: Final = LossCode.REASONING_FOREIGN
+_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 class AssistantWriter:
@@ -87,12 +87,12 @@ class AssistantWriter:
         if self._general:
             self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
 
-    def write_short(self, turn: SpokenTurn, calls: list[Call], items: list[Json]) -> None:
+    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], items: list[Json]) -> None:
         """The same of a turn in short, whose client speaks another dialect."""
         if self._general:
             self.write(turn, items)
             return
-        for thought in turn.thoughts:
+        for thought in turn.reasoning:
             item = self._thought(thought)
             if item is not None:
                 items.append(item)
@@ -102,7 +102,7 @@ class AssistantWriter:
         fit, known = self._ids_fit, self._known
         for call_id, name, arguments, at in calls:
             if not fit:
-                call_id = fit_call_id(call_id, self._longest_id)
+                call_id = sanitize_call_id(call_id, self._longest_id)
             items.append(
                 {
                     "type": "function_call",
@@ -124,7 +124,7 @@ class AssistantWriter:
 
     def _text(self, part: Text) -> Json | None:
         if part.cache is not None:  # only input has marks
-            self._losses.add(Code.CACHE_HINT, part.at)
+            self._losses.add(LossCode.CACHE_HINT, part.at)
         if not part.text:
             return None
         written: Json = {"type": "output_text", "text": part.text}
@@ -142,13 +142,13 @@ class AssistantWriter:
             if written is not None:
                 kept.append(written)
         if len(kept) < len(part.citations):
-            self._losses.add(Code.CITATIONS, part.at)
+            self._losses.add(LossCode.CITATIONS, part.at)
         return kept
 
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT:
             return part.payload
-        self._losses.add(Code(part.code), part.at)
+        self._losses.add(LossCode(part.code), part.at)
         return None
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class AssistantWriter:
     def _call(self, part: ToolCall) -> Json:
         """A call; its arguments stay the very text they were."""
         if part.cache is not None:
-            self._losses.add(Code.CACHE_HINT, part.at)
-        call_id = fit_call_id(part.id, self._longest_id)
+            self._losses.add(LossCode.CACHE_HINT, part.at)
+        call_id = sanitize_call_id(part.id, self._longest_id)
         if part.search:
             return {
                 "type": "tool_search_call",
@@ -206,7 +206,7 @@ class AssistantWriter:
             self._sent[item_id] = item
             return item
         if self._sent[item_id] != item:
-            self._losses.add(Code.REASONING_ENCRYPTED, at, "another item of its id was sent before it")
+            self._losses.add(LossCode.REASONING_ENCRYPTED, at, "another item of its id was sent before it")
         return None
 
     def _replayable(self, block: Json) -> Json:
@@ -224,7 +224,7 @@ class AssistantWriter:
             item["summary"] = []
         return item
 
-    def _leave_out(self, thought: Thought, code: Code) -> Json | None:
+    def _leave_out(self, thought: Thought, code: LossCode) -> Json | None:
         text, at, origin, proof, _, _, family = thought
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")

@@ -31,13 +31,13 @@ from dragoman.dialects.openai.cache_marks import Marks
 from dragoman.dialects.openai.media import search_text, write_document
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import Unsupported
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, fit_call_id
+from dragoman.tools.names import NameTable, sanitize_call_id
 
 _FAILED: Final = "Error: the tool call failed without a message."
 _OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one file store
-_IS_ERROR: Final = Code.IS_ERROR  # member access on an enum class costs more than a global
+_IS_ERROR: Final = LossCode.IS_ERROR  # member access on an enum class costs more than a global
 
 
 def input_text(text: str) -> Json:
@@ -71,7 +71,7 @@ class ContentWriter:
 
     def drop_mark(self, part: Text) -> None:
         """The part is written where no mark can stand."""
-        self._losses.add(Code.CACHE_HINT, part.at)
+        self._losses.add(LossCode.CACHE_HINT, part.at)
         self._settled = not self._own
 
     # --- messages -----------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class ContentWriter:
         if not (self._profile.url_sources and self._profile.pdf):
             raise Unsupported(part.at, "the upstream does not take documents by URL")
         if part.cite:
-            self._losses.add(Code.CITATIONS_REQUEST, (*part.at, "citations"))
+            self._losses.add(LossCode.CITATIONS_REQUEST, (*part.at, "citations"))
         parts = [input_text(part.context)] if part.context else []
         written: Json = {"type": "input_file", "file_url": source.url}
         if part.name is not None:
@@ -161,14 +161,14 @@ class ContentWriter:
         return [input_text(search_text(part, self._losses))]
 
     def _tool_reference(self, part: ToolReference) -> list[Json]:
-        self._losses.add(Code.RESULT_SHAPE, part.at, "named as text")
+        self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
         return [input_text(f"Tool loaded: {self._names.fit(part.name, part.at)}")]
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def sent_id(self, call_id: str) -> str:
         """The id that is sent for a call's."""
-        return call_id if self._names.ids_fit else fit_call_id(call_id, self._profile.call_id_max)
+        return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
     def answers(self, results: list[Result], items: list[Json]) -> None:
         """Append the output items of a turn of results in short."""

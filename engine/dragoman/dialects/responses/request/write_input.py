@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.compact_turns import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter
@@ -17,7 +17,7 @@ from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -40,9 +40,9 @@ def write_conversation(
     foreign = request.origin != DIALECT
     write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
     for turn in turns[taken:] if taken else turns:
-        if type(turn) is SpokenTurn and foreign and (calls := turn.calls) is not None:
+        if type(turn) is CompactAssistantTurn and foreign and (calls := turn.calls) is not None:
             write_short(turn, calls, items)
-        elif type(turn) is ResultTurn and (results := turn.results) is not None:
+        elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
             answers(results, items)
         else:
             writer.add(turn)
@@ -76,7 +76,7 @@ class _Conversation:
     def add(self, turn: Turn) -> None:
         """Write one turn."""
         if turn.name is not None:
-            self._losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
+            self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
         if role is _ASSISTANT:
             self.assistant.write(turn, self.items)
@@ -95,7 +95,7 @@ class _Conversation:
         """
         if not turns or turns[0].role is not _INSTRUCTION:
             return 0
-        top = turns[0].spelling == "top"
+        top = turns[0].original == "top"
         count = 1
         if not top:
             form = self._request.format
@@ -117,7 +117,7 @@ class _Conversation:
         texts = []
         for turn in turns:
             if turn.name is not None:
-                self._losses.add(Code.PARTICIPANT_NAME, (*turn.at, "name"))
+                self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
             for part in self._texts(turn):
                 if part.cache is not None:
                     self.content.drop_mark(part)
@@ -132,7 +132,7 @@ class _Conversation:
             if type(part) is Text:
                 texts.append(part)
             elif type(part) is Native:
-                self._losses.add(Code(part.code), part.at)
+                self._losses.add(LossCode(part.code), part.at)
             else:
                 raise Unsupported(part.at, "instructions can hold text only")
         return texts
@@ -145,7 +145,7 @@ class _Conversation:
         if not parts:
             return
         role = self._profile.instruction_role
-        if role == "developer" and self._request.origin != "messages" and turn.spelling == "system":
+        if role == "developer" and self._request.origin != "messages" and turn.original == "system":
             role = "system"  # such an upstream takes both words, and the client said which one it meant
         self.items.append(self.content.message(role, turn, parts))
 
@@ -169,7 +169,7 @@ class _Conversation:
             elif part.origin == DIALECT:
                 item = part.payload
             else:
-                self._losses.add(Code(part.code), part.at)
+                self._losses.add(LossCode(part.code), part.at)
                 continue
             if parts:
                 self.items.append(self.content.message("user", turn, parts))
@@ -182,7 +182,7 @@ class _Conversation:
         content = result.content if isinstance(result.content, list) else []
         found = [part for part in content if type(part) is ToolReference]
         if not found and result.content:
-            self._losses.add(Code.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
+            self._losses.add(LossCode.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
         return {
             "type": "tool_search_output",
             "call_id": self.content.sent_id(result.call_id),
@@ -204,9 +204,9 @@ class _Conversation:
             if self._knobs.prefill == "reject":
                 raise Unsupported(at, "the upstream cannot continue an assistant turn")
             if self._knobs.prefill != "drop":
-                self._losses.add(Code.CONTINUATION, at, "sent as history")
+                self._losses.add(LossCode.CONTINUATION, at, "sent as history")
                 break
-            self._losses.add(Code.CONTINUATION, at, "left out")
+            self._losses.add(LossCode.CONTINUATION, at, "left out")
             count -= 1
         return count
 

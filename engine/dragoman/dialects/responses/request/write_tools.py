@@ -12,7 +12,7 @@ from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
 from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -61,7 +61,7 @@ class ToolsWriter:
         for reference in references:
             tool = known.get((reference.name, reference.namespace))
             if tool is None:
-                self._losses.add(Code.RESULT_SHAPE, reference.at, "no tool of the name is declared")
+                self._losses.add(LossCode.RESULT_SHAPE, reference.at, "no tool of the name is declared")
             else:
                 tools.append(tool)
         return self._write(tools)
@@ -92,7 +92,7 @@ class ToolsWriter:
     def _tool(self, tool: Tool) -> Json | None:
         """One tool, or None if it is left out."""
         if tool.cache is not None:  # only content has marks
-            self._losses.add(Code.CACHE_HINT, tool.at)
+            self._losses.add(LossCode.CACHE_HINT, tool.at)
         kind = tool.kind
         if kind is _FUNCTION:
             written = self._function(tool)
@@ -138,11 +138,11 @@ class ToolsWriter:
             if option == "async":  # changes the order of turns (mapping §6.1)
                 raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
             if option != "defer_loading":
-                self._losses.add(Code.TOOL_OPTION, (*tool.at, option))
+                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
             elif self._searches():
                 written[option] = True
             else:  # without a search it would be hidden for good
-                self._losses.add(Code.TOOL_SEARCH, (*tool.at, option), "loaded at once")
+                self._losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
 
     def _custom(self, tool: Tool) -> Json:
         name = self._names.fit(tool.name, tool.at)
@@ -180,7 +180,7 @@ class ToolsWriter:
                 return self._web_search(tool)
             if self._is_search_sent(tool):
                 return {"type": TOOL_SEARCH, "execution": "server"}
-        self._losses.add(Code.HOSTED_TOOL, tool.at)
+        self._losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
 
     def _searches(self) -> bool:
@@ -211,7 +211,7 @@ class ToolsWriter:
             elif option == "search_context_size":
                 written[option] = value
             else:
-                self._losses.add(Code.TOOL_OPTION, (*tool.at, option))
+                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
         return written
 
     # --- choice -------------------------------------------------------------------------------------------------------

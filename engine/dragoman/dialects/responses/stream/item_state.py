@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.canonical.events import BlockStart, Delta, Deltas, Event, Kind
+from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event, TextRun
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import (
     NATIVE_ITEMS,
@@ -28,7 +28,7 @@ from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
@@ -40,7 +40,7 @@ class Said:
 
     __slots__ = ("annotations", "announced", "block", "kind", "last", "length", "logprobs", "open", "whole")
 
-    def __init__(self, kind: Kind | None, block: int) -> None:
+    def __init__(self, kind: BlockKind | None, block: int) -> None:
         self.kind = kind
         self.block = block
         self.open = kind is not None
@@ -56,10 +56,10 @@ class Said:
             self.last = text
             out.append(Delta(self.block, text))
 
-    def hear(self, run: Deltas) -> bool:
+    def hear(self, run: TextRun) -> bool:
         """Fragments that are said elsewhere."""
-        self.length += len(run.said)
-        self.last = run.texts[-1]
+        self.length += len(run.text)
+        self.last = run.pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
@@ -136,9 +136,9 @@ class OpenItems:
         """Is there a part with refusal wording."""
         self.response_id = ""
 
-    def mend(self, what: str, code: Code = Code.REPLY_REPAIRED, at: Path | str = "output") -> None:
+    def mend(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Path | str = "output") -> None:
         """A row for what was read as the one thing that it can mean."""
-        self.context.losses.once(code, at, what)
+        self.context.losses.add_once(code, at, what)
 
     def find(self, event: Json) -> OpenItem | None:
         """The item that an event is about: by `output_index`, for servers that leave it out by `item_id`."""
@@ -178,18 +178,20 @@ class OpenItems:
             self.note_phase(item, raw)
         elif sort is _REASONING:
             self._early.before_start(out)
-            item.block = self.blocks.start(key, Kind.REASONING)
-            out.append(BlockStart(item.block, Kind.REASONING))
+            item.block = self.blocks.start(key, BlockKind.REASONING)
+            out.append(BlockStart(item.block, BlockKind.REASONING))
         elif sort is _CALL:
             item.arguments = Arguments(self._room)
             if call_name(raw):
                 self.open_call(item, raw, out)
         elif sort is _NATIVE:
             self._early.before_start(out)
-            item.block = self.blocks.start(key, Kind.OPAQUE)
-            out.append(BlockStart(item.block, Kind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
+            item.block = self.blocks.start(key, BlockKind.OPAQUE)
+            out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:
-            self.context.losses.add(Code.UNKNOWN_EVENT, item.at, f"an item of type {raw.get('type')!r} was left out")
+            self.context.losses.add(
+                LossCode.UNKNOWN_EVENT, item.at, f"an item of type {raw.get('type')!r} was left out"
+            )
         return item
 
     def open_call(self, item: OpenItem, raw: Json, out: list[Event]) -> None:
@@ -204,15 +206,15 @@ class OpenItems:
         call_id = raw.get("call_id")
         if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
             twin = type(call_id) is str and call_id
-            self.mend("a call with the id of another" if twin else "a call without an id", Code.CALL_ID, item.at)
+            self.mend("a call with the id of another" if twin else "a call without an id", LossCode.CALL_ID, item.at)
             call_id = minted_call_id(self.response_id, item.key)
         self._ids.add(call_id)
         self._early.before_start(out)
-        item.block = self.blocks.start(item.key, Kind.TOOL)
+        item.block = self.blocks.start(item.key, BlockKind.TOOL)
         out.append(
             BlockStart(
                 item.block,
-                Kind.TOOL,
+                BlockKind.TOOL,
                 call_id,
                 self.context.names.get(name, name),
                 item.custom,
@@ -225,7 +227,7 @@ class OpenItems:
         if said := item.arguments.text():
             out.append(Delta(item.block, said))
 
-    def follow(self, said: Delta) -> Callable[[Deltas], bool] | None:
+    def follow(self, said: Delta) -> Callable[[TextRun], bool] | None:
         """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
         for item in reversed(self.items.values()):
             if item.block == said.index and item.sort is _CALL:
@@ -244,7 +246,9 @@ class OpenItems:
             return
         rest = part.missing(text)
         if rest is None:
-            self.context.losses.add(Code.UNKNOWN_EVENT, "output", "a text differs from its deltas, which were shown")
+            self.context.losses.add(
+                LossCode.UNKNOWN_EVENT, "output", "a text differs from its deltas, which were shown"
+            )
         elif rest:
             self.mend("the deltas of a text left some of it out")
             part.say(rest, out)
@@ -253,7 +257,7 @@ class OpenItems:
         """A row for the phase of a message, once."""
         if raw.get("phase") is not None and not item.phased:
             item.phased = True
-            self.context.losses.add(Code.PHASE, (*item.at, "phase"))
+            self.context.losses.add(LossCode.PHASE, (*item.at, "phase"))
 
 
 def string_of(event: Json, key: str) -> str:

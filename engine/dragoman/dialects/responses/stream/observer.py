@@ -54,7 +54,7 @@ class ResponsesObserver(Observer):
 
     __slots__ = ("_calls", "_done", "_echo", "_last", "_open", "_room")
 
-    volatile = ResponsesReader.volatile
+    varying_keys = ResponsesReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class ResponsesObserver(Observer):
     def observe(self, data: bytes, event: str) -> None:
         """One event; `[DONE]` is not of this dialect, but some servers send it."""
         if data == b"[DONE]":
-            self.said = None
+            self.sole_text = None
             if not self.complete:
                 self.violation("[DONE] before the terminal event")
             return
@@ -110,11 +110,11 @@ class ResponsesObserver(Observer):
             elif name == "response.output_item.added":
                 self._call(payload.get("item"), index)
         if name.endswith(".delta"):
-            self.moved = True
+            self.progressed = True
             if not self.violations:
-                self.said = payload.get("delta")
+                self.sole_text = payload.get("delta")
 
-    def follow(self, count: int, number: int) -> None:
+    def on_template(self, count: int, number: int) -> None:
         """More deltas of a text."""
         if number >= 0 and number != self._last + count:
             self.violation(f"sequence_number {number} after {self._last} and {count} more")
@@ -132,13 +132,13 @@ class ResponsesObserver(Observer):
             self._open.discard(index)
             if self._calls:
                 self._calls.discard(index)
-                self.calling = len(self._calls) > 0
+                self.tool_open = len(self._calls) > 0
 
     def _call(self, item: object, index: int) -> None:
         if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT.blocks:
             self._calls = self._calls or set()
             self._calls.add(index)
-            self.calling = self.moved = True
+            self.tool_open = self.progressed = True
 
     def _keep_item(self, item: object) -> None:
         """A finished item, for an error of our own: what was said before it stays said. Behind one that is too long

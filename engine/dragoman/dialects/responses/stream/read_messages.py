@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.events import Annotation, BlockEnd, BlockStart, Event, Kind, Logprobs
+from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStart, Event, Logprobs
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import Sort, citations_of, logprobs_of, part_of
 from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, Said, number_of, string_of
 from dragoman.dialects.responses.wire import read_citation
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL = Kind.TEXT, Kind.REFUSAL
+_TEXT, _REFUSAL = BlockKind.TEXT, BlockKind.REFUSAL
 _UNKNOWN, _MESSAGE = Sort.UNKNOWN, Sort.MESSAGE
 
 
@@ -52,7 +52,7 @@ class MessageParts(OpenItems):
             part.annotations += 1
             out.append(Annotation(part.block, read_citation(note)))
         else:
-            self.context.losses.add(Code.CITATIONS, "response.output_text.annotation.added")
+            self.context.losses.add(LossCode.CITATIONS, "response.output_text.annotation.added")
 
     def start_part(self, item: OpenItem, number: int, raw: Json, out: list[Event]) -> None:
         """A part was announced; at most once."""
@@ -92,7 +92,7 @@ class MessageParts(OpenItems):
             if part.open:
                 self._end_part(item, number, part, out, complete=complete or part.whole)
 
-    def _speaking(self, event: Json, kind: Kind, out: list[Event]) -> Said | None:
+    def _speaking(self, event: Json, kind: BlockKind, out: list[Event]) -> Said | None:
         """The open part that an event speaks in, or None if it is left out."""
         key, number = event.get("output_index"), event.get("content_index")
         item = self.items.get(key) if type(key) is int else None
@@ -116,7 +116,7 @@ class MessageParts(OpenItems):
         known = part_of(raw)
         if known is None:
             self.context.losses.add(
-                Code.UNKNOWN_EVENT, (*item.at, "content", number), "a part of unknown type was left out"
+                LossCode.UNKNOWN_EVENT, (*item.at, "content", number), "a part of unknown type was left out"
             )
             return self._start_part(item, number, None, out)
         part = self._start_part(item, number, known[0], out)
@@ -125,7 +125,7 @@ class MessageParts(OpenItems):
             part.say(text, out)
         return part
 
-    def _start_part(self, item: OpenItem, number: int, kind: Kind | None, out: list[Event]) -> Said:
+    def _start_part(self, item: OpenItem, number: int, kind: BlockKind | None, out: list[Event]) -> Said:
         if item.sort is not _MESSAGE or item.done:
             state = "is closed" if item.done else f"is a {item.type}"
             raise UpstreamProtocolError(f"upstream sent a part of a message for item {item.key}, which {state}")
@@ -139,7 +139,7 @@ class MessageParts(OpenItems):
         part = item.parts[number] = Said(kind, block)
         return part
 
-    def _part_text(self, event: Json, kind: Kind, key: str, out: list[Event]) -> None:
+    def _part_text(self, event: Json, kind: BlockKind, key: str, out: list[Event]) -> None:
         """A `.done` event of a part: it repeats the text, so it may as well come when the part is closed."""
         item = self.find(event)
         if item is not None:

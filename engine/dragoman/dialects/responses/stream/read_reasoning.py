@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, Delta, Event, Kind, Opaque
+from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import Sort, proof_of, thoughts
 from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, Said, number_of, string_of
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 
 
 class Thoughts(OpenItems):
@@ -91,7 +91,7 @@ class Thoughts(OpenItems):
             if not item.left_out:
                 item.left_out = True
                 self.context.losses.add(
-                    Code.UNKNOWN_EVENT, (*item.at, surface), f"the reasoning is shown by its {item.surface}"
+                    LossCode.UNKNOWN_EVENT, (*item.at, surface), f"the reasoning is shown by its {item.surface}"
                 )
             return
         assert item.block is not None
@@ -103,5 +103,5 @@ class Thoughts(OpenItems):
         part = item.parts.get(number)
         if part is None:
             self.grow()
-            part = item.parts[number] = Said(Kind.REASONING, item.block)
+            part = item.parts[number] = Said(BlockKind.REASONING, item.block)
         part.say(text, out)

@@ -23,9 +23,9 @@ from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
 from dragoman.dialects.responses.wire import read_usage, settle
 from dragoman.dialects.shared.stream_codec import Note, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.delta_template import Volatile
+from dragoman.wire.delta_template import VaryingKeys
 
 TERMINALS: Final[dict[str, str | None]] = {
     "response.completed": "completed",
@@ -61,7 +61,7 @@ class ResponsesReader(StreamReader):
 
     __slots__ = ("_created", "_items", "_started")
 
-    volatile = Volatile(number=b"sequence_number", padding=b"obfuscation")
+    volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -101,7 +101,7 @@ class ResponsesReader(StreamReader):
         elif name in _SIGNS_OF_LIFE:
             out.append(Ping())
         elif not self._silent(event, name):
-            self.context.losses.add(Code.UNKNOWN_EVENT, quote_word(name))
+            self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.stages.output_validator import Breach, member, payload_of
+from dragoman.stages.output_validator import GrammarError, member, payload_of
 from dragoman.wire.json_codec import dumps
 
 _PREFIX: Final = {
@@ -44,9 +44,9 @@ class ToldPart:
     def same(self, raw: Any) -> None:
         """Hold the part as it is told again against what was told of it. Raises `Breach`."""
         if type(raw) is not dict or raw.get("type") != self.kind:
-            raise Breach("a part of another kind than was announced")
+            raise GrammarError("a part of another kind than was announced")
         if hash(raw.get(HOMES[self.kind][1])) != self.text or len(raw.get("annotations") or ()) != self.annotations:
-            raise Breach("a part that is not what was told of it")
+            raise GrammarError("a part that is not what was told of it")
 
 
 class ToldItem:
@@ -62,19 +62,19 @@ class ToldItem:
         get = raw.get
         kind, given = get("type"), get("id")
         if type(kind) is not str or type(given) is not str or not given.startswith(_PREFIX.get(kind, "")):
-            raise Breach("an item without a type, or an id that is not of it")
+            raise GrammarError("an item without a type, or an id that is not of it")
         if get("content") or get("summary") or get("arguments") or get("input") or get("encrypted_content"):
-            raise Breach("an item that starts with content")
+            raise GrammarError("an item that starts with content")
         if get("status", "in_progress") != "in_progress":
-            raise Breach("an item that starts with another status")
+            raise GrammarError("an item that starts with another status")
         if kind == "message" and get("role") != "assistant":
-            raise Breach("a message that is not the assistant's")
+            raise GrammarError("a message that is not the assistant's")
         self.call_id: str | None = None
         self.name: str | None = None
         if kind.endswith("_call"):
             self.call_id, self.name = member(raw, "call_id", str), get("name")
             if not self.call_id or len(self.call_id) > _LONGEST_CALL_ID or (kind in CALLS and not self.name):
-                raise Breach("a call without id or name, or an id too long to be sent back")
+                raise GrammarError("a call without id or name, or an id too long to be sent back")
         self.id: str = given
         self.type: str = kind
         self.lasting = _lasting(raw)
@@ -87,32 +87,32 @@ class ToldItem:
     def show(self, kind: str) -> None:
         """A part is announced."""
         if self.parts and self.type == "reasoning" and any(part.kind != kind for part in self.parts):
-            raise Breach("reasoning as text and as summary")
+            raise GrammarError("reasoning as text and as summary")
         self.parts = (*self.parts, ToldPart(kind))
 
     def finish(self, raw: Json, spelled: bytes) -> None:
         """The item is told whole; `spelled` is its JSON if that is sure. Raises `Breach`."""
         status = raw.get("status", "completed")
         if status not in ("completed", "incomplete"):
-            raise Breach("an item done with another status")
+            raise GrammarError("an item done with another status")
         self.stays(raw)
         if self.type in CALLS:
             # Codex runs every call that was done; only one that is not whole may lack its own done event.
             if (self.arguments is not None) is not (status == "completed"):
-                raise Breach("a call done without its arguments, or cut behind them")
+                raise GrammarError("a call done without its arguments, or cut behind them")
             given = member(raw, CALLS[self.type], str)
             if self.arguments is not None and hash(given) != self.arguments:
-                raise Breach("a call done with other arguments")
+                raise GrammarError("a call done with other arguments")
             if self.type == "function_call" and status == "completed":
                 payload_of(given.encode("utf-8", "surrogatepass"))
         elif self.type == "message" and not self.parts:
-            raise Breach("a message without a part")
+            raise GrammarError("a message without a part")
         parts = [*(raw.get("content") or ()), *(raw.get("summary") or ())]
         if len(parts) != len(self.parts):
-            raise Breach("an item done with more parts or fewer than were told")
+            raise GrammarError("an item done with more parts or fewer than were told")
         for part, told in zip(self.parts, parts, strict=True):
             if not part.done:
-                raise Breach("an item done before its part")
+                raise GrammarError("an item done before its part")
             part.same(told)
         self.cut = status == "incomplete"
         spelled = spelled or dumps(raw)
@@ -122,27 +122,27 @@ class ToldItem:
     def stays(self, raw: Json) -> None:
         """Hold what must not change against the announcement. Raises `Breach`."""
         if raw.get("id") != self.id or raw.get("type") != self.type or _lasting(raw) != self.lasting:
-            raise Breach("an item that changed its id, type or name")
+            raise GrammarError("an item that changed its id, type or name")
 
     def last(self, raw: Any, status: str) -> None:
         """Hold the item in the last snapshot, whose status is given, against what was told. Raises `Breach`."""
         if self.done is not None:
             if hash(dumps(raw)) != self.done:
-                raise Breach("the last snapshot has another item than was done")
+                raise GrammarError("the last snapshot has another item than was done")
             self.fits(status)
             return
         # Codex runs free text as soon as it is told as done, so one that was cut is not.
         withheld = status == "incomplete" and self.type == "custom_tool_call"
         if status != "failed" and not withheld:
-            raise Breach("an item that was never done")
+            raise GrammarError("an item that was never done")
         if type(raw) is not dict or raw.get("status") != "incomplete":
-            raise Breach("an item that is open, told otherwise in the last snapshot")
+            raise GrammarError("an item that is open, told otherwise in the last snapshot")
         self.stays(raw)
 
     def fits(self, status: str) -> None:
         """May the item, which is done, stand in a response that ended so. Raises `Breach`."""
         if self.cut and (status == "completed" or self.type == "custom_tool_call"):
-            raise Breach("an item that was cut, in a reply that was not or told as done")
+            raise GrammarError("an item that was cut, in a reply that was not or told as done")
 
 
 def _lasting(raw: Json) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.stream.validate_items import ToldItem
-from dragoman.stages.output_validator import Breach, counted, member, payload_of
+from dragoman.stages.output_validator import GrammarError, counted, member, payload_of
 from dragoman.wire.json_codec import dump_str, dumps
 
 # fmt: off
@@ -91,16 +91,16 @@ class ToldResponse:
         """
         response: Json = member(event, "response", dict)
         if not response.keys() >= _REQUIRED or response.get("object") != "response":
-            raise Breach("a response without one of its keys")
+            raise GrammarError("a response without one of its keys")
         told, time, model = response.get("id"), response.get("created_at"), response.get("model")
         if not told or type(told) is not str or type(time) is not int or type(model) is not str:
-            raise Breach("a response without an id, a time or a model")
+            raise GrammarError("a response without an id, a time or a model")
         if response.get("tool_choice") is None:
-            raise Breach("a response without tool_choice")
+            raise GrammarError("a response without tool_choice")
         if any(type(response.get(key)) not in (int, float) for key in _NUMBERS):
-            raise Breach("a response without one of its numbers")
+            raise GrammarError("a response without one of its numbers")
         if any(type(response.get(key)) is not bool for key in _BOOLEANS):
-            raise Breach("a response without one of its booleans")
+            raise GrammarError("a response without one of its booleans")
         begun = hash(
             b'"response":{"id":%b,"object":"response","created_at":%d,"model":%b'
             % (dump_str(told), time, dump_str(model))
@@ -116,22 +116,22 @@ class ToldResponse:
                 _JUDGED[_digest(payload[spelled.end() :])] = None
             return response
         if event["type"] == "response.created":
-            raise Breach("response.created twice")
+            raise GrammarError("response.created twice")
         if begun != self.begun:
-            raise Breach("id, created_at or model changed within the stream")
+            raise GrammarError("id, created_at or model changed within the stream")
         if spelled is not None and self._echo and self._repeated(payload, spelled, response) != self._echo:
-            raise Breach("the snapshot repeats the request otherwise than the first one")
+            raise GrammarError("the snapshot repeats the request otherwise than the first one")
         if response["status"] in ("in_progress", "queued"):
             self._begin(response)
         return response
 
     def _begin(self, response: Json) -> None:
         if response["output"] != []:
-            raise Breach("a beginning with output")
+            raise GrammarError("a beginning with output")
         if response.get("status") not in ("in_progress", "queued"):
-            raise Breach("a beginning with another status")
+            raise GrammarError("a beginning with another status")
         if response["error"] is not None or response["incomplete_details"] is not None or response["usage"] is not None:
-            raise Breach("a beginning with what only an end has")
+            raise GrammarError("a beginning with what only an end has")
 
     def _keep(self, payload: bytes, spelled: re.Match[bytes]) -> None:
         at = spelled.end()
@@ -154,15 +154,15 @@ class ToldResponse:
 def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
     """Hold the last snapshot against what was told. Raises `Breach`."""
     if response.get("status") != status:
-        raise Breach("a terminal event whose response has another status")
+        raise GrammarError("a terminal event whose response has another status")
     if (response["error"] is None) is (status == "failed"):
-        raise Breach("an error without failure, or failure without an error")
+        raise GrammarError("an error without failure, or failure without an error")
     if (response["incomplete_details"] is None) is (status == "incomplete"):
-        raise Breach("a reason for being incomplete, or incomplete without one")
+        raise GrammarError("a reason for being incomplete, or incomplete without one")
     _check_usage(response["usage"])
     output = member(response, "output", list)
     if len(output) != len(items):
-        raise Breach("a last snapshot with more items or fewer than were told")
+        raise GrammarError("a last snapshot with more items or fewer than were told")
     for raw, item in zip(output, items, strict=True):
         item.last(raw, status)
 
@@ -174,7 +174,7 @@ def _check_usage(usage: Any) -> None:
     counted(usage.get("input_tokens_details"), "cached_tokens")
     counted(usage.get("output_tokens_details"), "reasoning_tokens")
     if usage["total_tokens"] != usage["input_tokens"] + usage["output_tokens"]:
-        raise Breach("token counts that do not add up")
+        raise GrammarError("token counts that do not add up")
 
 
 def _digest(data: bytes) -> int:

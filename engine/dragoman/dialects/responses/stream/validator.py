@@ -14,7 +14,16 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ToldItem, ToldPart
 from dragoman.dialects.responses.stream.validate_snapshots import ToldResponse, check_end
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.output_validator import PASSED, Breach, Known, Said, Validator, is_text, member, payload_of
+from dragoman.stages.output_validator import (
+    NO_CHANGE,
+    GrammarError,
+    SoleText,
+    Template,
+    Validator,
+    is_text,
+    member,
+    payload_of,
+)
 from dragoman.wire.json_codec import dump_str
 
 _BEGINNINGS: Final = frozenset(("response.created", "response.in_progress", "response.queued"))
@@ -61,7 +70,7 @@ class ResponsesValidator(Validator):
             return frames
         return super().feed(frames)
 
-    def alike(self, data: bytes) -> bool:
+    def matches_template(self, data: bytes) -> bool:
         """Is it texts of one item, numbered on, that begin like one that was judged, and end like it."""
         number = self._next
         low = self._spelled % number
@@ -88,7 +97,7 @@ class ResponsesValidator(Validator):
         self._next = number + frames
         return True
 
-    def keep(self, low: bytes, tail: bytes, size: int) -> None:
+    def set_template(self, low: bytes, tail: bytes, size: int) -> None:
         """What comes next may begin so, with its own number."""
         mark = b'"sequence_number":%d,' % (self._next - 1)
         before, found, after = low.replace(b"%", b"%%").partition(mark)
@@ -96,13 +105,13 @@ class ResponsesValidator(Validator):
             return
         spelled = before + b'"sequence_number":%d,' + after
         self._spelled, self._tail, self._most = spelled, tail, size + 1
-        self.offer(Known(spelled, b"", tail))
+        self.add_template(Template(spelled, b"", tail))
         for index, item in enumerate(self._items):
             head, found, behind = spelled.partition(_place(index, item))
             if found:
                 _FORMS[_kind(item)] = head, behind, tail
 
-    def recall(self, name: str) -> None:
+    def restore_templates(self, name: str) -> None:
         """The texts of an item begin alike in all streams, but for the item's own fields."""
         if (
             name.endswith(".added")
@@ -112,16 +121,16 @@ class ResponsesValidator(Validator):
             and (form := _FORMS.get(_kind(item))) is not None
         ):
             place = _place(len(self._items) - 1, item)
-            self.offer(Known(form[0] + place + form[1], b"", form[2]))
+            self.add_template(Template(form[0] + place + form[1], b"", form[2]))
 
-    def forget(self) -> None:
+    def drop_template(self) -> None:
         """Whatever was alike may not be allowed any more."""
         self._spelled, self._tail, self._known = _NEVER, b"", ()
         self._most = 0
 
     # --- events --------------------------------------------------------------------------------------------------
 
-    def read(self, name: str, payload: bytes) -> Said | None:
+    def read(self, name: str, payload: bytes) -> SoleText | None:
         """One event."""
         if name in _LIFE:
             self._life(name, payload)
@@ -145,23 +154,23 @@ class ResponsesValidator(Validator):
             part = self._part(event, "output_text")
             member(event, "annotation", dict)
             if member(event, "annotation_index", int) != part.annotations:
-                raise Breach("an annotation_index that is not the next")
+                raise GrammarError("an annotation_index that is not the next")
             part.annotations += 1
         else:
-            raise Breach("an event that is not of the dialect")
+            raise GrammarError("an event that is not of the dialect")
         return None
 
     def _event(self, name: str, payload: bytes) -> Json:
         event = payload_of(payload)
         if not name or event.get("type") != name:
-            raise Breach("an event whose name is not its type")
+            raise GrammarError("an event whose name is not its type")
         if event.get("sequence_number") != self._next:
-            raise Breach("a sequence_number that is not the next")
+            raise GrammarError("a sequence_number that is not the next")
         self._next += 1
         if event.get("error"):
-            raise Breach("an error at the top: the SDK raises, and agents do not see why")
+            raise GrammarError("an error at the top: the SDK raises, and agents do not see why")
         if self._response.begun is None and name != "response.created":
-            raise Breach("an event before response.created")
+            raise GrammarError("an event before response.created")
         return event
 
     # --- the response ------------------------------------------------------------------------------------------------
@@ -188,47 +197,47 @@ class ResponsesValidator(Validator):
             check_end(_TERMINALS[name], told, items)
             self.ended = True
         elif items or told["status"] not in ("in_progress", "queued"):
-            raise Breach("a beginning behind the first item, or with another status")
+            raise GrammarError("a beginning behind the first item, or with another status")
 
     # --- items and parts ---------------------------------------------------------------------------------------------
 
     def _add(self, event: Json) -> None:
         if member(event, "output_index", int) != len(self._items):
-            raise Breach("an output_index that is not the next")
+            raise GrammarError("an output_index that is not the next")
         item = ToldItem(member(event, "item", dict))
         for other in self._items:
             if other.id == item.id or (item.call_id is not None and other.call_id == item.call_id):
-                raise Breach("an item id or a call_id twice")
+                raise GrammarError("an item id or a call_id twice")
         self._items.append(item)
 
     def _open(self, event: Json) -> ToldItem:
         index = event.get("output_index")
         if type(index) is not int or not 0 <= index < len(self._items) or self._items[index].done is not None:
-            raise Breach("an event of an item that is not open")
+            raise GrammarError("an event of an item that is not open")
         return self._items[index]
 
     def _named(self, event: Json) -> ToldItem:
         item = self._open(event)
         if event.get("item_id") != item.id:
-            raise Breach("an item_id that is not its item's")
+            raise GrammarError("an item_id that is not its item's")
         return item
 
     def _call(self, event: Json, kind: str) -> ToldItem:
         item = self._named(event)
         if item.type != kind:
-            raise Breach("arguments of an item of another type")
+            raise GrammarError("arguments of an item of another type")
         if item.arguments is not None:
-            raise Breach("more arguments behind their end")
+            raise GrammarError("more arguments behind their end")
         return item
 
     def _part(self, event: Json, kind: str) -> ToldPart:
         parts = self._named(event).parts
         index = event.get("summary_index" if kind == "summary_text" else "content_index")
         if type(index) is not int or not 0 <= index < len(parts):
-            raise Breach("a part that was not announced: the SDK raises")
+            raise GrammarError("a part that was not announced: the SDK raises")
         part = parts[index]
         if part.kind != kind or part.done:
-            raise Breach("an event of a part of another kind, or of a closed one")
+            raise GrammarError("an event of a part of another kind, or of a closed one")
         return part
 
     def _show(self, event: Json) -> None:
@@ -237,39 +246,39 @@ class ResponsesValidator(Validator):
         home, key = HOMES.get(kind, ("", ""))
         item = self._named(event)
         if item.type != home:
-            raise Breach("a part that its item cannot have")
+            raise GrammarError("a part that its item cannot have")
         place = "summary_index" if kind == "summary_text" else "content_index"
         if member(event, place, int) != len(item.parts) or raw.get(key) != "" or raw.get("annotations"):
-            raise Breach("a part that is not the next, or starts with content")
+            raise GrammarError("a part that is not the next, or starts with content")
         item.show(kind)
 
     def _shown(self, event: Json) -> None:
         raw = member(event, "part", dict)
         part = self._part(event, str(raw.get("type")))
         if part.text is None:
-            raise Breach("a part done before its text")
+            raise GrammarError("a part done before its text")
         part.same(raw)
         part.done = True
 
-    def _delta(self, event: Json, kind: str) -> Said | None:
+    def _delta(self, event: Json, kind: str) -> SoleText | None:
         text = member(event, "delta", str)
         if kind in CALLS:
             self._call(event, kind)
         elif self._part(event, kind).text is not None:
-            raise Breach("a delta behind its end")
-        return PASSED if event.get("logprobs") else Said(b"delta", text)
+            raise GrammarError("a delta behind its end")
+        return NO_CHANGE if event.get("logprobs") else SoleText(b"delta", text)
 
     def _told(self, event: Json, kind: str) -> None:
         """The whole text."""
         if kind in CALLS:
             item = self._call(event, kind)
             if kind == "function_call" and event.get("name") != item.name:
-                raise Breach("arguments done under another name")
+                raise GrammarError("arguments done under another name")
             item.arguments = hash(member(event, CALLS[kind], str))
             return
         part = self._part(event, kind)
         if part.text is not None:
-            raise Breach("a text done twice")
+            raise GrammarError("a text done twice")
         part.text = hash(member(event, HOMES[kind][1], str))
 
 

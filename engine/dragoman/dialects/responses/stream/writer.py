@@ -14,18 +14,18 @@ from orjson import Fragment
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
     Start,
+    TextRun,
 )
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
@@ -44,7 +44,7 @@ from dragoman.dialects.responses.stream.written_item import Telling
 from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
@@ -108,10 +108,10 @@ class ResponsesWriter(StreamWriter):
         else:
             self._say(event.index, block, text, out)
 
-    def deltas(self, event: Deltas) -> bytes | None:
+    def deltas(self, event: TextRun) -> bytes | None:
         """Texts of one block, all at once."""
         block = self._open.get(event.index)
-        said, spelled = event.said, event.spelled
+        said, spelled = event.text, event.encoded
         if block is None or not block.template or len(said) > self._room:
             return None
         self._room -= len(said)
@@ -165,20 +165,20 @@ class ResponsesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
-        if kind is Kind.OPAQUE:
-            if event.code == Code.REASONING_ENCRYPTED:
+        if kind is BlockKind.OPAQUE:
+            if event.code == LossCode.REASONING_ENCRYPTED:
                 self._sealed[event.index] = event
             else:
-                self.context.losses.add(Code(event.code), event.name)
+                self.context.losses.add(LossCode(event.code), event.name)
             return
         form = form_of(kind, custom=event.custom, search=event.search, summary=self._summary)
-        if kind is Kind.TOOL:
+        if kind is BlockKind.TOOL:
             self._shown = True
             item = self._items.new_call(form, event.call_id, event.name, event.namespace)
         else:
             item = self._items.new(form)
         self._open[event.index] = block = self._add(item, out)
-        if kind is Kind.TEXT or kind is Kind.REFUSAL:
+        if kind is BlockKind.TEXT or kind is BlockKind.REFUSAL:
             self._show(block, out)
 
     def _add(self, item: Item, out: Frames) -> Telling:
@@ -242,14 +242,14 @@ class ResponsesWriter(StreamWriter):
     def _cite(self, event: Annotation, out: Frames) -> None:
         block = self._open.get(event.index)
         if block is None or block.item.form is not TEXT:
-            self.context.losses.add(Code.CITATIONS, "annotations")
+            self.context.losses.add(LossCode.CITATIONS, "annotations")
             return
         self._take(len(dumps(event.citation.native)))
         # Told at the end of the block, when the extent of its text is known.
         block.citations.append(event.citation)
 
     def _opaque(self, event: Opaque, out: Frames) -> None:
-        index, payload, seal = event.index, event.payload, self.context.seal
+        index, payload, seal = event.index, event.payload, self.context.envelope
         waiting = self._sealed.get(index)
         if waiting is not None:
             native = payload if event.form == "block" and type(payload) is dict else None
@@ -257,7 +257,7 @@ class ResponsesWriter(StreamWriter):
             if proof is not None:
                 del self._sealed[index]
                 self._take(len(proof))
-                item = self._items.new(form_of(Kind.REASONING, summary=self._summary))
+                item = self._items.new(form_of(BlockKind.REASONING, summary=self._summary))
                 self._open[index] = self._add(item, out)
                 item.proof = proof
             return
@@ -276,7 +276,7 @@ class ResponsesWriter(StreamWriter):
         if block is None:
             waiting = self._sealed.pop(event.index, None)
             if waiting is not None:
-                self.context.losses.add(Code(waiting.code), waiting.name)
+                self.context.losses.add(LossCode(waiting.code), waiting.name)
             return
         if block.item.form.place:
             self._end_prose(block, event.complete, out)
@@ -315,7 +315,7 @@ class ResponsesWriter(StreamWriter):
                 self._emit("response.output_text.annotation.added", body, out)
                 block.item.annotations.append(note)
         if known < len(block.citations):
-            self.context.losses.add(Code.CITATIONS, "annotations")
+            self.context.losses.add(LossCode.CITATIONS, "annotations")
 
     def _end_call(self, block: Telling, complete: bool, out: Frames) -> None:
         item, text = block.item, block.told.getvalue()
@@ -358,9 +358,9 @@ class ResponsesWriter(StreamWriter):
         if finish is None:
             raise UpstreamProtocolError("upstream ended its reply without saying why")
         info, stop = finish.refusal, finish.stop
-        usage = event.usage.over(finish.usage) if event.usage is not None else finish.usage
+        usage = event.usage.merged_onto(finish.usage) if event.usage is not None else finish.usage
         if info is not None and info.category:
-            context.losses.add(Code.REFUSAL_CATEGORY, ("stop_details", "category"))
+            context.losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
         wording = refusal_wording(stop, info, shown=self._shown, refused=self._refused)
         if wording is not None:
             block = self._add(self._items.new(REFUSAL), out)

@@ -6,7 +6,7 @@ from io import StringIO
 
 from dragoman.canonical.events import Citation
 from dragoman.dialects.responses.reply.item_shapes import Item
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from dragoman.wire.json_codec import dump_str
 
 
@@ -32,7 +32,7 @@ class Telling:
         self.shown = False
         """Is its part announced."""
         self.citations: list[Citation] = []
-        self.lost: Code | None = None
+        self.lost: LossCode | None = None
         """The loss of a proof that could not be kept."""
         # A list of pieces would cost a string of some 60 bytes for each token kept.
         self.told = StringIO(newline="")
