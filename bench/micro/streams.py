@@ -120,7 +120,7 @@ def reading(dialect: str, stream: Stream, batch: int) -> Row:
     """Bytes to events."""
     make, batches = partial(reader, dialect), stream.batches(batch)
     deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, TextRun)]
-    said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.texts)]
+    said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.pieces)]
     assert [text for text in said if text] == list(stream.said), f"reading {dialect}"
     return Row(f"read {dialect}", batch, len(stream.said), dialect, fed(make, batches))
 

@@ -82,8 +82,8 @@ def normal(request: Request) -> Any:
         if request.origin == "chat" and turn["role"] == "assistant":
             turn["parts"] = joined(turn["parts"])
         del turn["plain"]
-        if turn["spelling"] == "top":
-            turn["spelling"] = ""
+        if turn["original"] == "top":
+            turn["original"] = ""
         turns.append(turn)
     plain["turns"] = turns
     plain["end_user"] = shown_user(request)

@@ -31,9 +31,9 @@ def assistant(*parts: Part) -> Turn:
     return Turn(Role.ASSISTANT, list(parts), ("messages", 1))
 
 
-def system(*texts: str, plain: bool = False, spelling: str = "top") -> Turn:
+def system(*texts: str, plain: bool = False, original: str = "top") -> Turn:
     """Instructions, by default of a top-level field."""
-    return Turn(Role.INSTRUCTION, [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), spelling, plain)
+    return Turn(Role.INSTRUCTION, [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), original, plain)
 
 
 def call(name: str = "f", call_id: str = "c1", arguments: str = "{}", **more: Any) -> ToolCall:

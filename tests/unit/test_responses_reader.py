@@ -285,19 +285,19 @@ def test_a_hosted_item_is_one_opaque_block(item: Json, code: LossCode) -> None:
     assert not context.losses
 
 
-@pytest.mark.parametrize("seal", [None, Envelope("openai", "gpt")])
+@pytest.mark.parametrize("envelope", [None, Envelope("openai", "gpt")])
 @pytest.mark.parametrize("profile", ["openai", "compatible"])
 def test_T10_T16_T17_the_whole_reasoning_item_rides_along_for_clients_that_keep_it(
-    seal: Envelope | None, profile: str
+    envelope: Envelope | None, profile: str
 ) -> None:
-    context = ReplyContext("m", envelope=seal, profile=builtin_profile("responses", profile))
+    context = ReplyContext("m", envelope=envelope, profile=builtin_profile("responses", profile))
     sealed = {"type": "reasoning", "id": "rs_1", "encrypted_content": "ENC", "content": None, "status": "completed"}
     plain = thought("t") | {"status": "completed", "encrypted_content": None}
     events = read(*BEGUN, done(0, **sealed), done(1, **plain), ended(), context=context)
     told = [event for event in events if isinstance(event, Opaque)]
     native = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}
-    expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if seal else None)]
-    if seal and profile == "compatible":
+    expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if envelope else None)]
+    if envelope and profile == "compatible":
         expected.append(Opaque(1, "responses", "encrypted_content", None, thought("t")))
     assert told == expected
 

@@ -38,7 +38,7 @@ def reply(*parts: Part, reason: StopReason = StopReason.END, native: str | None 
 def test_a_reply_in_full() -> None:
     signed = Reasoning("Hm", (), "messages", "SIG", native=THOUGHT)
     call = ToolCall("toolu_a", "add_note", '{"a":1}', namespace="mcp__notes")
-    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(seal=SEAL))
+    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(envelope=SEAL))
     responses.check_whole(whole)
     Response.model_validate(whole, strict=True)
     envelope = unwrap(whole["output"][0].pop("encrypted_content"))
@@ -233,7 +233,7 @@ _knobs = st.builds(
 
 @given(_replies, _knobs, st.booleans(), st.booleans())
 def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knobs, sealed: bool, logs: bool) -> None:
-    settings: Json = {"knobs": knobs, "seal": SEAL if sealed else None, "logprobs": logs}
+    settings: Json = {"knobs": knobs, "envelope": SEAL if sealed else None, "logprobs": logs}
     settings["echo"] = {"instructions": "x", "tools": [{"type": "function", "name": "f"}]}
     streamed, at_once = context(**settings), context(**settings)
     frames = Writer(streamed).feed(events_of(one))
@@ -246,4 +246,6 @@ def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knob
 
 @given(_replies, _knobs)
 def test_every_whole_reply_is_what_the_sdk_types_say(one: Reply, knobs: Knobs) -> None:
-    Response.model_validate(json.loads(json.dumps(write_reply(one, context(knobs=knobs, seal=SEAL, logprobs=True)))))
+    Response.model_validate(
+        json.loads(json.dumps(write_reply(one, context(knobs=knobs, envelope=SEAL, logprobs=True))))
+    )

@@ -71,9 +71,9 @@ def test_the_system_prompt_becomes_instructions() -> None:
 
 
 def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages() -> None:
-    one = system("a", plain=True, spelling="developer")
+    one = system("a", plain=True, original="developer")
     assert ask(one, HI, origin="chat")[0]["instructions"] == "a"
-    two = system("b", "c", spelling="system")
+    two = system("b", "c", original="system")
     body, losses = ask(one, two, HI, origin="chat")
     assert "instructions" not in body
     assert body["input"] == [message("developer", "a"), message("system", texts("b", "c")), SAID_HI]
@@ -81,18 +81,18 @@ def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages
 
 
 def test_an_empty_leading_message_does_not_count() -> None:
-    body, _ = ask(system("", spelling="system"), system("a", spelling="developer"), HI, origin="chat")
+    body, _ = ask(system("", original="system"), system("a", original="developer"), HI, origin="chat")
     assert body["instructions"] == "a"
     assert body["input"] == [SAID_HI]
 
 
 def test_role_words_that_compatible_servers_may_not_know() -> None:
-    turns = (system("a", plain=True, spelling="developer"), system("b", plain=True, spelling="system"), HI)
+    turns = (system("a", plain=True, original="developer"), system("b", plain=True, original="system"), HI)
     assert [item["role"] for item in say(*turns, origin="chat", profile=COMPATIBLE)[0]] == ["system", "system", "user"]
 
 
 def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
-    note = system("note", plain=True, spelling="system")
+    note = system("note", plain=True, original="system")
     assert say(HI, note, assistant(Text("a")), HI)[0] == [SAID_HI, message("developer", "note"), answer("a"), SAID_HI]
     items, losses = say(HI, assistant(call()), user(result()), note)
     assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
@@ -100,7 +100,7 @@ def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
 
 
 def test_an_input_of_instructions_only_is_an_input() -> None:
-    body, losses = ask(system("a", plain=True, spelling="system"), origin="chat")
+    body, losses = ask(system("a", plain=True, original="system"), origin="chat")
     assert "instructions" not in body
     assert body["input"] == [message("system", "a")]
     assert losses == []
@@ -108,13 +108,13 @@ def test_an_input_of_instructions_only_is_an_input() -> None:
 
 def test_free_json_mode_finds_its_word_in_the_input() -> None:
     form = OutputFormat("json_object", ("response_format",))
-    body, _ = ask(system("Answer in JSON.", plain=True, spelling="system"), HI, origin="chat", format=form)
+    body, _ = ask(system("Answer in JSON.", plain=True, original="system"), HI, origin="chat", format=form)
     assert body["input"][0] == message("system", "Answer in JSON.")
 
 
 def test_responses_items_stay_items() -> None:
     top = system("top", plain=True)
-    body, _ = ask(top, system("a", plain=True, spelling="developer"), HI, origin="responses")
+    body, _ = ask(top, system("a", plain=True, original="developer"), HI, origin="responses")
     assert body["instructions"] == "top"
     assert body["input"] == [message("developer", "a"), SAID_HI]
 
@@ -147,7 +147,7 @@ def test_T40_empty_texts_and_what_they_leave_empty_are_removed(origin: str) -> N
 
 
 def test_participants_names_are_dropped() -> None:
-    named = [user(Text("a"), plain=True), system("b", plain=True, spelling="system")]
+    named = [user(Text("a"), plain=True), system("b", plain=True, original="system")]
     for turn in named:
         turn.name = "bob"
     paths = [path for code, path in ask(*named, origin="chat")[1] if code is LossCode.PARTICIPANT_NAME]

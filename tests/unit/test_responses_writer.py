@@ -67,7 +67,7 @@ def checked(*events: Event, into: ReplyContext | None = None) -> list[Json]:
     """The payloads of a whole stream, which the grammar must like."""
     into = into or context()
     responses.check(Encoder().feed(frames(*events, into=into)))
-    return payloads(*events, into=context(**{name: getattr(into, name) for name in ("knobs", "seal", "echo")}))
+    return payloads(*events, into=context(**{name: getattr(into, name) for name in ("knobs", "envelope", "echo")}))
 
 
 def brief(event: Json) -> str:
@@ -176,7 +176,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
         BlockEnd(2),
         finish(StopReason.TOOL_CALLS),
     ]
-    into = context(seal=Envelope("anthropic", "claude"))
+    into = context(envelope=Envelope("anthropic", "claude"))
     assert told(*events, End(), into=into)[:10] == [
         *OPENING,
         "output_item.added oi=0 reasoning rs_x1 in_progress",

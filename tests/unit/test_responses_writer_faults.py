@@ -75,7 +75,7 @@ def test_what_is_kept_has_a_limit() -> None:
     ],
 )
 def test_proofs_citations_and_probabilities_count_too(event: Event) -> None:
-    into = context(limits=Limits(reply_body=90), seal=SEAL, logprobs=True)
+    into = context(limits=Limits(reply_body=90), envelope=SEAL, logprobs=True)
     started = (START, BlockStart(0, BlockKind.REASONING), BlockStart(1, BlockKind.TEXT))
     assert payloads(*started, event, into=into)[-1]["type"] == "response.failed"
 

@@ -170,7 +170,7 @@ def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
 
 
 def test_the_summary_surface() -> None:
-    into = context(knobs=Knobs(reasoning_surface="summary"), seal=SEAL)
+    into = context(knobs=Knobs(reasoning_surface="summary"), envelope=SEAL)
     signed = Opaque(0, "messages", "signature", "SIG", THOUGHT)
     told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
     assert kinds(told) == [
@@ -198,7 +198,7 @@ def test_the_summary_surface() -> None:
 
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
 def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
-    into = context(knobs=Knobs(reasoning_surface=surface), seal=SEAL)
+    into = context(knobs=Knobs(reasoning_surface=surface), envelope=SEAL)
     signed = Opaque(0, "messages", "signature", "SIG", THOUGHT | {"thinking": ""})
     told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
     assert kinds(told) == ["output_item.added", "output_item.done"]
@@ -210,7 +210,7 @@ def test_T10_redacted_thinking_travels_whole_or_is_counted() -> None:
     block = {"type": "redacted_thinking", "data": "XYZ"}
     start = BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted")
     events = (start, Opaque(0, "messages", "block", block), BlockEnd(0))
-    (item,) = whole(*events, into=context(seal=SEAL))[-1]["output"]
+    (item,) = whole(*events, into=context(envelope=SEAL))[-1]["output"]
     envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
     assert (envelope.block, item["summary"]) == (block, [])
@@ -249,7 +249,7 @@ def test_a_proof_that_cannot_be_kept_is_counted_once(
 def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
     native = {"reasoning_content": "Hm"}
     events = (BlockStart(0, BlockKind.REASONING), Delta(0, "Hm"), Opaque(0, "chat", "reasoning_content", None, native))
-    (item,) = whole(*events, BlockEnd(0), into=context(seal=Envelope("deepseek", "r")))[-1]["output"]
+    (item,) = whole(*events, BlockEnd(0), into=context(envelope=Envelope("deepseek", "r")))[-1]["output"]
     envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
     assert (envelope.dialect, envelope.family, envelope.block) == ("chat", "deepseek", native)
@@ -257,7 +257,7 @@ def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
 
 def test_the_dialects_own_proof_is_not_wrapped() -> None:
     events = (BlockStart(0, BlockKind.REASONING), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
-    assert whole(*events, into=context(seal=SEAL))[-1]["output"][0]["encrypted_content"] == "gAAA"
+    assert whole(*events, into=context(envelope=SEAL))[-1]["output"][0]["encrypted_content"] == "gAAA"
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ GATEWAYS: dict[str, Gateway] = _registry(
         "floor",
         "translate",
         CROSS,
-        "floor",
+        "minimal_translator",
         "a bare raw-socket translator in Python: text only, no checks, no limits, no errors",
         _TEXTS_ONLY,
         _NO_AGENT,

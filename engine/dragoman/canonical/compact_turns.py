@@ -33,7 +33,7 @@ class _CompactTurn(Turn):
     """What both kinds share: equal to the `Turn` of the same parts. Made empty, and filled by those who make them."""
 
     __slots__ = ()
-    _FIXED = frozenset({"role", "spelling", "name"})
+    _FIXED = frozenset({"role", "original", "name"})
     if TYPE_CHECKING:
 
         def __init__(self) -> None: ...

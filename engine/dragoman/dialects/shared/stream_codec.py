@@ -228,10 +228,10 @@ class StreamWriter:
             for event in events:
                 kind = type(event)
                 if kind is TextRun:
-                    self.context.output_text += len(event.said)
+                    self.context.output_text += len(event.text)
                     written = self.deltas(event)
                     if written is None:
-                        for delta in event.each():
+                        for delta in event.deltas():
                             self.delta(delta, out)
                     elif len(events) == 1:
                         return written
@@ -258,7 +258,7 @@ class StreamWriter:
                         self.context.usage = known
                     elif kind is End:
                         if event.usage is not None:
-                            self.context.usage = event.usage.over(self.context.usage)
+                            self.context.usage = event.usage.merged_onto(self.context.usage)
                         self.done = True
                         break
         except DragomanError as error:
