@@ -52,7 +52,6 @@ class Codec:
 def _codec(
     dialect: Dialect,
     package: ModuleType,
-    path: str,
     *model_paths: tuple[str, ...],
     prompt: tuple[str | None, str],
     conversation: tuple[str, ...] = ("prompt_cache_key",),
@@ -60,7 +59,7 @@ def _codec(
 ) -> Codec:
     return Codec(
         dialect,
-        path,
+        dialect.path,
         package.read_request,
         package.write_request,
         package.read_reply,
@@ -81,11 +80,10 @@ def _codec(
 
 
 CODECS: dict[Dialect, Codec] = {
-    Dialect.CHAT: _codec(Dialect.CHAT, chat, "chat/completions", ("model",), prompt=(None, "messages")),
+    Dialect.CHAT: _codec(Dialect.CHAT, chat, ("model",), prompt=(None, "messages")),
     Dialect.MESSAGES: _codec(
         Dialect.MESSAGES,
         messages,
-        "messages",
         ("message", "model"),
         prompt=("system", "messages"),
         conversation=("metadata", "user_id"),
@@ -94,7 +92,6 @@ CODECS: dict[Dialect, Codec] = {
     Dialect.RESPONSES: _codec(
         Dialect.RESPONSES,
         responses,
-        "responses",
         ("response", "model"),
         prompt=("instructions", "input"),
         seals=True,

@@ -27,7 +27,7 @@ from dragoman.dialects.codec import CODECS
 from dragoman.dialects.errors.headers import RETRY, passed
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote
-from dragoman.dialects.shared.count_endpoints import COUNTING
+from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS
 from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
 from dragoman.knobs import Knobs
@@ -143,7 +143,7 @@ class Counting:
         return response
 
     def _told(self, client: Dialect, counted: _Counted, request_id: str) -> web.Response:
-        body = counted.answer or dumps(COUNTING[client].write(counted.tokens))
+        body = counted.answer or dumps(COUNT_ENDPOINTS[client].write(counted.tokens))
         headers = {OWN_ID: request_id, REQUEST_ID[client]: request_id}
         if counted.by:
             headers[ESTIMATE] = counted.by
@@ -178,7 +178,7 @@ class Counting:
         model = asked.translation.upstream_model
         # Not the provider's name: a reload may put another upstream behind it.
         place = provider.dialect, provider.base_url, model
-        if knob != "estimate" and provider.dialect in COUNTING and provider.profile.counting:
+        if knob != "estimate" and provider.dialect in COUNT_ENDPOINTS and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, asked)
             if place not in self._lacking:
@@ -232,7 +232,7 @@ class Counting:
     async def _fetched(self, request: web.Request, asked: _Asked, call: UpstreamRequest) -> _Counted:
         """The upstream's count, asked for now."""
         status, headers, body = await self._gateway.fetch(request, call)
-        endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
+        endpoint, direction = COUNT_ENDPOINTS[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
             secrets = asked.secrets
             failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
@@ -248,7 +248,7 @@ class Counting:
 
     def _call(self, request: web.Request, asked: _Asked) -> UpstreamRequest:
         gateway, provider, same = self._gateway, asked.provider, asked.untouched
-        endpoint = COUNTING[provider.dialect]
+        endpoint = COUNT_ENDPOINTS[provider.dialect]
         body = asked.translation.body
         if not same:
             body = dumps(endpoint.question(loads(body)))

@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
 from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, builtin_profile
+from dragoman.profiles.profile import VENDOR_PROFILES, builtin_profile
 from dragoman.translate import parse_body, translate
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Provider
@@ -111,7 +111,7 @@ class Inspection:
             limits=self._gateway.config.server.limits,
         )
         if target is None:
-            return explanation(translation, profile=VENDOR[upstream], client_profile=known)
+            return explanation(translation, profile=VENDOR_PROFILES[upstream], client_profile=known)
         return explanation(translation, target.provider, target.warning, client_profile=known)
 
     def _knobs(self, target: Target | None, client: str | None) -> Knobs:

@@ -14,7 +14,7 @@ import orjson
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import loads
 from dragoman_server.config.providers import Provider
@@ -36,7 +36,7 @@ def explanation(
     else `profile` names the upstream's. `client_profile` is the known client that sends it.
     """
     context, way = translation.context, translation.direction
-    defaults = asdict(DEFAULT)
+    defaults = asdict(DEFAULT_KNOBS)
     told: dict[str, Any] = {
         "object": "dragoman.explanation",
         "direction": str(way),
@@ -57,7 +57,7 @@ def explanation(
         "losses_total": len(context.losses),
         "renames": renamed(context),
         "tools": restored(context),
-        "stages": [type(stage).__name__ for stage in translation.stages()],
+        "stages": translation.stage_names(),
         "stops": list(context.stops),
         "knobs": {name: value for name, value in asdict(context.knobs).items() if value != defaults[name]},
         "warning": warning,

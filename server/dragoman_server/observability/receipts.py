@@ -16,7 +16,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
-from dragoman.losses import MEANING, Losses
+from dragoman.losses import LOSS_MEANINGS, Losses
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
@@ -170,7 +170,7 @@ def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str]
             "code": code.value,
             "path": redact(path, secrets)[:longest],
             "done": redact(done, secrets)[:longest],
-            "meaning": MEANING[code],
+            "meaning": LOSS_MEANINGS[code],
         }
         for code, path, done in losses.rows
     ]

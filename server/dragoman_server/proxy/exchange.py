@@ -95,7 +95,7 @@ class Exchange:
     async def _fail(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
         """The error, in a reply that has nothing but its beginning."""
         translation = self.translation
-        return await self._say(client, translation.failed(sized(failure, translation.context)))
+        return await self._say(client, translation.error_stream(sized(failure, translation.context)))
 
     async def _say(self, client: DownstreamResponse, words: bytes) -> web.StreamResponse:
         """All of a reply that has begun."""
@@ -219,7 +219,7 @@ class Exchange:
 def tell_losses(headers: MutableMapping[str, str], losses: Losses | None) -> None:
     """Put what was lost so far into the reply's header."""
     if losses:
-        headers[LOSS_HEADER] = losses.summary()
+        headers[LOSS_HEADER] = losses.header()
 
 
 # Names as the response's multidict keeps them: of a plain string it makes one of these, for each response anew.

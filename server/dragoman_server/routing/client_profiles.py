@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.knobs import DEFAULT, KNOBS, Knobs
+from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 
 AGENTS_KEPT = 256
 """User agents remembered: they come from clients, so their number has no bound of its own."""
@@ -146,7 +146,7 @@ class Clients:
 
 def chosen(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:
     """The knobs that the operator set: those `named` in a file, and those that are not at their default."""
-    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT, name)}
+    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT_KNOBS, name)}
 
 
 def adapted(knobs: Knobs, fixed: Collection[str]) -> dict[str, Knobs]:
