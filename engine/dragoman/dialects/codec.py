@@ -9,6 +9,10 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect, chat, messages, responses
+from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
+from dragoman.dialects.messages.request.read import FIELDS as MESSAGES_FIELDS
+from dragoman.dialects.responses.request.read import FIELDS as RESPONSES_FIELDS
+from dragoman.dialects.shared.foreign_fields import REQUEST_FIELDS
 from dragoman.dialects.shared.stream_codec import StreamReader, StreamWriter
 from dragoman.errors import Failure
 from dragoman.losses import Losses
@@ -97,3 +101,7 @@ CODECS: dict[Dialect, Codec] = {
         seals=True,
     ),
 }
+
+REQUEST_FIELDS.update(
+    {Dialect.CHAT: CHAT_FIELDS, Dialect.MESSAGES: MESSAGES_FIELDS, Dialect.RESPONSES: RESPONSES_FIELDS}
+)

@@ -20,7 +20,6 @@ from aiohttp import web
 from dragoman.aio.proxy_stream import DEFECT
 from dragoman.aio.stream_timers import ClientGone
 from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.caches import TTLCache
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
@@ -36,6 +35,7 @@ from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_voca
 from dragoman.translate import Translation, parse_body, translate
 from dragoman.wire.json_codec import dumps, loads
 from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
 from dragoman_server.proxy.exchange import tell_losses
