@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import NamedTuple, Never
 
 from dragoman.aio.downstream.response import DownstreamResponse
-from dragoman.aio.stream_timers import TEXTS, ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
-from dragoman.canonical.events import Error, Event, Ping
+from dragoman.canonical.events import TEXTS, Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import (
     DragomanError,

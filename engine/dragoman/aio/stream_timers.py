@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman.aio.timer_wheel import timer_wheel
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ class HeartbeatSink(Protocol):
 
 
 _TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
-TEXTS = (Delta, TextRun)
-"""What nearly all of a stream consists of. Batches of one of these need no `ToolWatch` while no call is open."""
 
 
 class ToolStallDetector:

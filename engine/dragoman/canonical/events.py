@@ -1,8 +1,8 @@
-"""The vocabulary: canonical stream events. Read this first.
+"""The canonical events of a streamed reply, to which every other module refers.
 
-Every reader turns its dialect's frames into these; every writer turns these into its dialect's frames (mapping §9.5).
+Every reader turns its dialect's frames into these, every writer turns these into its dialect's frames (mapping §9.5).
 
-    stream := Start (BlockStart | Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd | Ping)* Finish End
+    stream := Start (BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Ping)* Finish End
     Error may replace any suffix, and is last.
 
 Each block event carries the index of its block. Indexes count up from 0 in start order; blocks may be open side by
@@ -12,7 +12,7 @@ to build (226 against 81 ns).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -140,14 +140,20 @@ class Delta:
     index: int
     text: str
 
+    def deltas(self) -> list[Delta]:
+        """Returns itself in a list, as a run returns the deltas that it stands for."""
+        return [self]
+
 
 class TextRun(NamedTuple):
-    """Several `Delta`s of one block in a row, whose texts are spelled already; each stays an event of its own.
+    """Consecutive `Delta`s of one block, with their texts as JSON; each piece stands for an event.
 
-    `said` is all of their texts, `spelled` holds each as JSON, as orjson writes it; none is empty. A stage that does
-    more with a text than pass it on takes them one by one: `each`. Nearly all of a stream comes so (see `groove`). It
-    is a tuple because that is made without a Python call.
+    `text` is all of their text, `pieces` each text, and `encoded` each text as a JSON string, as orjson writes it. No
+    piece is empty. Nearly all of a stream is read like this (`wire.delta_template`). Only a writer needs to know this
+    class: it may write a run at once. Elsewhere `TEXTS` covers it, and `expand_runs` makes deltas of it.
     """
+
+    # A tuple, because one is made without a Python call.
 
     index: int  # type: ignore[assignment]  # a tuple's own `index` is not missed
     text: str
@@ -155,7 +161,7 @@ class TextRun(NamedTuple):
     encoded: list[bytes]
 
     def deltas(self) -> list[Delta]:
-        """The same as single events."""
+        """Returns the deltas that this run stands for."""
         return [Delta(self.index, text) for text in self.pieces]
 
 
@@ -232,8 +238,19 @@ class Ping:
 Event = Start | BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping
 
 
+TEXTS = (Delta, TextRun)
+"""The events that hold text of a block, in `text`."""
+BlockContent = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
+"""The events of an open block."""
+
+
+def moved(event: BlockContent, index: int) -> BlockContent:
+    """Returns the event as one of the block `index`."""
+    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)
+
+
 def expand_runs(events: list[Event]) -> list[Event]:
-    """The events with each `Deltas` as the single events that it stands for."""
+    """Returns the events with each `TextRun` replaced by its deltas."""
     out: list[Event] = []
     for event in events:
         if type(event) is TextRun:

@@ -6,11 +6,12 @@ block to its own. This is the map; a miss *is* the protocol error, so deltas nee
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import StringIO
 
 from dragoman.canonical.events import (
+    TEXTS,
     Annotation,
+    BlockContent,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -19,7 +20,7 @@ from dragoman.canonical.events import (
     Event,
     Logprobs,
     Opaque,
-    TextRun,
+    moved,
 )
 from dragoman.errors import LimitExceeded
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -94,7 +95,7 @@ class BlockOrder:
             for event in events:
                 if isinstance(event, BlockStart):
                     self._start(event, event.index, out)
-                elif isinstance(event, Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd):
+                elif isinstance(event, BlockContent):
                     self._pass(event, out)
                 else:
                     out.append(event)
@@ -143,7 +144,7 @@ class BlockOrder:
                 del self._held_back[block.index]
                 self._current = block
 
-    def _pass(self, event: _OfBlock, out: list[Event]) -> None:
+    def _pass(self, event: BlockContent, out: list[Event]) -> None:
         """An event of a block that has started."""
         source = event.index
         if source in self._shut:
@@ -154,7 +155,7 @@ class BlockOrder:
             self._moved[source] = self._minted
             self._start(BlockStart(self._minted, kind), source, out)
         if source in self._moved:
-            event = _moved(event, self._moved.pop(source) if type(event) is BlockEnd else self._moved[source])
+            event = moved(event, self._moved.pop(source) if type(event) is BlockEnd else self._moved[source])
         index = event.index
         current = self._current
         if current is not None and index == current.index:
@@ -179,9 +180,6 @@ class BlockOrder:
                 self._advance(out)
 
 
-_OfBlock = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
-
-
 class _Block:
     """One block: the open one, or one that is held back with its events."""
 
@@ -198,9 +196,9 @@ class _Block:
         self._text: StringIO | None = None
         """Held text since the last of `events`: one buffer, as a piece of one character takes 100 bytes as an event."""
 
-    def hold(self, event: _OfBlock) -> int:
+    def hold(self, event: BlockContent) -> int:
         """Keep an event; gives the characters that it takes."""
-        if isinstance(event, Delta | TextRun):
+        if isinstance(event, TEXTS):
             text = event.text
             if self._text is None:
                 self._text = StringIO()
@@ -233,7 +231,3 @@ def _size(event: Opaque | Annotation | Logprobs | BlockEnd) -> int:
     if isinstance(event, Annotation):
         return len(dumps(event.citation.native))
     return len(dumps(event.tokens)) if isinstance(event, Logprobs) else 0
-
-
-def _moved(event: _OfBlock, index: int) -> _OfBlock:
-    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Tool, ToolCall
 from dragoman.losses import LossCode, Losses
@@ -97,7 +97,7 @@ class NullTrimmer:
         return out
 
     def _pass(self, event: Event, out: list[Event]) -> None:
-        if isinstance(event, (Delta, TextRun)):
+        if isinstance(event, TEXTS):
             trimmer = self._open.get(event.index)
             if trimmer is not None:
                 said = event.text

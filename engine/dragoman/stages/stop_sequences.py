@@ -22,7 +22,6 @@ from dragoman.canonical.events import (
     Logprobs,
     Stop,
     StopReason,
-    TextRun,
     expand_runs,
 )
 from dragoman.canonical.reply import Reply
@@ -62,8 +61,7 @@ class StopCutter:
     def feed(self, events: list[Event], /) -> list[Event]:
         """The events up to a match; nothing after it."""
         out: list[Event] = []
-        if any(type(event) is TextRun for event in events):
-            events = expand_runs(events)
+        events = expand_runs(events)
         for position, event in enumerate(events):
             if self.done:
                 break

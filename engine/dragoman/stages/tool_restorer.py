@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.canonical.events import CUTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish, TextRun
+from dragoman.canonical.events import CUTS, TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import ToolCall, ToolKind
 from dragoman.errors import DragomanError
@@ -38,15 +38,10 @@ class ToolRestorer:
         return out
 
     def _restore(self, event: Event, out: list[Event]) -> None:
-        if type(event) is TextRun:
-            if event.index in self._open:
-                for delta in event.deltas():
-                    self._restore(delta, out)
-                return
-        elif type(event) is Delta:
-            if self._open and (unwrapper := self._open.get(event.index)) is not None:
-                if text := unwrapper.feed(event.text):
-                    out.append(Delta(event.index, text))
+        if isinstance(event, TEXTS):
+            if self._open and (decoder := self._open.get(event.index)) is not None:
+                texts = [decoder.feed(delta.text) for delta in event.deltas()]
+                out += [Delta(event.index, text) for text in texts if text]
                 return
         elif isinstance(event, BlockStart):
             if event.kind is BlockKind.TOOL and (declared := _declared(event, self._tools)) is not None:

@@ -19,8 +19,8 @@ from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import CR, LF, Frame, FrameBatch, frame_at, without_empty_lines
 
-Note = Callable[[TextRun], bool]
-"""Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
+RunCallback = Callable[[str, list[str]], bool]
+"""Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
 
 Frames = list[Frame | bytes]
 """What writers give: frames, and bytes that are encoded already."""
@@ -55,7 +55,7 @@ class StreamReader:
     frame ends it, as what it meant may not hold any more.
     """
 
-    __slots__ = ("_ear", "_note", "context", "done")
+    __slots__ = ("_ear", "_on_run", "context", "done")
 
     volatile: ClassVar[VaryingKeys] = VaryingKeys()
     """What changes in this dialect's deltas besides their text."""
@@ -64,7 +64,7 @@ class StreamReader:
         self.context = context
         self.done = False
         self._ear = TemplateCache(self.volatile)
-        self._note: Note | None = None
+        self._on_run: RunCallback | None = None
 
     def feed(self, frames: FrameBatch, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
@@ -74,7 +74,7 @@ class StreamReader:
             if (
                 groove is not None
                 and (run := groove.only(frames)) is not None
-                and (self._note is None or self._note(run))
+                and (self._on_run is None or self._on_run(run.text, run.pieces))
             ):
                 self._ear.fruitless = 0
                 return [run]
@@ -111,7 +111,7 @@ class StreamReader:
         while at < end and not self.done:
             if (groove := ear.template) is not None:
                 run = ear.run(data, at)
-                if run is not None and (self._note is None or self._note(run)):
+                if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
                     out.append(run)
                     while frames and at < groove.end:
                         at += len(frames.pop()) + 2
@@ -150,10 +150,10 @@ class StreamReader:
                     and (note := self.follow(said)) is not None
                     and ear.learn(Frame(name, payload), said)
                 ):
-                    self._note = None if note is no_note else note
+                    self._on_run = None if note is ignore_run else note
             at += len(frame) + 2
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """What is to be noted of further texts of the block that just said this one; None if it is not sure."""
         return None
 
@@ -309,6 +309,6 @@ class StreamWriter:
         self.writes[type(event)](self, event, out)
 
 
-def no_note(run: TextRun) -> bool:
-    """For blocks whose texts are only passed on."""
+def ignore_run(text: str, pieces: list[str]) -> bool:
+    """The callback for blocks whose texts are only passed on."""
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from dragoman.canonical.events import TextRun
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
@@ -66,11 +65,11 @@ class Arguments:
         self._room.take(len(text))
         self._pieces.append(text)
 
-    def add_all(self, run: TextRun) -> bool:
-        """Take several fragments; False, and none is taken, if there is no room for all."""
-        if not self._room.fits(len(run.text)):
+    def add_all(self, text: str, pieces: list[str]) -> bool:
+        """Adds the text of several fragments. Returns False, and adds nothing, if that would exceed the limit."""
+        if not self._room.fits(len(text)):
             return False
-        self._pieces.append(run.text)
+        self._pieces.append(text)
         return True
 
     def text(self) -> str:
