@@ -1,9 +1,9 @@
-"""The turns of a tool loop in short: what an agent's long history is made of, without an object for each part.
+"""Compact turns: the turns of a tool loop, without an object for each part.
 
-An agent resends hundreds of turns that are all alike: thoughts, a text and calls, then their results. Readers make
-these two kinds of turn of them, whose calls and results are tuples, and writers write those as they are; a text, a call
-and a result as objects of their own would take the greater part of a long request's time (`bench/micro/requests.py`).
-Whoever asks for `parts` gets what a `Turn` would hold, and from then on the parts are what counts.
+An agent resends hundreds of similar turns: reasoning, a text and calls, then their results. Readers make these two
+kinds of turn of them, whose calls and results are tuples, and writers write the tuples. An object for every text, call
+and result would take most of the time of a long request (`bench/micro/requests.py`). Reading `parts` converts the turn:
+it then holds parts as any `Turn` does, and no tuples.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dragoman.canonical.request import Json, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Path
 
-Thought: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
+ReasoningFields: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
 """The fields of `Reasoning`, in their order."""
 
 Call: TypeAlias = tuple[str, str, str, Path]
-"""Id, name, arguments as JSON text, and where it stood: a call of a function without namespace or cache mark."""
+"""A call of a function without namespace or cache mark: its id, name, arguments as JSON text, and path."""
 
 Result: TypeAlias = tuple[str, str, Path, bool]
-"""The call's id, the content, where it stood, and is it an error: a result without cache mark."""
+"""A result without cache mark: the call's id, the content, the path, and whether it is an error."""
 
 _ASSISTANT = Role.ASSISTANT
 _USER = Role.USER
 _new = object.__new__
 _parts: Any = Turn.__dict__["parts"]
-"""The slot below the properties here."""
+"""The slot of `Turn.parts`, which the properties below hide."""
 
 
 class _CompactTurn(Turn):
-    """What both kinds share: equal to the `Turn` of the same parts. Made empty, and filled by those who make them."""
+    """Base class of both kinds. Equal to a `Turn` with the same parts. Created empty, then filled."""
 
     __slots__ = ()
     _FIXED = frozenset({"role", "original", "name"})
@@ -45,33 +45,33 @@ class _CompactTurn(Turn):
             return NotImplemented
         return _fields(self) == _fields(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as every turn, since turns are changed
+    __hash__ = None  # type: ignore[assignment]  # like every turn, as turns are mutable
 
     def __getstate__(self) -> Any:
-        """What a copy is filled with: not what is the class's."""
+        """Returns the state of a copy, without the class's attributes."""
         whole: Any = super().__getstate__()
         return None, {name: value for name, value in whole[1].items() if name not in self._FIXED}
 
 
 class CompactAssistantTurn(_CompactTurn):
-    """A turn of the assistant's: `thoughts`, then `text` if any, then `calls`; None once `parts` was asked for."""
+    """An assistant turn: `reasoning`, then `text` if any, then `calls` (None once `parts` was read)."""
 
     __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
-    role = _ASSISTANT  # always, as the next two
+    role = _ASSISTANT  # always, like the next two
     original = ""
     name = None
 
     calls: list[Call] | None
     text: str | None
     text_at: Path | None
-    reasoning: list[Thought]
+    reasoning: list[ReasoningFields]
     apart: bool
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.calls is not None:
-            parts: list[Part] = [Reasoning(*thought) for thought in self.reasoning]
+            parts: list[Part] = [Reasoning(*fields) for fields in self.reasoning]
             if self.text:
                 parts.append(Text(self.text, self.text_at or (), apart=self.apart))
             parts.extend(ToolCall(*call) for call in self.calls)
@@ -99,7 +99,7 @@ class CompactResultTurn(_CompactTurn):
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.results is not None:
             self.parts = [to_tool_result(result) for result in self.results]
         whole: list[Part] = _parts.__get__(self)
@@ -117,18 +117,18 @@ def _fields(turn: Turn) -> tuple[Any, ...]:
 
 def compact_assistant_turn(
     at: Path,
-    thoughts: list[Thought],
+    reasoning: list[ReasoningFields],
     text: str | None,
     text_at: Path | None,
     calls: list[Call],
     apart: bool = False,
     plain: bool = False,
 ) -> CompactAssistantTurn:
-    """A turn of the assistant's; `apart` is the text's."""
+    """Returns an assistant turn. `apart` is that of its text."""
     turn = CompactAssistantTurn()
     turn.at = at
     turn.plain = plain
-    turn.reasoning = thoughts
+    turn.reasoning = reasoning
     turn.text = text
     turn.text_at = text_at
     turn.calls = calls
@@ -137,7 +137,7 @@ def compact_assistant_turn(
 
 
 def compact_result_turn(at: Path, results: list[Result]) -> CompactResultTurn:
-    """A turn of results."""
+    """Returns a turn of tool results."""
     turn = CompactResultTurn()
     turn.at = at
     turn.results = results
@@ -145,7 +145,7 @@ def compact_result_turn(at: Path, results: list[Result]) -> CompactResultTurn:
 
 
 def plain_text(text: str, at: Path) -> Text:
-    """A text that is nothing but one. Filled field by field, as the class's own way costs twice as much."""
+    """Returns a text without marks or citations. Filled field by field, as calling the class costs twice as much."""
     part = _new(Text)
     part.text = text
     part.at = at
@@ -156,7 +156,7 @@ def plain_text(text: str, at: Path) -> Text:
 
 
 def to_tool_result(result: Result) -> ToolResult:
-    """A result as the part that it is, filled the same way."""
+    """Returns a result as a part, filled in the same way."""
     part = _new(ToolResult)
     part.call_id, part.content, part.at, part.is_error = result
     part.cache = None
@@ -164,13 +164,13 @@ def to_tool_result(result: Result) -> ToolResult:
     return part
 
 
-def single_text_turn(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
-    """Any turn that is a bare string or, not `plain`, a single text."""
+def single_text_turn(role: Role, text: str, text_at: Path, at: Path, original: str = "", plain: bool = True) -> Turn:
+    """Returns a turn that is a string (`plain`) or a single text part."""
     turn = _new(Turn)
     turn.role = role
     turn.parts = [plain_text(text, text_at)]
     turn.at = at
-    turn.original = spelling
+    turn.original = original
     turn.plain = plain
     turn.name = None
     return turn

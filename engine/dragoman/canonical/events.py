@@ -20,7 +20,7 @@ from dragoman.errors import Failure
 
 
 class BlockKind(StrEnum):
-    """What a block holds."""
+    """The kind of a block's content."""
 
     TEXT = "text"
     REFUSAL = "refusal"
@@ -30,7 +30,7 @@ class BlockKind(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a reply ended (mapping §9.2)."""
+    """The reason for the end of a reply (mapping §9.2)."""
 
     END = "end"
     STOP_SEQUENCE = "stop_sequence"
@@ -44,12 +44,12 @@ class StopReason(StrEnum):
 
 
 CUTS = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
-"""Reasons that leave what was being said unfinished."""
+"""The reasons that leave the last block unfinished."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """Token counts. None means the upstream did not say, which is not 0 (mapping §9.4).
+    """Token counts. None means that the upstream sent no count, which differs from 0 (mapping §9.4).
 
     `input_total` includes cache reads and writes; `output_total` includes reasoning.
     """
@@ -61,7 +61,7 @@ class Usage:
     reasoning: int | None = None
 
     def merged_onto(self, earlier: Usage | None) -> Usage:
-        """These counts laid over earlier ones: a field that is None here keeps its earlier value."""
+        """Returns these counts, and the earlier ones for fields without a count here."""
         if earlier is None:
             return self
         return Usage(
@@ -75,7 +75,7 @@ class Usage:
 
 @dataclass(slots=True)
 class Stop:
-    """A stop reason with the upstream's own word beside it, and the matched stop sequence where it is known."""
+    """A stop reason, the upstream's own word for it, and the matched stop sequence if it is known."""
 
     reason: StopReason
     native: str | None = None
@@ -84,7 +84,7 @@ class Stop:
 
 @dataclass(slots=True)
 class RefusalInfo:
-    """What the upstream said of a refusal beyond visible text: Messages' `stop_details`."""
+    """The upstream's details of a refusal besides its text: Messages' `stop_details`."""
 
     explanation: str | None = None
     category: str | None = None
@@ -92,7 +92,7 @@ class RefusalInfo:
 
 @dataclass(slots=True)
 class Citation:
-    """A source of a text block. `url`, `title`, `start`, `end` are common ground; `native` is the original."""
+    """A source of a text block. `url`, `title`, `start`, `end` are common to all dialects, `native` is the original."""
 
     origin: str
     native: dict[str, Any]
@@ -104,7 +104,7 @@ class Citation:
 
 @dataclass(slots=True)
 class Start:
-    """First, once. `id` and `model` are the upstream's; `usage` is what it already knows of the input."""
+    """The first event, once. `id` and `model` are the upstream's; `usage` holds the counts that it has already sent."""
 
     id: str
     model: str
@@ -117,9 +117,9 @@ class BlockStart:
     """A block opens. `call_id` and `name` are set for tools; `custom` marks a free-text tool (no JSON arguments).
 
     `namespace` is the Responses namespace of a tool, if any; `search` marks a client-run tool search. For an opaque
-    block `name` is its type at its origin and `code` the loss (`losses.Code`) of a writer that must leave it out;
-    with the code `reasoning_encrypted` it is reasoning that is all proof. `apart` marks a text that begins a
-    message behind another block: it is a new paragraph, while one that merely goes on (citations split them) is not.
+    block `name` is its type at its origin and `code` the loss (`losses.LossCode`) if a writer has to drop it;
+    with the code `reasoning_encrypted` it is reasoning without text. `apart` marks a text that begins a new
+    paragraph after another block, unlike one that was only split by a citation.
     """
 
     index: int
@@ -172,8 +172,8 @@ class Opaque:
     `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`,
     `reasoning_details` on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it)
     on an opaque one.
-    `native` is the whole original reasoning block, spelled as its origin wants it back in a later request; it is given
-    only to writers that can keep it (`ReplyContext.seal`), with the last such event of its block.
+    `native` is the whole original reasoning block, in the form that its origin expects in a later request. It is set
+    only for writers that can keep it (`ReplyContext.envelope`), with the last such event of its block.
     """
 
     index: int
@@ -193,7 +193,7 @@ class Annotation:
 
 @dataclass(slots=True)
 class Logprobs:
-    """Log probabilities of the text just said, in the OpenAI dialects' common form; only if they were asked for."""
+    """Log probabilities of the latest text, in the common form of the OpenAI dialects; only if they were requested."""
 
     index: int
     tokens: list[dict[str, Any]]
@@ -201,7 +201,7 @@ class Logprobs:
 
 @dataclass(slots=True)
 class BlockEnd:
-    """A block closes, once. `complete` is False when the upstream said that it was cut off."""
+    """A block ends, once. `complete` is False if the upstream reported that it was cut off."""
 
     index: int
     complete: bool = True
@@ -218,21 +218,21 @@ class Finish:
 
 @dataclass(slots=True)
 class End:
-    """After `Finish`, last. `usage` holds counts that came only after `Finish`, laid over its own."""
+    """The last event, after `Finish`. `usage` holds counts that came after `Finish`; they replace those of `Finish`."""
 
     usage: Usage | None = None
 
 
 @dataclass(slots=True)
 class Error:
-    """The stream failed; last. Nothing that was open may be closed as if it were whole."""
+    """The stream failed. The last event: no open block may be ended as if it were complete."""
 
     failure: Failure
 
 
 @dataclass(slots=True)
 class Ping:
-    """A sign of life of the upstream, or a heartbeat of the gateway; anywhere."""
+    """A keep-alive of the upstream, or a heartbeat of the proxy; anywhere."""
 
 
 Event = Start | BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping

@@ -23,7 +23,7 @@ from dragoman.stages.passthrough import Observer
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """All that is known of one dialect."""
+    """The readers, writers and facts of one dialect."""
 
     dialect: Dialect
     path: str
@@ -40,17 +40,17 @@ class Codec:
     read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
     write_failure: Callable[..., tuple[int, Any]]
     model_paths: tuple[tuple[str, ...], ...]
-    """Where a stream's payloads name the model."""
-    unseal_history: Callable[[Any, str, Losses], bool] | None
-    """Restore or leave out the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
-    dialect and of the given family; was there any? None if the dialect's clients bring no reasoning back."""
+    """The paths at which payloads of a stream name the model."""
+    restore_reasoning: Callable[[Any, str, Losses], bool] | None
+    """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
+    dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
     drop_noise: Callable[[Any, Losses], bool] | None
-    """Take what only the vendor of the dialect's best-known client reads from a request of this dialect, in place at
-    the top level; was there any? None if there is no such thing."""
+    """Removes the fields that only the vendor of the dialect's best-known client reads, at the top level of a request,
+    in place. Returns True if there were any. None if the dialect has no such fields."""
     prompt: tuple[str | None, str]
-    """The fields of a request that hold instructions, if they stand apart, and the conversation."""
+    """The fields of a request that hold the instructions, if there is one, and the conversation."""
     conversation: tuple[str, ...]
-    """Where a request may name its conversation."""
+    """The path at which a request may name its conversation."""
 
 
 def _codec(

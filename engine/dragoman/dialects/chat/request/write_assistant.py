@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, ReasoningFields
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
@@ -165,7 +165,7 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
-    def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+    def _think(self, thought: ReasoningFields, said: list[str], reasoning: list[str], details: list[Json]) -> None:
         """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
         text, at, origin, proof, redacted, _, family = thought
         if family is None and not redacted:

@@ -14,8 +14,8 @@ from dragoman.canonical.compact_turns import (
     Call,
     CompactAssistantTurn,
     CompactResultTurn,
+    ReasoningFields,
     Result,
-    Thought,
     compact_assistant_turn,
     plain_text,
     single_text_turn,
@@ -70,7 +70,7 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
 
 
 def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
-    thoughts: list[Thought] = []
+    thoughts: list[ReasoningFields] = []
     calls: list[Call] = []
     text: str | None = None
     text_at: Path | None = None

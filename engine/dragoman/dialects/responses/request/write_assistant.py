@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, ReasoningFields
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.responses.wire import DIALECT, write_citation
 from dragoman.errors import Unsupported
@@ -186,7 +186,7 @@ class AssistantWriter:
     def _reasoning(self, part: Reasoning) -> Json | None:
         return self._thought((part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family))
 
-    def _thought(self, thought: Thought) -> Json | None:
+    def _thought(self, thought: ReasoningFields) -> Json | None:
         """The original item, where this upstream made it and can still read it (mapping §5.2)."""
         _, at, origin, proof, _, item, family = thought
         # As `own_block` decides of a part.
@@ -224,7 +224,7 @@ class AssistantWriter:
             item["summary"] = []
         return item
 
-    def _leave_out(self, thought: Thought, code: LossCode) -> Json | None:
+    def _leave_out(self, thought: ReasoningFields, code: LossCode) -> Json | None:
         text, at, origin, proof, _, _, family = thought
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")
