@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
+from dragoman_server import Dialect, parse_config
 from dragoman_server.cli import _parser
+from dragoman_server.routing import Router
 from dragoman_server.running import listening
 from dragoman_server.simulator import make_simulator
 from support.samples import PATHS, dump, judge, request
@@ -55,10 +57,18 @@ def test_the_translators_are_pure_functions() -> None:
 def test_the_commands_are_ones_that_there_are() -> None:
     lines = [line for block in _blocks("sh") for line in block.splitlines()]
     asked = [shlex.split(line, comments=True) for line in lines if "dragoman " in line]
-    assert len(asked) == 2
+    assert len(asked) == 3
     for words in asked:
         (at,) = (index for index, word in enumerate(words) if word.rpartition("/")[2] == "dragoman")
         _parser().parse_args(words[at + 1 :])
+
+
+def test_the_configuration_is_five_lines_and_takes_every_model() -> None:
+    (text,) = _blocks("toml")
+    assert len(text.splitlines()) == 5
+    router = Router(parse_config(tomllib.loads(text), {}))
+    for model in ("claude-sonnet-5", "claude-haiku-5", "gpt-x"):
+        assert router.resolve(model, Dialect.MESSAGES).upstream_model == "qwen3"
 
 
 def test_both_lines_that_begin_with_nothing_install_alike() -> None:
