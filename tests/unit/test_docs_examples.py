@@ -236,6 +236,17 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_metrics_are_ones_that_there_are(page: Path) -> None:
+    known = set(re.findall(r"^\| `(dragoman_\w+)`", (DOCS / "reference/metrics.md").read_text("utf-8"), re.MULTILINE))
+    known |= {
+        f"{name}_{suffix}" for name in known if name.endswith("_seconds") for suffix in ("bucket", "count", "sum")
+    }
+    named = set(re.findall(r"\bdragoman_\w+", page.read_text("utf-8")))
+    assert len(known) > 20
+    assert named - known - {"dragoman_server", "dragoman_bench"} == set()
+
+
 def test_every_place_to_change_exists() -> None:
     page = (DOCS / "where-to-change.md").read_text("utf-8")
     places = re.findall(r"`((?:engine|server|tests|docs)/[^`]+)`", page)
