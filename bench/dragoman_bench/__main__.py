@@ -1,6 +1,6 @@
 """`python -m dragoman_bench`."""
 
-from .cli import main
+from dragoman_bench.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .agent_tools import TOOLS
+from dragoman_bench.agent_tools import TOOLS
 
 MESSAGES = 218
 """Instructions, the first question, and 108 times an answer with calls and its results."""

@@ -12,17 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from .delays import MISSING, available
-from .gateways import GATEWAYS, Direction, StartError
-from .gateways.environments import ENVIRONMENTS
-from .processes import go_first
-from .report import short
-from .results import gather, save
-from .rig import RigError
-from .runner import ALWAYS, Run, tell
-from .scenarios import QUICK, SCENARIOS
-from .turn import Busy, turn
-from .wire import DIALECTS
+from dragoman_bench.delays import MISSING, available
+from dragoman_bench.gateways import GATEWAYS, Direction, StartError
+from dragoman_bench.gateways.environments import ENVIRONMENTS
+from dragoman_bench.machine_lock import Busy, turn
+from dragoman_bench.processes import go_first
+from dragoman_bench.report import short
+from dragoman_bench.results import gather, save
+from dragoman_bench.rig import RigError
+from dragoman_bench.runner import ALWAYS, Run, tell
+from dragoman_bench.scenarios import QUICK, SCENARIOS
+from dragoman_bench.wire import DIALECTS
 
 DEFAULT_GATEWAYS = ("relay", "floor", "nginx", "dragoman")
 DEFAULT_FOLDER = Path("bench/results")

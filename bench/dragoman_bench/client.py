@@ -9,11 +9,11 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .delays import MISSING, available
-from .forms import FORMS
-from .load import Load
-from .plan import Plan, PlanError
-from .processes import open_files_limit
+from dragoman_bench.delays import MISSING, available
+from dragoman_bench.load import Load
+from dragoman_bench.load_shapes import FORMS
+from dragoman_bench.plan import Plan, PlanError
+from dragoman_bench.processes import open_files_limit
 
 
 def result(load: Load) -> dict[str, Any]:

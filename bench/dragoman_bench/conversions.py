@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .machine import Machine
-from .results import fresh_folder
-from .tables import Table, number, times
+from dragoman_bench.machine import Machine
+from dragoman_bench.results import fresh_folder
+from dragoman_bench.tables import Table, number, times
 
 SCHEMA = 2
 """Of results.json."""

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .gateways.environments import ENVIRONMENTS
-from .gateways.launch import StartError
+from dragoman_bench.gateways.environments import ENVIRONMENTS
+from dragoman_bench.gateways.launch import StartError
 
 PEERS = ("litellm", "llm-rosetta")
 """Each converts in all six cross directions."""

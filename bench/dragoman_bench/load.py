@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from .plan import Plan
-from .processes import cpu_ns, memory_bytes, tree
-from .receiver import Receiver, Tally
+from dragoman_bench.plan import Plan
+from dragoman_bench.processes import cpu_ns, memory_bytes, tree
+from dragoman_bench.receiver import Receiver, Tally
 
 _CONNECT_WITHIN = 10.0
 _ASK_WITHIN = 10.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from .wire import DIALECTS, PATHS, request
+from dragoman_bench.wire import DIALECTS, PATHS, request
 
 Mode = Literal["hold", "closed", "open", "storm"]
 MODES = ("hold", "closed", "open", "storm")

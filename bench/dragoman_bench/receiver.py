@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import httptools
 
-from .delays import Delays
-from .wire import CLOCK, IN_BAND_ERROR, MARK, NUMBERS, REPEATING, TERMINAL
+from dragoman_bench.delays import Delays
+from dragoman_bench.wire import CLOCK, IN_BAND_ERROR, MARK, NUMBERS, REPEATING, TERMINAL
 
 _LARGEST_EVENT = 16 * 1024 * 1024
 _SHOWN = 400

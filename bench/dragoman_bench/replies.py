@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .wire import CLOCK, MARK_BYTES, NUMBERS, filler
+from dragoman_bench.wire import CLOCK, MARK_BYTES, NUMBERS, filler
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from .charts import Bar, Dots, Tone, bars, dots
-from .results import Results, Row, Subject
-from .tables import FOOTNOTES, KEEPS_UP, SHARES, Table, marks, number, overview, scenario_table, times
+from dragoman_bench.charts import Bar, Dots, Tone, bars, dots
+from dragoman_bench.results import Results, Row, Subject
+from dragoman_bench.tables import FOOTNOTES, KEEPS_UP, SHARES, Table, marks, number, overview, scenario_table, times
 
 _OWN = "dragoman"
 

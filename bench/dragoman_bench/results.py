@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .machine import Machine
+from dragoman_bench.machine import Machine
 
 if TYPE_CHECKING:
-    from .runner import Run
+    from dragoman_bench.runner import Run
 
 SCHEMA = 1
 """Of results.json. A reader refuses others."""
@@ -103,7 +103,7 @@ class Results:
 
 def gather(run: Run, command: str, *, quick: bool) -> Results:
     """What a run has measured so far, with the machine it ran on."""
-    from .runner import BASELINE
+    from dragoman_bench.runner import BASELINE
 
     subjects = []
     for gateway in run.gateways:
@@ -134,7 +134,7 @@ def gather(run: Run, command: str, *, quick: bool) -> Results:
 
 def save(results: Results, folder: Path) -> Path:
     """Write results.json, README.md and the charts into a new folder below `folder`; its path. Raises OSError."""
-    from .report import charts, report
+    from dragoman_bench.report import charts, report
 
     place = fresh_folder(folder, results.made, results.machine, "quick" if results.quick else "")
     (place / "results.json").write_text(json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n")

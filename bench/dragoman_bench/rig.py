@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from .gateways import Direction, Gateway, Started
-from .load import ask
-from .plan import Plan
-from .processes import alive, memory_bytes, tree
-from .scenarios import IDLE_SECONDS, WARM_UP, Scenario
+from dragoman_bench.gateways import Direction, Gateway, Started
+from dragoman_bench.load import ask
+from dragoman_bench.plan import Plan
+from dragoman_bench.processes import alive, memory_bytes, tree
+from dragoman_bench.scenarios import IDLE_SECONDS, WARM_UP, Scenario
 
 _START_WITHIN = 20.0
 _CLIENT_GRACE = 30.0

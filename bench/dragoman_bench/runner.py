@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from . import figures
-from .figures import Figures
-from .gateways import Direction, Gateway, StartError, ridden
-from .processes import divided_cores, pin
-from .rig import LoadError, Rig, Subject
-from .scenarios import Scenario
-from .tables import KEEPS_UP
+from dragoman_bench import derived_metrics
+from dragoman_bench.derived_metrics import Figures
+from dragoman_bench.gateways import Direction, Gateway, StartError, ridden
+from dragoman_bench.processes import divided_cores, pin
+from dragoman_bench.rig import LoadError, Rig, Subject
+from dragoman_bench.scenarios import Scenario
+from dragoman_bench.tables import KEEPS_UP
 
 BASELINE = "aiohttp-pass"
 NO_GATEWAY = "direct"
@@ -145,7 +145,7 @@ class Run:
             subject = await self._subject(rig, key, fresh=scenario.fresh)
             if scenario.fresh and scenario.mode is not None:
                 await subject.warm_up(rig, _WARM_UP)
-            taken = figures.of(scenario, await subject.measure(rig, scenario))
+            taken = derived_metrics.of(scenario, await subject.measure(rig, scenario))
         except StartError as error:
             self._failed[key] = str(error)
             return f"does not start: {error}"
@@ -194,10 +194,10 @@ class Run:
                 baseline = self._taken.get(((BASELINE, same), scenario.name), [])
                 direct = self._taken.get(((NO_GATEWAY, same), scenario.name), [])
                 compared = [
-                    figures.compared(mine, its, none)
+                    derived_metrics.compared(mine, its, none)
                     for mine, its, none in zip_longest(rounds, baseline[: len(rounds)], direct[: len(rounds)])
                 ]
-                out.append(Outcome(*key, scenario.name, figures.middle(compared), compared))
+                out.append(Outcome(*key, scenario.name, derived_metrics.middle(compared), compared))
         return out
 
 

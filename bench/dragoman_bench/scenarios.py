@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from .agent_request import agent_request
-from .plan import Mode, Plan, Slow
-from .processes import open_files_limit
-from .wire import NUMBERS, Script
+from dragoman_bench.agent_request import agent_request
+from dragoman_bench.plan import Mode, Plan, Slow
+from dragoman_bench.processes import open_files_limit
+from dragoman_bench.wire import NUMBERS, Script
 
 ENDLESS = NUMBERS - 1
 """Events of a stream that the client has ended by the upstream."""

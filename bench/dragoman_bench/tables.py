@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from .results import Results, Row
+from dragoman_bench.results import Results, Row
 
 KEEPS_UP = 0.95
 """Below this share of what was sent a gateway was overloaded: its delays are those of a queue, and grow."""

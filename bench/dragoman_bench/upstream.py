@@ -17,11 +17,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from . import scenarios
-from .pacer import Pacer
-from .processes import open_files_limit
-from .replies import Reply, head, reply
-from .wire import PATHS, Script, asked
+from dragoman_bench import scenarios
+from dragoman_bench.pacer import Pacer
+from dragoman_bench.processes import open_files_limit
+from dragoman_bench.replies import Reply, head, reply
+from dragoman_bench.wire import PATHS, Script, asked
 
 _LARGEST_REQUEST = 64 * 1024 * 1024
 _LARGEST_HEAD = 64 * 1024

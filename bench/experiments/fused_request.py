@@ -13,7 +13,8 @@ minimum of 100 interleaved rounds; CPython 3.11, orjson 3.13:
 
 Not kept: there would have to be six such functions, each with the loss rows of its pair and its half of every policy
 (repair of the history, places of instructions, tools of other kinds), and the general way beside them for all that is
-no plain step. Turns in short (`dragoman.steps`) go most of the way, with one function for each reader and each writer.
+no plain step. Turns in short (`dragoman.canonical.compact_turns`) go most of the way, with one function for each
+reader and each writer.
 """
 
 from __future__ import annotations

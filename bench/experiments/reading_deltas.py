@@ -15,7 +15,8 @@ each way checked for the same word; minimum of 60 rounds, interleaved. CPython 3
   told of are gone, and readers must see those (errors, usage on the wrong chunk, names no dialect knows).
 - *regex*: the known bytes and the string as one pattern. Compiling it costs 200 times a frame, for each stream anew, as
   the id is in it.
-- *groove*: `startswith`, `endswith`, and a parse of the string alone (`dragoman.groove`). Sixteen frames in one read
+- *groove*: `startswith`, `endswith`, and a parse of the string alone (`dragoman.wire.delta_template`). Sixteen
+frames in one read
   are split, and their strings parsed as one array.
 """
 
@@ -28,9 +29,9 @@ from typing import Any
 
 import orjson
 
-from dragoman.events import Delta
-from dragoman.groove import Volatile, learn
-from dragoman.sse import Frame
+from dragoman.canonical.events import Delta
+from dragoman.wire.delta_template import VaryingKeys, learn
+from dragoman.wire.sse import Frame
 
 HEAD = (
     b'{"id":"chatcmpl-x","object":"chat.completion.chunk","created":1,"model":"m","service_tier":"default",'
@@ -61,14 +62,14 @@ def by_regex() -> Callable[[], tuple[str, bytes]]:
 
 
 def by_groove(data: bytes) -> Callable[[], tuple[str, bytes]]:
-    groove = learn(Frame("", PAYLOAD), Delta(0, " word"), Volatile())
+    groove = learn(Frame("", PAYLOAD), Delta(0, " word"), VaryingKeys())
     assert groove is not None
 
     def read() -> tuple[str, bytes]:
         run = groove.run(data)
         assert run is not None
         assert groove.end == len(data)
-        return run.texts[0], run.spelled[0]
+        return run.pieces[0], run.encoded[0]
 
     return read
 
@@ -112,7 +113,7 @@ def main() -> None:
     once = min(timeit.repeat(by_regex, setup=re.purge, number=1, repeat=20))
     print(f"{'regex, compiling':18} {once / best['loads']:5.0f} ×")
     frame, said = Frame("", PAYLOAD), Delta(0, " word")
-    learning = min(timeit.repeat(lambda: learn(frame, said, Volatile()), number=20, repeat=20)) / 20
+    learning = min(timeit.repeat(lambda: learn(frame, said, VaryingKeys()), number=20, repeat=20)) / 20
     print(f"{'groove, learning':18} {learning / best['loads']:5.1f} ×")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from dragoman import direction, shipped, translate
+from dragoman import builtin_profile, direction, translate
 from dragoman_bench.agent_request import MESSAGES, agent_request
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
@@ -46,7 +46,7 @@ def fastest(rounds: int, *runs: Callable[[], Any]) -> list[float]:
 def time_body(name: str, played: tuple[str, str, str | None], body: bytes, rounds: int) -> None:
     """Print a row."""
     client, upstream, profile = played
-    going, known = direction(client, upstream), shipped(upstream, profile)
+    going, known = direction(client, upstream), builtin_profile(upstream, profile)
     fields = orjson.loads(body)
     messages = len(fields["input" if client == "responses" else "messages"])
     parsed, taken = fastest(rounds, lambda: orjson.loads(body), lambda: translate(going, body, profile=known))

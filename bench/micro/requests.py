@@ -42,16 +42,16 @@ from typing import Any
 import orjson
 
 from dragoman import Direction, direction, translate
-from dragoman.envelope import forget
+from dragoman.reasoning.envelope import clear_cache
 from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
+from dragoman_bench.conversion_check import Said, declared, lost, said, undeclared
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, save
 from dragoman_bench.converters import Converter
 from dragoman_bench.gateways.environments import ENVIRONMENTS
 from dragoman_bench.gateways.launch import StartError
 from dragoman_bench.machine import Machine
 from dragoman_bench.results import now
-from dragoman_bench.said import Said, declared, lost, said, undeclared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
@@ -234,7 +234,7 @@ _MODEL = "claude-opus-5"
 def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None:
     """Translate a request; if `cold`, one whose envelopes nobody opened before."""
     if cold:
-        forget()
+        clear_cache()
     translate(going, body, payload=payload, upstream_model=_MODEL)
 
 

@@ -21,11 +21,11 @@ from typing import Any
 import orjson
 
 from dragoman import ReplyContext, Translation, direction
-from dragoman.directions import CODECS
-from dragoman.events import Delta, Deltas
-from dragoman.protocols import Dialect
-from dragoman.sse import Encoder, Parser
-from dragoman.stages import Chain
+from dragoman.canonical.events import Delta, TextRun
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.stages.base import Chain
+from dragoman.wire.sse import Encoder, Parser
 from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, pieces
 
 DIALECTS = ("chat", "messages", "responses")
@@ -119,8 +119,8 @@ def reader(dialect: str) -> Chain:
 def reading(dialect: str, stream: Stream, batch: int) -> Row:
     """Bytes to events."""
     make, batches = partial(reader, dialect), stream.batches(batch)
-    deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, Deltas)]
-    said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.texts)]
+    deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, TextRun)]
+    said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.pieces)]
     assert [text for text in said if text] == list(stream.said), f"reading {dialect}"
     return Row(f"read {dialect}", batch, len(stream.said), dialect, fed(make, batches))
 

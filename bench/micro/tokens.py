@@ -19,15 +19,16 @@ from time import thread_time
 from typing import Any
 
 from dragoman import translate
-from dragoman.directions import CODECS, DIRECTIONS
+from dragoman.canonical.request import Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError
-from dragoman.jsontext import dumps, loads
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses
-from dragoman.model import Request
-from dragoman.protocols import Dialect
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
-from dragoman.tokens.counter import Prompt
+from dragoman.tokens.counter import PromptSize
+from dragoman.wire.json_codec import dumps, loads
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 _DIALECTS = {"anthropic": Dialect.MESSAGES, "chat": Dialect.CHAT, "responses": Dialect.RESPONSES}
@@ -92,7 +93,7 @@ def main() -> None:
               f"least {min(shares):.2f}  most {max(shares):.2f}")  # fmt: skip
     name = max(requests, key=lambda name: len(requests[name][1]))
     dialect, body, request = requests[name]
-    prompt = Prompt(dialect)
+    prompt = PromptSize(dialect)
     for turn in request.turns:
         prompt.turn(turn)
     prompt.setting(request)

@@ -10,22 +10,22 @@
 Importing this imports neither aiohttp nor uvloop; what does I/O is in `dragoman.aio`.
 """
 
-from .context import ReplyContext
-from .directions import CODECS, DIRECTIONS, Direction, direction
-from .errors import DragomanError, Failure, FailureKind
-from .knobs import Knobs
-from .limits import Limits
-from .losses import Code, Loss, Losses
-from .profile import Profile, shipped
-from .protocols import Dialect
-from .stages import Chain, Stage, pipeline, run
-from .translate import Translation, translate
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS, Direction, direction
+from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import Loss, LossCode, Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain, Stage, pipeline, run
+from dragoman.translate import Translation, translate
 
 __all__ = (
     "CODECS",
     "DIRECTIONS",
     "Chain",
-    "Code",
     "Dialect",
     "Direction",
     "DragomanError",
@@ -34,14 +34,15 @@ __all__ = (
     "Knobs",
     "Limits",
     "Loss",
+    "LossCode",
     "Losses",
     "Profile",
     "ReplyContext",
     "Stage",
     "Translation",
+    "builtin_profile",
     "direction",
     "pipeline",
     "run",
-    "shipped",
     "translate",
 )

@@ -6,104 +6,10 @@ selectable state machine: its stages are the upstream's reader and the client's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
 
-from .context import ReplyContext
-from .errors import Failure
-from .events import Usage
-from .losses import Losses
-from .passthrough import Observer
-from .protocols import Dialect, chat, messages, responses
-from .protocols.stream import StreamReader, StreamWriter
-from .validator import Validator
-
-
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """All that is known of one dialect."""
-
-    dialect: Dialect
-    path: str
-    """The endpoint below the vendor's base URL."""
-    read_request: Callable[..., Any]
-    write_request: Callable[..., Any]
-    read_reply: Callable[..., Any]
-    write_reply: Callable[..., Any]
-    read_usage: Callable[[Any], Usage | None]
-    reader: Callable[[ReplyContext], StreamReader]
-    writer: Callable[[ReplyContext], StreamWriter]
-    validator: Callable[[ReplyContext], Validator]
-    observer: Callable[[], Observer]
-    read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
-    write_failure: Callable[..., tuple[int, Any]]
-    model_paths: tuple[tuple[str, ...], ...]
-    """Where a stream's payloads name the model."""
-    unseal_history: Callable[[Any, str, Losses], bool] | None
-    """Restore or leave out the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
-    dialect and of the given family; was there any? None if the dialect's clients bring no reasoning back."""
-    drop_noise: Callable[[Any, Losses], bool] | None
-    """Take what only the vendor of the dialect's best-known client reads from a request of this dialect, in place at
-    the top level; was there any? None if there is no such thing."""
-    prompt: tuple[str | None, str]
-    """The fields of a request that hold instructions, if they stand apart, and the conversation."""
-    conversation: tuple[str, ...]
-    """Where a request may name its conversation."""
-
-
-def _codec(
-    dialect: Dialect,
-    package: ModuleType,
-    path: str,
-    *model_paths: tuple[str, ...],
-    prompt: tuple[str | None, str],
-    conversation: tuple[str, ...] = ("prompt_cache_key",),
-    seals: bool = False,
-) -> Codec:
-    return Codec(
-        dialect,
-        path,
-        package.read_request,
-        package.write_request,
-        package.read_reply,
-        package.write_reply,
-        package.read_usage,
-        package.Reader,
-        package.Writer,
-        package.Validator,
-        package.Observer,
-        package.read_failure,
-        package.write_failure,
-        model_paths,
-        package.unseal_history if seals else None,
-        getattr(package, "drop_noise", None),
-        prompt,
-        conversation,
-    )
-
-
-CODECS: dict[Dialect, Codec] = {
-    Dialect.CHAT: _codec(Dialect.CHAT, chat, "chat/completions", ("model",), prompt=(None, "messages")),
-    Dialect.MESSAGES: _codec(
-        Dialect.MESSAGES,
-        messages,
-        "messages",
-        ("message", "model"),
-        prompt=("system", "messages"),
-        conversation=("metadata", "user_id"),
-        seals=True,
-    ),
-    Dialect.RESPONSES: _codec(
-        Dialect.RESPONSES,
-        responses,
-        "responses",
-        ("response", "model"),
-        prompt=("instructions", "input"),
-        seals=True,
-    ),
-}
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS, Codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
-from .errors import Path, Unsupported, dotted
-from .limits import DEFAULT
+from dragoman.errors import Path, Unsupported, dotted
+from dragoman.limits import DEFAULT
 
 
-class Code(StrEnum):
+class LossCode(StrEnum):
     """Every loss there is. The docs' table is made from `MEANING`."""
 
     BLANK_CUT = "blank_cut"
@@ -100,95 +100,95 @@ class Code(StrEnum):
     VERBOSITY = "verbosity"
 
 
-MEANING: dict[Code, str] = {
-    Code.BLANK_CUT: "white space that the upstream refuses was cut",
-    Code.BLOCK_ORDER: "what stood beside a tool call or its result changed its place",
-    Code.CACHE_HINT: "an explicit cache mark was not sent",
-    Code.CALL_CUT: "a call that was cut off has no whole arguments and was left out",
-    Code.CALL_ID: "a call without an id of its own was given one",
-    Code.CALL_META: "a call's extra data (caller, toolset, async, status) was not sent",
-    Code.CAP_CLAMPED: "the output cap was lowered to the model's limit",
-    Code.CAP_RAISED: "the output cap was raised to the upstream's minimum",
-    Code.CHOICE_DOWNGRADED: "a forced tool choice became auto",
-    Code.CITATIONS: "citations of a text were not sent",
-    Code.CITATIONS_REQUEST: "the wish for citations was not sent",
-    Code.COMPACTION_SHAPE: "a compaction summary became plain text",
-    Code.CONTEXT_MANAGEMENT: "context management was not requested",
-    Code.CONTINUATION: "a final assistant turn is not continued by the upstream",
-    Code.CUSTOM_WRAPPED: "a free-text tool became a function with one text field; its grammar is only described",
-    Code.DOCUMENT_SHAPE: "a document became plain text",
-    Code.EFFORT_FLOOR: "no reasoning was asked for; the least there is was sent (or the reverse)",
-    Code.EFFORT_ROUNDED: "the effort level was rounded to one that the upstream has",
-    Code.FINISH_FIXED: "the stop reason disagreed with the content and was corrected",
-    Code.HOSTED_HISTORY: "a provider-run tool's call or result was left out of the history",
-    Code.HOSTED_TOOL: "a provider-run tool was not declared",
-    Code.IMAGE_DETAIL: "an image's detail hint was not sent",
-    Code.IMAGE_EVICTED: "an old image became a placeholder",
-    Code.IS_ERROR: "a tool result's error flag was not sent; its content was",
-    Code.JSON_MODE: "free JSON mode was not requested",
-    Code.LEAKED_FIELD: "a field of another dialect than the client's was not sent",
-    Code.MAX_TOOL_CALLS: "the cap on tool calls was not sent",
-    Code.METADATA: "request metadata was not sent",
-    Code.MODERATION: "moderation scores were not requested",
-    Code.NULL_ARGUMENT: "a null argument that the tool's schema does not take was left out of a call",
-    Code.ORPHAN_DROPPED: "a tool result without a call (or a call without result) was left out",
-    Code.ORPHAN_REPAIRED: "a call without result was given an error result",
-    Code.PARALLEL_CALLS: "the wish for one tool call at a time was not sent",
-    Code.PARTICIPANT_NAME: "a participant's name was not sent",
-    Code.PER_TURN_EFFORT: "an effort level set inside the conversation was not sent",
-    Code.PHASE: "a message's phase was not sent",
-    Code.PREDICTION: "predicted output was not sent",
-    Code.REASONING_ENCRYPTED: "encrypted or redacted reasoning was left out",
-    Code.REASONING_FILLED: "calls without reasoning were given a blank one, which the upstream asks for",
-    Code.REASONING_EVICTED: "old reasoning was left out to fit the token budget",
-    Code.REASONING_FOREIGN: "reasoning that another provider made was left out",
-    Code.REASONING_MODE: "a reasoning option was not sent",
-    Code.REASONING_SIGNATURE: "a reasoning signature has no place in the client's dialect",
-    Code.REASONING_UNSIGNED: "reasoning without a signature was left out",
-    Code.REFUSAL_CATEGORY: "a refusal's category has no place in the client's dialect",
-    Code.REFUSAL_EXPLANATION: "a refusal's explanation came after visible text and was left out",
-    Code.REPLY_REPAIRED: "the upstream's reply broke its dialect's rules and was read as the one thing it can mean",
-    Code.REQUEST_NOISE: "what the client writes anew into each request for its own vendor was not sent",
-    Code.RESULT_CUT: "an old tool result was cut to its beginning and its end to fit the token budget",
-    Code.RESULT_MEDIA_MOVED: "media of a tool result moved into a user message after the results",
-    Code.RESULT_SHAPE: "a part of a tool result became text",
-    Code.SAMPLING_UNSUPPORTED: "a sampling parameter was not sent",
-    Code.SCHEMA_STRICTNESS: "the output schema is enforced more or less strictly than asked",
-    Code.SCHEMA_SANITISED: "a schema was changed to what the upstream takes",
-    Code.SEARCH_RESULT_SHAPE: "a search result became text",
-    Code.SERVICE_TIER: "the service tier was not sent",
-    Code.STOP_DROPPED: "a stop sequence was not sent",
-    Code.STOP_UNKNOWN: "the upstream gave no known stop reason",
-    Code.SYSTEM_DEMOTED: "an instruction became user text",
-    Code.SYSTEM_MOVED: "a mid-conversation instruction moved to the front",
-    Code.SYSTEM_REORDERED: "an instruction moved behind the next user turn",
-    Code.TASK_BUDGET: "the task budget was not sent",
-    Code.TEMPERATURE_CLAMPED: "the temperature was lowered to the upstream's maximum",
-    Code.THINKING_DISABLED: "thinking was switched off for the sake of a forced tool choice",
-    Code.THINKING_INVALIDATED: "thinking after an edited turn was left out",
-    Code.THINKING_MODE: "the thinking mode was approximated",
-    Code.TOKEN_BUDGET: "the prompt is beyond its token budget and was sent all the same",
-    Code.TOOL_OPTION: "a tool's extra option was not sent",
-    Code.TOOL_SEARCH: "deferred tools were all loaded at once",
-    Code.TOOL_TIMELINE: "tools that come and go within the conversation became one list",
-    Code.TOOLS_FILTERED: "only the allowed subset of the tools was sent",
-    Code.TOP_K: "top_k was not sent",
-    Code.TRUNCATION: "automatic truncation was not requested",
-    Code.TURNS_MERGED: "messages of one role in a row became one",
-    Code.UNKNOWN_EVENT: "an unknown event, block or part of the upstream's reply was left out",
-    Code.UNKNOWN_FIELD: "a field that the client's dialect does not define was not sent",
-    Code.USER_PADDED: "a user message was put before a conversation that begins with the assistant",
-    Code.USAGE_ESTIMATED: "the upstream gave no token counts; they are estimates or absent",
-    Code.VENDOR_BLOCK: "a vendor's special block was left out",
-    Code.VENDOR_OPTION: "a vendor's special option was not sent",
-    Code.VERBOSITY: "the verbosity wish was not sent",
+MEANING: dict[LossCode, str] = {
+    LossCode.BLANK_CUT: "white space that the upstream refuses was cut",
+    LossCode.BLOCK_ORDER: "what stood beside a tool call or its result changed its place",
+    LossCode.CACHE_HINT: "an explicit cache mark was not sent",
+    LossCode.CALL_CUT: "a call that was cut off has no whole arguments and was left out",
+    LossCode.CALL_ID: "a call without an id of its own was given one",
+    LossCode.CALL_META: "a call's extra data (caller, toolset, async, status) was not sent",
+    LossCode.CAP_CLAMPED: "the output cap was lowered to the model's limit",
+    LossCode.CAP_RAISED: "the output cap was raised to the upstream's minimum",
+    LossCode.CHOICE_DOWNGRADED: "a forced tool choice became auto",
+    LossCode.CITATIONS: "citations of a text were not sent",
+    LossCode.CITATIONS_REQUEST: "the wish for citations was not sent",
+    LossCode.COMPACTION_SHAPE: "a compaction summary became plain text",
+    LossCode.CONTEXT_MANAGEMENT: "context management was not requested",
+    LossCode.CONTINUATION: "a final assistant turn is not continued by the upstream",
+    LossCode.CUSTOM_WRAPPED: "a free-text tool became a function with one text field; its grammar is only described",
+    LossCode.DOCUMENT_SHAPE: "a document became plain text",
+    LossCode.EFFORT_FLOOR: "no reasoning was asked for; the least there is was sent (or the reverse)",
+    LossCode.EFFORT_ROUNDED: "the effort level was rounded to one that the upstream has",
+    LossCode.FINISH_FIXED: "the stop reason disagreed with the content and was corrected",
+    LossCode.HOSTED_HISTORY: "a provider-run tool's call or result was left out of the history",
+    LossCode.HOSTED_TOOL: "a provider-run tool was not declared",
+    LossCode.IMAGE_DETAIL: "an image's detail hint was not sent",
+    LossCode.IMAGE_EVICTED: "an old image became a placeholder",
+    LossCode.IS_ERROR: "a tool result's error flag was not sent; its content was",
+    LossCode.JSON_MODE: "free JSON mode was not requested",
+    LossCode.LEAKED_FIELD: "a field of another dialect than the client's was not sent",
+    LossCode.MAX_TOOL_CALLS: "the cap on tool calls was not sent",
+    LossCode.METADATA: "request metadata was not sent",
+    LossCode.MODERATION: "moderation scores were not requested",
+    LossCode.NULL_ARGUMENT: "a null argument that the tool's schema does not take was left out of a call",
+    LossCode.ORPHAN_DROPPED: "a tool result without a call (or a call without result) was left out",
+    LossCode.ORPHAN_REPAIRED: "a call without result was given an error result",
+    LossCode.PARALLEL_CALLS: "the wish for one tool call at a time was not sent",
+    LossCode.PARTICIPANT_NAME: "a participant's name was not sent",
+    LossCode.PER_TURN_EFFORT: "an effort level set inside the conversation was not sent",
+    LossCode.PHASE: "a message's phase was not sent",
+    LossCode.PREDICTION: "predicted output was not sent",
+    LossCode.REASONING_ENCRYPTED: "encrypted or redacted reasoning was left out",
+    LossCode.REASONING_FILLED: "calls without reasoning were given a blank one, which the upstream asks for",
+    LossCode.REASONING_EVICTED: "old reasoning was left out to fit the token budget",
+    LossCode.REASONING_FOREIGN: "reasoning that another provider made was left out",
+    LossCode.REASONING_MODE: "a reasoning option was not sent",
+    LossCode.REASONING_SIGNATURE: "a reasoning signature has no place in the client's dialect",
+    LossCode.REASONING_UNSIGNED: "reasoning without a signature was left out",
+    LossCode.REFUSAL_CATEGORY: "a refusal's category has no place in the client's dialect",
+    LossCode.REFUSAL_EXPLANATION: "a refusal's explanation came after visible text and was left out",
+    LossCode.REPLY_REPAIRED: "the upstream's reply broke its dialect's rules and was read as the one thing it can mean",
+    LossCode.REQUEST_NOISE: "what the client writes anew into each request for its own vendor was not sent",
+    LossCode.RESULT_CUT: "an old tool result was cut to its beginning and its end to fit the token budget",
+    LossCode.RESULT_MEDIA_MOVED: "media of a tool result moved into a user message after the results",
+    LossCode.RESULT_SHAPE: "a part of a tool result became text",
+    LossCode.SAMPLING_UNSUPPORTED: "a sampling parameter was not sent",
+    LossCode.SCHEMA_STRICTNESS: "the output schema is enforced more or less strictly than asked",
+    LossCode.SCHEMA_SANITISED: "a schema was changed to what the upstream takes",
+    LossCode.SEARCH_RESULT_SHAPE: "a search result became text",
+    LossCode.SERVICE_TIER: "the service tier was not sent",
+    LossCode.STOP_DROPPED: "a stop sequence was not sent",
+    LossCode.STOP_UNKNOWN: "the upstream gave no known stop reason",
+    LossCode.SYSTEM_DEMOTED: "an instruction became user text",
+    LossCode.SYSTEM_MOVED: "a mid-conversation instruction moved to the front",
+    LossCode.SYSTEM_REORDERED: "an instruction moved behind the next user turn",
+    LossCode.TASK_BUDGET: "the task budget was not sent",
+    LossCode.TEMPERATURE_CLAMPED: "the temperature was lowered to the upstream's maximum",
+    LossCode.THINKING_DISABLED: "thinking was switched off for the sake of a forced tool choice",
+    LossCode.THINKING_INVALIDATED: "thinking after an edited turn was left out",
+    LossCode.THINKING_MODE: "the thinking mode was approximated",
+    LossCode.TOKEN_BUDGET: "the prompt is beyond its token budget and was sent all the same",
+    LossCode.TOOL_OPTION: "a tool's extra option was not sent",
+    LossCode.TOOL_SEARCH: "deferred tools were all loaded at once",
+    LossCode.TOOL_TIMELINE: "tools that come and go within the conversation became one list",
+    LossCode.TOOLS_FILTERED: "only the allowed subset of the tools was sent",
+    LossCode.TOP_K: "top_k was not sent",
+    LossCode.TRUNCATION: "automatic truncation was not requested",
+    LossCode.TURNS_MERGED: "messages of one role in a row became one",
+    LossCode.UNKNOWN_EVENT: "an unknown event, block or part of the upstream's reply was left out",
+    LossCode.UNKNOWN_FIELD: "a field that the client's dialect does not define was not sent",
+    LossCode.USER_PADDED: "a user message was put before a conversation that begins with the assistant",
+    LossCode.USAGE_ESTIMATED: "the upstream gave no token counts; they are estimates or absent",
+    LossCode.VENDOR_BLOCK: "a vendor's special block was left out",
+    LossCode.VENDOR_OPTION: "a vendor's special option was not sent",
+    LossCode.VERBOSITY: "the verbosity wish was not sent",
 }
 
 
 class Loss(NamedTuple):
     """One row. `path` is the client's field for a request, the upstream's for a reply; `done` says what happened."""
 
-    code: Code
+    code: LossCode
     path: str
     done: str
 
@@ -204,13 +204,13 @@ class Losses:
     def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
         self.strict = strict
         self.keep = keep
-        self._rows: list[tuple[Code, Path | str, str]] = []
-        self._beyond: dict[Code, int] = {}
+        self._rows: list[tuple[LossCode, Path | str, str]] = []
+        self._beyond: dict[LossCode, int] = {}
         """How many by code were not kept."""
-        self._once: set[tuple[Code, str]] | None = None
+        self._once: set[tuple[LossCode, str]] | None = None
 
     @property
-    def counts(self) -> dict[Code, int]:
+    def counts(self) -> dict[LossCode, int]:
         """How many by code, in the order in which each was first added."""
         counts = Counter(code for code, _, _ in self._rows)
         counts.update(self._beyond)
@@ -221,7 +221,7 @@ class Losses:
         """The rows kept, in the order they were added."""
         return [Loss(code, dotted(path), done) for code, path, done in self._rows]
 
-    def add(self, code: Code, path: Path | str, done: str = "dropped") -> None:
+    def add(self, code: LossCode, path: Path | str, done: str = "dropped") -> None:
         """Record a loss.
 
         Raises `Unsupported` in strict mode: the request is then refused instead.
@@ -235,7 +235,7 @@ class Losses:
         else:
             self._beyond[code] = self._beyond.get(code, 0) + 1
 
-    def once(self, code: Code, path: Path | str, done: str) -> None:
+    def add_once(self, code: LossCode, path: Path | str, done: str) -> None:
         """The same for what a stream does again and again: a row only where `done` is new to the ledger."""
         if self._once is None:
             self._once = set()
@@ -243,7 +243,7 @@ class Losses:
             self._once.add((code, done))
             self.add(code, path, done)
 
-    def relax(self) -> None:
+    def stop_rejecting(self) -> None:
         """From here on only record: the reply has begun."""
         self.strict = False
 

@@ -10,35 +10,44 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .bridge import ToolRestorer, bridge_tools, restore_reply
-from .call_ids import pairing, tell_calls_apart
-from .context import ReplyContext
-from .directions import Direction
-from .envelope import TAG, Seal
-from .errors import ClientRequestError, Failure, LimitExceeded, TooMany, UpstreamProtocolError, UpstreamStatusError
-from .events import Error
-from .jsontext import dumps, loads, loads_exact
-from .knobs import DEFAULT as DEFAULT_KNOBS
-from .knobs import Knobs
-from .limits import DEFAULT as DEFAULT_LIMITS
-from .limits import Limits
-from .losses import Losses
-from .model import Json, Reply, Request
-from .names import NameTable, all_fit
-from .nulls import nullable, trim_reply
-from .passthrough import Passthrough
-from .policies import apply
-from .policies.budget import fit_budget
-from .profile import Profile, shipped
-from .protocols import Dialect
-from .protocols.masking import redact_json
-from .replay import events_of
-from .request_size import check_parts
-from .splice import Renamer, find_values, put, repeated_key
-from .sse import Encoder, Parser
-from .stages import Chain, Stage
-from .stops import StopCutter, cut_reply
-from .tokens.body import by_body
+from dragoman.canonical.events import Error
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json, Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import redact_json
+from dragoman.dialects.shared.request_size import check_parts
+from dragoman.directions import Direction
+from dragoman.errors import (
+    ClientRequestError,
+    Failure,
+    LimitExceeded,
+    TooMany,
+    UpstreamProtocolError,
+    UpstreamStatusError,
+)
+from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import Losses
+from dragoman.policies import apply
+from dragoman.policies.token_budget import fit_budget
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.reasoning.envelope import TAG, Envelope
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain, Stage
+from dragoman.stages.null_arguments import nullable, trim_reply
+from dragoman.stages.passthrough import Passthrough
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tools.bridge import bridge_tools
+from dragoman.tools.call_ids import deduplicate_call_ids, pair_calls
+from dragoman.tools.names import NameTable, all_valid
+from dragoman.wire.json_codec import dumps, loads, loads_exact
+from dragoman.wire.json_edit import JsonStringRewriter, find_values, put, repeated_key
+from dragoman.wire.sse import Encoder, Parser
 
 _TAG = TAG.encode()
 
@@ -78,7 +87,7 @@ class Translation:
         if self.passthrough:
             renamer = None
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
-                renamer = Renamer(context.model, *client.model_paths)
+                renamer = JsonStringRewriter(context.model, *client.model_paths)
             observer = client.observer()
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
@@ -196,7 +205,7 @@ def translate(
     sent upstream then.
     """
     payload = parse_body(body, limits) if payload is None else payload
-    profile = profile if profile is not None else shipped(direction.upstream.dialect)
+    profile = profile if profile is not None else builtin_profile(direction.upstream.dialect)
     model = payload.get("model")
     if type(model) is not str or not model:
         raise ClientRequestError(("model",), "is required (a string)")
@@ -216,7 +225,7 @@ def translate(
             raise ClientRequestError((key,), "is given more than once; send it once")
         noisy = knobs.request_noise == "strip" and not profile.billing_line
         body = _restored(direction, body, payload, family, losses, noisy)
-        losses.relax()
+        losses.stop_rejecting()
         options = payload.get("stream_options")
         context.include_usage = type(options) is dict and options.get("include_usage") is True
         return Translation(direction, _renamed(body, payload, target), stream, context, target)
@@ -226,16 +235,16 @@ def translate(
         conversation = direction.client.prompt[1]
         check_parts(len(body), payload, conversation, limits)
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
-        distinct, settled, ids, whole, calls = pairing(request.turns)
+        distinct, settled, ids, whole, calls = pair_calls(request.turns)
         if calls > limits.calls:
             raise TooMany((conversation,), f"{calls} tool calls", "calls", limits.calls)
         if len(request.tools) > limits.tools:
             raise TooMany(("tools",), f"{len(request.tools)} tools", "tools", limits.tools)
         if request.stop:
             _check_stops(request, limits)
-        names.ids_fit = distinct and all_fit(ids, profile.call_id_max)
+        names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
         if not distinct and dialect is not Dialect.CHAT:  # which pairs results by their place
-            tell_calls_apart(request, losses)
+            deduplicate_call_ids(request, losses)
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
         context.tools = bridge_tools(request, whole, profile, knobs, losses)
@@ -248,13 +257,13 @@ def translate(
         sent = dumps(written)
     except RecursionError:
         raise ClientRequestError("", "the body is nested too deeply") from None
-    losses.relax()
+    losses.stop_rejecting()
     context.names = names.back
     context.include_usage = request.include_usage
     context.logprobs = request.logprobs
     context.echo = request.echo
     if direction.client.unseal_history is not None:
-        context.seal = Seal(family, target)
+        context.envelope = Envelope(family, target)
     context.input_estimate = by_body(request, sent, dialect)
     if request.stop:
         context.sent_stops = _stops_sent(written)

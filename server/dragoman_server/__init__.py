@@ -1,13 +1,13 @@
 """The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine."""
 
-from dragoman.protocols import Dialect
-
-from .app import make_app, setup
-from .config import config_from_environment, load_config, parse_config
-from .gateway import Gateway
-from .providers import Provider
-from .settings import Config, Route, Server
-from .tables import ConfigError
+from dragoman.dialects import Dialect
+from dragoman_server.app import make_app, setup
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import load_config, parse_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.proxy.gateway import Gateway
 
 __all__ = (
     "Config",

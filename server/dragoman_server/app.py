@@ -9,16 +9,15 @@ from aiohttp import web
 from aiohttp.web import AbstractResource
 
 from dragoman.errors import Failure, FailureKind
-
-from .counting import Counting
-from .gateway import Gateway
-from .inbound import expected
-from .inspection import Inspection
-from .remarks import remarks
-from .rescue import SOFTWARE, asked_in, error_response, new_request_id
-from .retirement import say_last
-from .settings import Config
-from .unserved import no_websocket, not_served
+from dragoman_server.config.lint import remarks
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.count_tokens import Counting
+from dragoman_server.endpoints.diagnostics import Inspection
+from dragoman_server.endpoints.not_implemented import no_websocket, not_served
+from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.request_body import expected
+from dragoman_server.workers.drain import say_last
 
 log = logging.getLogger("dragoman")
 _FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")

@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.bridge import Declared
-from dragoman.context import ReplyContext
-from dragoman.directions import CODECS, DIRECTIONS, Direction
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.losses import MEANING
 from dragoman.profiles import NAMED
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.bridge import OriginalTool
 from dragoman.translate import Translation
-
-from .clients import CLIENTS, ClientProfile
-from .hosts import HOSTS, PATTERNS
-from .metrics import NAMED_CODES
-from .totals import FAMILIES, SECONDS
+from dragoman_server.config.host_profiles import HOSTS, PATTERNS
+from dragoman_server.observability.metric_families import FAMILIES, SECONDS
+from dragoman_server.observability.metrics import NAMED_CODES
+from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 
 _MADE = "<!-- Made by `python -m dragoman_server.reference` from the code: do not edit. -->"
 
@@ -291,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
-    tools = {"tool": Declared("tool")} if optional else {}
+    tools = {"tool": OriginalTool("tool")} if optional else {}
     context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools)
     return Translation(way, b"", True, context, "model").stages()
 

@@ -14,8 +14,8 @@ import pytest
 
 from dragoman_bench.client import result
 from dragoman_bench.delays import Delays
-from dragoman_bench.forms import FORMS
 from dragoman_bench.load import Load
+from dragoman_bench.load_shapes import FORMS
 from dragoman_bench.plan import Plan, PlanError, Slow
 from dragoman_bench.receiver import Receiver, Tally
 from dragoman_bench.replies import Reply, chunk, reply

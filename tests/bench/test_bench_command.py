@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dragoman_bench import cli
-from dragoman_server.cli import main
+from dragoman_server.cli.main import main
 
 
 @pytest.mark.parametrize(

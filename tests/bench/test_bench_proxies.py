@@ -11,12 +11,14 @@ import pytest
 
 from dragoman_bench.gateways import CROSS, SAME
 from dragoman_bench.gateways.launch import free_port
-from dragoman_bench.proxies import aiohttp_pass, aiohttp_translate, floor, relay
+from dragoman_bench.proxies import aiohttp_pass, aiohttp_translate, minimal_translator, relay
 from dragoman_bench.proxies.serving import Place
 from dragoman_bench.upstream import serve
 from dragoman_bench.wire import MARK, PATHS, REPEATING, TERMINAL, Script, request
 
-TRANSLATING = [(module, *direction) for module in (floor, aiohttp_translate) for direction in sorted(CROSS)]
+TRANSLATING = [
+    (module, *direction) for module in (minimal_translator, aiohttp_translate) for direction in sorted(CROSS)
+]
 PASSING = [(module, *direction) for module in (relay, aiohttp_pass) for direction in sorted(SAME)]
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from dragoman import direction
 from dragoman_bench import converters
+from dragoman_bench.conversion_check import declared, lost, said, undeclared
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, page, save
 from dragoman_bench.converters import Converter
 from dragoman_bench.gateways.environments import HOME_VARIABLE
 from dragoman_bench.machine import Machine
-from dragoman_bench.said import declared, lost, said, undeclared
 
 SCRIPT = Path(__file__).parents[2] / "bench" / "micro" / "requests.py"
 DIALECTS = ("chat", "messages", "responses")

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench import cli, figures, rig, runner
+from dragoman_bench import cli, derived_metrics, rig, runner
 from dragoman_bench.client import result
-from dragoman_bench.forms import FORMS
 from dragoman_bench.gateways import ALL, SAME, Direction, Gateway, Started, StartError
 from dragoman_bench.gateways.direct import Direct
 from dragoman_bench.gateways.gateway import Kind
 from dragoman_bench.load import Load
+from dragoman_bench.load_shapes import FORMS
+from dragoman_bench.machine_lock import Busy, turn
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import alive, cpu_ns, divided_cores, memory_bytes, tree
 from dragoman_bench.rig import LoadError, Rig, Subject
 from dragoman_bench.runner import Run
 from dragoman_bench.scenarios import QUICK, SCENARIOS, WARM_UP, Scenario, models
-from dragoman_bench.turn import Busy, turn
 from dragoman_bench.wire import Script
 
 CHAT = ("chat", "chat")
@@ -179,7 +179,7 @@ async def test_a_gateway_that_may_still_be_busy_is_started_anew(monkeypatch: pyt
     came = iter([100, 10, 10])
     monkeypatch.setattr(Subject, "measure", measured)
     monkeypatch.setattr(
-        figures,
+        derived_metrics,
         "of",
         lambda *_: {"errors": {}, "chunks_per_s": next(came), "offered_per_s": 100, "cpu_us_per_chunk": 1.0},
     )
@@ -220,21 +220,21 @@ def test_a_run_without_rounds_is_none() -> None:
 
 def test_the_median_of_rounds_is_taken_figure_by_figure() -> None:
     error = {"cut": {"count": 2, "example": "first"}}
-    rounds: list[figures.Figures] = [
+    rounds: list[derived_metrics.Figures] = [
         {"cpu_us_per_chunk": 10.0, "delay_ms": {"p50": 1.0}, "errors": {}},
         {"cpu_us_per_chunk": 30.0, "delay_ms": None, "errors": error},
         {"cpu_us_per_chunk": 20.0, "delay_ms": {"p50": 3.0}, "errors": error},
     ]
-    assert figures.middle(rounds) == {
+    assert derived_metrics.middle(rounds) == {
         "cpu_us_per_chunk": 20.0,
         "delay_ms": {"p50": 2.0},
         "errors": {"cut": {"count": 4, "example": "first"}},
     }
     assert error["cut"]["count"] == 2
-    compared = figures.compared(rounds[2], rounds[0], rounds[0])
+    compared = derived_metrics.compared(rounds[2], rounds[0], rounds[0])
     assert compared["ratio"] == {"cpu_us_per_chunk": 2.0}
     assert compared["added_delay_ms"] == {"p50": 2.0}
-    assert "ratio" not in figures.compared(rounds[0], None, None)
+    assert "ratio" not in derived_metrics.compared(rounds[0], None, None)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import Secret
-from dragoman_server.prefixes import SIDES, Prefixes
+from dragoman.dialects import Dialect
+from dragoman_server.config.providers import Secret
+from dragoman_server.observability.prompt_cache import SIDES, Prefixes
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.directions import CODECS, direction
-from dragoman.prefix import Agreement, agreement, prompt_of
-from dragoman.protocols import Dialect
+from dragoman.canonical.prompt_prefix import Agreement, agreement, prompt_digest
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import direction
 from dragoman.translate import translate
 
 CHAT, MESSAGES, RESPONSES = CODECS[Dialect.CHAT], CODECS[Dialect.MESSAGES], CODECS[Dialect.RESPONSES]
@@ -29,7 +30,7 @@ def body(*turns: Any, **fields: Any) -> bytes:
 
 
 def compared(earlier: bytes, later: bytes) -> Agreement:
-    return agreement(MESSAGES, prompt_of(MESSAGES, earlier), prompt_of(MESSAGES, later))
+    return agreement(MESSAGES, prompt_digest(MESSAGES, earlier), prompt_digest(MESSAGES, later))
 
 
 A, B, C = turn("a"), turn("b", "assistant"), turn("c")
@@ -97,7 +98,7 @@ def sessions() -> list[tuple[str, list[dict[str, Any]]]]:
 
 def _goes_on(codec: Any, earlier: Any, later: Any) -> bool:
     encoded = [json.dumps(each).encode() for each in (earlier, later)]
-    return agreement(codec, *(prompt_of(codec, each) for each in encoded)).broken_by is None
+    return agreement(codec, *(prompt_digest(codec, each) for each in encoded)).broken_by is None
 
 
 PAIRS = [
@@ -121,7 +122,7 @@ def test_what_agrees_in_the_clients_words_agrees_in_the_upstreams(
     """T-81: whatever goes on as it began keeps its prefix through a translation."""
     row = direction(client, upstream)
     first, second = (translate(row, json.dumps(each).encode()).body for each in (earlier, later))
-    found = agreement(row.upstream, prompt_of(row.upstream, first), prompt_of(row.upstream, second))
+    found = agreement(row.upstream, prompt_digest(row.upstream, first), prompt_digest(row.upstream, second))
     found_tools = [str(each).count("'tool_search_output'") for each in (earlier, later)]
     if upstream != client and found_tools[0] < found_tools[1]:
         # Tools that were found are definitions for an upstream without tool search, and those come first of all.

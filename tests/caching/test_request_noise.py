@@ -10,13 +10,13 @@ import pytest
 
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
-from dragoman.losses import Code
-from dragoman.profile import SHIPPED, shipped
+from dragoman.losses import LossCode
+from dragoman.profiles.profile import BUILTIN_PROFILES, builtin_profile
 from dragoman.translate import Translation, translate
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("claude-code_tool*_1.json"))
 LINE = "x-anthropic-billing-header: cc_version=2.1.329.715; cc_entrypoint=sdk-cli;"
-PROFILES = [(dialect, name) for dialect, name in SHIPPED]
+PROFILES = [(dialect, name) for dialect, name in BUILTIN_PROFILES]
 
 
 def asked(upstream: str, profile: str, system: Any, **knobs: Any) -> Translation:
@@ -24,7 +24,7 @@ def asked(upstream: str, profile: str, system: Any, **knobs: Any) -> Translation
     if system is not None:
         body["system"] = system
     row = direction("messages", upstream)
-    return translate(row, json.dumps(body).encode(), profile=shipped(upstream, profile), knobs=Knobs(**knobs))
+    return translate(row, json.dumps(body).encode(), profile=builtin_profile(upstream, profile), knobs=Knobs(**knobs))
 
 
 def text(words: str) -> dict[str, str]:
@@ -36,15 +36,17 @@ def text(words: str) -> dict[str, str]:
 def test_the_recorded_line_reaches_those_who_read_it_only(fixture: Path, upstream: str, profile: str) -> None:
     body = json.loads(fixture.read_text())["request"]["body"]
     assert body["system"][0]["text"].startswith("x-anthropic-billing-header:")
-    sent = translate(direction("messages", upstream), json.dumps(body).encode(), profile=shipped(upstream, profile))
-    reads = shipped(upstream, profile).billing_line
+    sent = translate(
+        direction("messages", upstream), json.dumps(body).encode(), profile=builtin_profile(upstream, profile)
+    )
+    reads = builtin_profile(upstream, profile).billing_line
     assert reads == (b"x-anthropic-billing-header" in sent.body)
     assert reads == ("request_noise" not in sent.losses.summary())
     assert body["system"][1]["text"][:40].encode() in sent.body
 
 
 def test_who_reads_it() -> None:
-    readers = {name for dialect, name in PROFILES if shipped(dialect, name).billing_line}
+    readers = {name for dialect, name in PROFILES if builtin_profile(dialect, name).billing_line}
     assert "anthropic" in readers
     assert not readers & {"openai", "compatible", "vllm", "ollama", "deepseek"}
 
@@ -62,7 +64,7 @@ def test_who_reads_it() -> None:
 )
 def test_what_stands_below_it_stays(upstream: str, system: Any, rest: list[str]) -> None:
     sent = asked(upstream, "compatible", system)
-    assert [row.code for row in sent.losses.rows].count(Code.REQUEST_NOISE) == 1
+    assert [row.code for row in sent.losses.rows].count(LossCode.REQUEST_NOISE) == 1
     body = json.loads(sent.body)
     head = body.pop("instructions", None) or body.pop("system", None)
     said = json.dumps([head, [m for m in body.get("messages", body.get("input")) if m.get("role") != "user"]])
@@ -104,7 +106,7 @@ def test_two_requests_that_differ_in_it_are_one_prompt(upstream: str) -> None:
 def test_a_passed_through_body_is_else_as_it_came() -> None:
     body = {"model": "m", "system": [text(LINE), text("Be brief.")], "max_tokens": 9, "x": {"ü": 1.0}, "messages": []}
     sent = translate(
-        direction("messages", "messages"), json.dumps(body).encode(), profile=shipped("messages", "compatible")
+        direction("messages", "messages"), json.dumps(body).encode(), profile=builtin_profile("messages", "compatible")
     )
     assert json.loads(sent.body) == {**body, "system": [text("Be brief.")]}
     assert body["system"] == [text(LINE), text("Be brief.")]

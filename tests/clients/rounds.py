@@ -15,11 +15,12 @@ import aiohttp
 from clients.contract import Client, Outcome, Session
 from clients.errand import MODEL
 from conformance.served import Served, serving
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.config import Config, Provider, Route
-from dragoman_server.simulator.checks import check
-from dragoman_server.simulator.refusals import Refused
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import builtin_profile
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.validate import check
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')
@@ -65,7 +66,7 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
 
 
 def _config(upstream: str) -> Config:
-    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=shipped(upstream))
+    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     own = Route("sim-*", "simulated")
     return Config({"simulated": provider}, (own, Route("*", "simulated", upstream_model=MODEL)))
 

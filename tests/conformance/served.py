@@ -17,12 +17,14 @@ from conformance.hearing import Speaker
 from conformance.speaker_chat import ChatSpeaker
 from conformance.speaker_messages import MessagesSpeaker
 from conformance.speaker_responses import ResponsesSpeaker
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import make_app
-from dragoman_server.config import Config, Provider, Route, simulated_config
-from dragoman_server.running import listening
+from dragoman_server.config.load import simulated_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS, Received, make_simulator
+from dragoman_server.workers.serve import listening
 
 Upstream = Literal["chat", "messages"]
 UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")
@@ -53,7 +55,7 @@ def model_at(upstream: str, script: str) -> str:
 
 def everything_to(upstream: str, script: str) -> Config:
     """A configuration that sends any model name to one script: the upstream never hears the client's name."""
-    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=shipped(upstream))
+    provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     return Config({"simulated": provider}, (Route("*", "simulated", upstream_model=script),))
 
 

@@ -13,7 +13,7 @@ import orjson
 from conversations.clients import CLIENTS
 from conversations.script import NATIVE, Step, script
 from conversations.upstreams import Call, answer
-from dragoman import Direction, Translation, direction, shipped, translate
+from dragoman import Direction, Translation, builtin_profile, direction, translate
 
 Json = dict[str, Any]
 MODEL = "claude-opus-5"
@@ -60,7 +60,7 @@ def play(client: str, upstream: str, profile: str | None = None) -> Iterator[Tur
 
 def _turn(row: Direction, body: Json, profile: str | None, step: Step, lost: Counter[str]) -> Turn:
     raw = orjson.dumps(body)
-    known = shipped(row.upstream.dialect, profile)
+    known = builtin_profile(row.upstream.dialect, profile)
     request_id = f"req_{step.number}"
     translation = translate(row, raw, profile=known, upstream_model=MODEL, created=step.number, request_id=request_id)
     return Turn(step, raw, translation, lost)

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from dragoman import Chain, Knobs, Profile, ReplyContext, Translation, direction
-from dragoman.envelope import Seal
-from dragoman.events import Error, one_by_one
+from dragoman.canonical.events import Error, expand_runs
+from dragoman.reasoning.envelope import Envelope
 from grammar import chat, messages, responses
 from support import canonical
 
@@ -80,7 +80,7 @@ class Case:
         settings = {"include_usage": True, "input_estimate": 20, **BY_SOURCE.get(self.source, {}), **self.settings}
         way = direction(self.client, self.upstream)
         if way.client.unseal_history is not None:
-            settings.setdefault("seal", Seal(self.upstream, "upstream-model"))
+            settings.setdefault("envelope", Envelope(self.upstream, "upstream-model"))
         context = ReplyContext("client-model", 1, "req_x", **settings)
         return Translation(way, b"", True, context, "upstream-model")
 
@@ -180,7 +180,7 @@ def events_of(case: Case) -> list[Any]:
     """The events that reach the client's writer, one by one."""
     reading = Chain(*case.translation().stages()[:-2])
     events: list[Any] = reading.feed(case.data) or []
-    return one_by_one(events if reading.done else events + (reading.finish() or []))
+    return expand_runs(events if reading.done else events + (reading.finish() or []))
 
 
 def compare(path: Path, found: bytes) -> None:

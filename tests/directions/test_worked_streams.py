@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dragoman import Chain, Knobs, ReplyContext, Translation, direction
-from dragoman.envelope import Seal, unseal
+from dragoman.reasoning.envelope import Envelope, unwrap
 from grammar import sse
 
 HERE = Path(__file__).parent
@@ -47,7 +47,7 @@ def quoted(text: str | None) -> str:
 
 def proof(text: str) -> str:
     """An envelope as the proof inside it."""
-    envelope = unseal(text)
+    envelope = unwrap(text)
     if envelope is None:
         return text
     assert envelope.block is not None
@@ -195,7 +195,7 @@ def test_a_worked_case_gives_the_events_of_its_table(name: str) -> None:
     # The tables hold the `native` value of what is `completed` by default (design §8).
     context = ReplyContext("client-model", 1, "req_x", include_usage=True, input_estimate=20)
     context.knobs = Knobs(refusal_terminal="native", block_order="interleave")
-    context.seal = Seal(upstream, "upstream-model") if way.client.unseal_history is not None else None
+    context.envelope = Envelope(upstream, "upstream-model") if way.client.unseal_history is not None else None
     machine: Chain = Translation(way, b"", True, context, "upstream-model").stream_machine()
     data = (HERE.parent / "transcripts" / upstream / f"{case}.sse").read_bytes()
     lines = spelled(client, machine.feed(data) + machine.finish())

@@ -1,7 +1,7 @@
 """Modules of this folder that say `BOTH_LOOPS = True` run on asyncio's own loop and on uvloop, the rest on uvloop.
 
 Where a module says `TAKEN = True`, each of its streams is in one run taken from aiohttp as soon as it has begun, in the
-other one it ends before that (`dragoman.aio.line`).
+other one it ends before that (`dragoman.aio.downstream.hijack`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from dragoman.aio.client import Client
+from dragoman.aio.downstream.response import DownstreamResponse
 
 _LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -39,11 +39,11 @@ def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     """Is each stream taken from aiohttp at its beginning."""
     at_once = bool(getattr(request, "param", False))
     if at_once:
-        flush = Client.flush
+        flush = DownstreamResponse.flush
 
-        def flush_and_settle(client: Client) -> None:
+        def flush_and_settle(client: DownstreamResponse) -> None:
             flush(client)
-            client.settle()
+            client.detach()
 
-        monkeypatch.setattr(Client, "flush", flush_and_settle)
+        monkeypatch.setattr(DownstreamResponse, "flush", flush_and_settle)
     return at_once

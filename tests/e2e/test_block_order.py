@@ -9,7 +9,7 @@ from typing import Any
 import anthropic
 import openai
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from grammar import messages
 from support.accumulators import by_last_block, by_open_block
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate, with_limits

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
-from dragoman.aio.line import LineRunner
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
@@ -105,9 +105,9 @@ async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> 
         if cut < 5:
             writer.write(rest[: cut - 5])
             rest = rest[cut - 5 :]
-            assert isinstance(entrance.runner, LineRunner)
-            assert entrance.runner.lines is not None
-            manager = entrance.runner.lines.server
+            assert isinstance(entrance.runner, HijackRunner)
+            assert entrance.runner.connections is not None
+            manager = entrance.runner.connections.server
             await until(lambda: manager.requests_count == 1)
         if cut != 2:  # two bytes are enough to tell; what came behind them would reset the closed socket
             writer.write(rest + _asked(Dialect.CHAT))
@@ -211,12 +211,12 @@ async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstrea
         entrance.post(client, stream=True, messages=[{"role": "user", "content": word}]) as response,
     ):
         await response.content.readany()
-        assert isinstance(entrance.runner, LineRunner)
-        assert entrance.runner.lines is not None
+        assert isinstance(entrance.runner, HijackRunner)
+        assert entrance.runner.connections is not None
         await until(lambda: bool(_handlers()) is not taken)  # one that is left hears of it some turns later
         handlers = _handlers()
-        assert len(entrance.runner.lines.taken) == taken
-        roots = [entrance.gateway, entrance.runner.lines.taken, *handlers]
+        assert len(entrance.runner.connections.hijacked) == taken
+        roots = [entrance.gateway, entrance.runner.connections.hijacked, *handlers]
         kept = [size for size in _reachable(*roots) if size > len(word) // 2]
         assert word.encode() in server.requests[0].body
         assert not kept

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
+from dragoman.dialects import Dialect
+from dragoman_server.cli.main import main
 from support.commands import Command, command, environment
 from support.gateways import ALL, CHAT, CROSS, MESSAGES
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream

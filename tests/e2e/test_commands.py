@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.cli import _parser, main
-from dragoman_server.commands.starter import STARTER
-from dragoman_server.config import parse_config
+from dragoman.dialects import Dialect
+from dragoman_server.cli.main import _parser, main
+from dragoman_server.cli.starter_config import STARTER
+from dragoman_server.config.load import parse_config
 from support.commands import HIDDEN, command
 from support.gateways import ALL, CHAT, CROSS, config_for, gate
 from support.samples import PATHS, dump, reply, request, text_stream

@@ -13,10 +13,10 @@ from aiohttp import ClientSession
 
 from conformance.samples import PNG
 from conformance.served import Served, anthropic_sdk, openai_sdk, serving
-from dragoman.protocols import Dialect
-from dragoman.protocols.counting import COUNTING
+from dragoman.dialects import Dialect
+from dragoman.dialects.shared.count_endpoints import COUNTING
 from dragoman.tokens import VOCABULARY, installed
-from dragoman_server.counting import ESTIMATE
+from dragoman_server.endpoints.count_tokens import ESTIMATE
 from support.gateways import CHAT, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, read_error
 

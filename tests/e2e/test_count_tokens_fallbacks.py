@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
-from dragoman_server.counting import ASIDE, ESTIMATE, REMEMBERED, Counting
-from dragoman_server.gateway import Gateway
-from dragoman_server.lasting import Lasting
-from dragoman_server.providers import Auth
-from dragoman_server.routing import Router, Target
-from dragoman_server.settings import Config
-from dragoman_server.totals import COUNTS
+from dragoman.aio.timeouts import Timeouts
+from dragoman.caches import TTLCache
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.providers import Auth
+from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.count_tokens import ASIDE, ESTIMATE, REMEMBERED, Counting
+from dragoman_server.observability.metric_families import COUNTS
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.routing.router import Router, Target
 from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import dump, read_error
 from support.sockets import Abort, ScriptedServer, Stall, Step, Wait, answer
@@ -285,7 +285,7 @@ async def test_a_profile_without_counting_is_not_asked() -> None:
     async with ScriptedServer(COUNTED) as server:
         config = config_for(server.url, MESSAGES)
         (provider,) = config.providers.values()
-        profile = provider.profile.with_flags({"counting": False})
+        profile = provider.profile.replace({"counting": False})
         async with counting(replace(config, providers={"up": replace(provider, profile=profile)})) as client:
             assert (await client.count())[1]
         assert not server.requests
@@ -327,7 +327,7 @@ async def test_what_is_nested_too_deeply_to_be_read_is_estimated_by_its_size() -
 
 def test_what_lasts_is_gone_after_its_time_and_beyond_its_number() -> None:
     clock = Clock()
-    lasting: Lasting[str, int] = Lasting(2, 10.0, clock)
+    lasting: TTLCache[str, int] = TTLCache(2, 10.0, clock)
     lasting.put("a", 1)
     clock.now = 5.0
     lasting.put("b", 2)

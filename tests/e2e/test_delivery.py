@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.config import simulated_config
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Server
+from dragoman_server.config.load import simulated_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Server
 from dragoman_server.simulator import STREAMS, make_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, served, until
 from support.samples import PATHS, TEXT, TOOL, dump, judge, read_error, reply, request, text_stream, tool_stream

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
-from dragoman_server.config import simulated_config
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
+from dragoman_server.config.load import simulated_config
 from dragoman_server.simulator import STREAMS, make_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, served, until
 from support.samples import PATHS, chat_frame, dump, messages_frame, request, text_stream

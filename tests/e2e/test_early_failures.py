@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, error_frame, messages_frame, reply, sign_of_life, text_stream
 from support.sockets import (

@@ -11,9 +11,9 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.aio.relay import ping_of
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.proxy_stream import ping_of
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
 from support.directions import judge
 from support.gateways import Gate, config_for, gate, until

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
-from dragoman_server.config import Secret
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route, Server
+from dragoman.dialects import Dialect
+from dragoman_server.cli.main import main
+from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.schema import Config, Models, Route, Server
 from support.gateways import CHAT, MESSAGES, Gate, gate
 from support.samples import dump, read_error, reply, request
 from support.sockets import ScriptedServer, answer

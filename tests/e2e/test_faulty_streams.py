@@ -20,8 +20,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.simulator import make_simulator
 from grammar import GrammarError
 from support.gateways import Gate, config_for, gate, served

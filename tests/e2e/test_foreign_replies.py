@@ -9,7 +9,7 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.directions import ask
 from support.gateways import config_for, gate
 from support.samples import TEXT, dump, reply, text_stream

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import parse_config
-from dragoman_server.settings import Config
+from dragoman.dialects import Dialect
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.schema import Config
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate
 from support.samples import PATHS, dump, reply, request, text_stream
 from support.sockets import ScriptedServer, answer, stream

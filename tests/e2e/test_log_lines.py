@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
-from dragoman_server.logs import JsonFormatter
-from dragoman_server.providers import Provider, Secret
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
+from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.observability.logs import JsonFormatter
 from support.gateways import CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, request, text_stream
 from support.sockets import ScriptedServer, Stall, answer, stream

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import setup
-from dragoman_server.config import Route, Secret
-from dragoman_server.totals import OPEN_REQUESTS
+from dragoman_server.config.providers import Secret
+from dragoman_server.config.schema import Route
+from dragoman_server.observability.metric_families import OPEN_REQUESTS
 from support.exposed import Sample, read_exposition, total
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate, served, until
 from support.samples import dump, read_error, reply, text_stream

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import PATHS, chat_frame, dump, messages_frame, reply, request, text_stream
 from support.sockets import LAST_CHUNK, chunk, head, sse_head

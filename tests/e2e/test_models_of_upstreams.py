@@ -12,10 +12,10 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import config_from_environment
-from dragoman_server.providers import Auth, Provider
-from dragoman_server.settings import Config, Models, Route, Server
+from dragoman.dialects import Dialect
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.simulator import SCRIPTS, make_simulator
 from support.commands import command
 from support.gateways import CHAT, MESSAGES, gate, served, until

@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
-from dragoman_server.config import parse_config
-from dragoman_server.settings import Config
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.dialects import Dialect
+from dragoman_server.cli.main import main
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.schema import Config
 from support.commands import command
 from support.directions import ask
 from support.gateways import Gate, gate
@@ -102,7 +102,7 @@ def scripts(upstream: Dialect) -> dict[str, list[Step]]:
 
 @asynccontextmanager
 async def entered(config: Config, transport: str) -> AsyncIterator[Gate]:
-    upstream = AiohttpUpstream() if transport == "aiohttp" else None
+    upstream = AiohttpTransport() if transport == "aiohttp" else None
     async with gate(config, upstream=upstream) as entrance:
         yield entrance
 

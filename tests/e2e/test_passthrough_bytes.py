@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.settings import Config, Route
+from dragoman.dialects import Dialect
+from dragoman_server.config.schema import Config, Route
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, text_stream
 from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, Step, answer, chunk, head, sse_head, stream

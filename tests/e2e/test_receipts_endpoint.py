@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
-from dragoman_server.config import Secret
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
+from dragoman_server.config.providers import Secret
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, until
 from support.samples import dump, read_error, reply, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import setup
-from dragoman_server.running import listening, running
+from dragoman_server.workers.serve import listening, running
 from support.gateways import CHAT, MESSAGES, config_for, raw_exchange, served
 from support.samples import PATHS, dump, read_error, reply, request
 from support.sockets import ScriptedServer, Wait, answer

@@ -8,7 +8,7 @@ import signal
 import socket
 from pathlib import Path
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.exposed import total
 from support.fleet import Crowd, Fleet, alive, fleet
 from support.gateways import CHAT, MESSAGES, until

@@ -17,8 +17,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import Config, ConfigError, Route
+from dragoman.dialects import Dialect
+from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.toml_reader import ConfigError
 from support.commands import Command, command
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, gate, until

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.protocols import Dialect
-from dragoman_server.settings import Config, Models, Route
+from dragoman.dialects import Dialect
+from dragoman_server.config.schema import Config, Models, Route
 from support.gateways import config_for, gate
 from support.samples import dump, reply, request
 from support.sockets import ScriptedServer, answer, stream

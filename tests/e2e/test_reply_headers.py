@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.protocols import Dialect
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.dialects import Dialect
 from support.directions import ask
 from support.gateways import config_for, gate
 from support.samples import PATHS, dump, reply, text_stream
@@ -50,7 +50,7 @@ async def test_a_reply_has_a_whole_head_and_the_connection_stays_in_step(
     request = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
     path = PATHS[client].encode()
     last = b"connection: close\r\n"
-    made = AiohttpUpstream() if transport == "aiohttp" else None
+    made = AiohttpTransport() if transport == "aiohttp" else None
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream), upstream=made) as entrance:
         sent = request % (path, len(body), b"", body) + request % (path, len(body), last, body)
         told = await exchange(entrance.port, sent)

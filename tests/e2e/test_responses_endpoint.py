@@ -11,10 +11,10 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.typedefs import Handler
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS, make_simulator
 from support.gateways import CHAT, MESSAGES, config_for, gate, served
 from support.responses_samples import failed_event, numbered, text_events

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.commands.agents import AGENTS, Access
+from dragoman_server.cli.agents import AGENTS, Access
 from support.commands import Command, command, environment
 
 AGENT = """\

@@ -11,10 +11,10 @@ import openai
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream

@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.aio import handler
-from dragoman.aio.bounds import Bounds, margin
-from dragoman.aio.handler import Handler
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.wheel import wheel_of
+from dragoman.aio.downstream import request_handler
+from dragoman.aio.downstream.connection_limits import ConnectionLimits, margin
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.request_handler import RequestHandler
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.timer_wheel import timer_wheel
 from dragoman_server.app import make_app
-from dragoman_server.listeners import Listeners
-from dragoman_server.running import running
-from dragoman_server.settings import Server
-from dragoman_server.totals import MALFORMED, REFUSED_CONNECTIONS, Totals
-from dragoman_server.unhandled import bounds_of
+from dragoman_server.config.schema import Server
+from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.listeners import Listeners
+from dragoman_server.workers.serve import running
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, until
 from support.samples import PATHS, dump, read_error, request, text_stream
@@ -45,26 +45,26 @@ Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Limited:
     """A gateway with limits on its connections."""
 
-    def __init__(self, runner: LineRunner, totals: Totals) -> None:
-        assert runner.lines is not None
-        self.lines = runner.lines
+    def __init__(self, runner: HijackRunner, totals: Totals) -> None:
+        assert runner.connections is not None
+        self.lines = runner.connections
         self.totals = totals
         self.port = runner.addresses[0][1]
         self.pairs: list[Pair] = []
 
-    def handler(self) -> Handler:
+    def handler(self) -> RequestHandler:
         """The handler of the only connection."""
         (http,) = self.lines.server.connections
-        assert isinstance(http, Handler)
+        assert isinstance(http, RequestHandler)
         return http
 
     async def late(self, come: bytes) -> None:
         """The only connection's time for a head is up, when so much of it has come."""
         await until(lambda: come in self.handler()._start)
         handler = self.handler()
-        handler.look(handler._due - 0.001)
+        handler.on_tick(handler._due - 0.001)
         assert handler.transport is not None
-        handler.look(handler._due)
+        handler.on_tick(handler._due)
 
     async def connect(self, **more: Any) -> Pair:
         """A client."""
@@ -77,7 +77,7 @@ class Limited:
 async def limited(url: str = NOWHERE, *, timeouts: Timeouts | None = None, **server: Any) -> AsyncIterator[Limited]:
     config = config_for(url, CHAT, timeouts=timeouts, **server)
     totals = Totals()
-    runner = LineRunner(make_app(config), shutdown_timeout=0.2, bounds=bounds_of(config.server, totals))
+    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, bounds=bounds_of(config.server, totals))
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -150,7 +150,7 @@ async def test_a_connection_without_a_further_request_ends_later() -> None:
             writer.write(HEALTH + b"\r\n")
             assert (await whole(reader))[0] == 200
         since = loop.time()
-        assert not len(wheel_of(loop, 0.005))
+        assert not len(timer_wheel(loop, 0.005))
         assert await reader.read() == b""
         assert loop.time() - since > 0.1
 
@@ -159,7 +159,7 @@ async def test_a_connection_without_a_further_request_ends_later() -> None:
 async def test_a_request_that_is_there_is_not_watched(at_once: bool) -> None:
     async with limited(timeouts=Timeouts(head=8)) as gateway:
         reader, writer = await gateway.connect()
-        wheel = wheel_of(asyncio.get_running_loop(), 1.0)
+        wheel = timer_wheel(asyncio.get_running_loop(), 1.0)
         await until(lambda: len(wheel) == 1)
         if not at_once:
             writer.write(HEALTH[:9])
@@ -178,15 +178,15 @@ async def test_a_request_that_is_there_is_not_watched(at_once: bool) -> None:
 
 async def test_behind_a_stream_of_its_own_a_connection_may_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A taken reply gives its connection to a new handler, for which it is not a new one."""
-    from dragoman.aio.client import Client
+    from dragoman.aio.downstream.response import DownstreamResponse
 
-    flush = Client.flush
+    flush = DownstreamResponse.flush
 
-    def flush_and_settle(client: Client) -> None:
+    def flush_and_settle(client: DownstreamResponse) -> None:
         flush(client)
-        client.settle()
+        client.detach()
 
-    monkeypatch.setattr(Client, "flush", flush_and_settle)
+    monkeypatch.setattr(DownstreamResponse, "flush", flush_and_settle)
     asked = dump(request(MESSAGES, stream=True))
     head = f"POST {PATHS[MESSAGES]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(asked)}\r\n\r\n".encode()
     async with (
@@ -197,8 +197,8 @@ async def test_behind_a_stream_of_its_own_a_connection_may_stay_idle(monkeypatch
         for _ in range(2):
             writer.write(head + asked)
             assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
-            await until(lambda: not gateway.lines.taken)
-            assert not len(wheel_of(asyncio.get_running_loop(), 1.0))
+            await until(lambda: not gateway.lines.hijacked)
+            assert not len(timer_wheel(asyncio.get_running_loop(), 1.0))
 
 
 @pytest.mark.parametrize("path", [*PATHS.values(), "/v1/models"])
@@ -248,7 +248,7 @@ async def test_far_too_many_are_dropped() -> None:
 
 async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest first; a connection that has served a request is no such one."""
-    monkeypatch.setattr(handler, "GRACE", 0.0)
+    monkeypatch.setattr(request_handler, "GRACE", 0.0)
     async with limited(max_connections=3) as gateway:
         served, served_writer = await gateway.connect()
         served_writer.write(HEALTH)
@@ -274,7 +274,7 @@ async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.Monk
 
 
 async def test_a_new_connection_has_its_time_before_it_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "GRACE", 60.0)
+    monkeypatch.setattr(request_handler, "GRACE", 60.0)
     async with limited(max_connections=1) as gateway:
         first, first_writer = await gateway.connect()
         await until(lambda: gateway.lines.open.count == 1)
@@ -320,7 +320,7 @@ def test_half_of_the_files_are_for_clients() -> None:
     timeouts = Timeouts(head=3, keep_alive=4)
     made = bounds_of(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
     assert (made.head, made.keep_alive, made.per_address) == (3, 4, 5)
-    assert Bounds().connections == 0
+    assert ConnectionLimits().connections == 0
 
 
 async def test_the_command_has_them_and_counts() -> None:

@@ -9,11 +9,11 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
+from dragoman_server.proxy.gateway import Gateway
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, gate, raw_exchange, until
 from support.samples import PATHS, dump, read_error, reply, request
@@ -102,9 +102,9 @@ async def test_a_drip_does_not_last(client: Dialect) -> None:
 async def test_chunks_that_end_in_nonsense_later_are_not_waited_for_for_ever(client: Dialect) -> None:
     """aiohttp's parser gives such a body up without telling its reader."""
     async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(5):
-        assert isinstance(entrance.runner, LineRunner)
-        assert entrance.runner.lines is not None
-        manager = entrance.runner.lines.server
+        assert isinstance(entrance.runner, HijackRunner)
+        assert entrance.runner.connections is not None
+        manager = entrance.runner.connections.server
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
         writer.write(_head(PATHS[client]) + BROKEN[0])
         await until(lambda: manager.requests_count == 1)
@@ -119,9 +119,9 @@ async def test_a_body_in_two_parts_is_answered_and_the_connection_kept() -> None
     sent = dump(request(CHAT))
     head = _head(PATHS[CHAT]) + f"content-length: {len(sent)}\r\n\r\n".encode()
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, gate(config_for(server.url, CHAT)) as entrance:
-        assert isinstance(entrance.runner, LineRunner)
-        assert entrance.runner.lines is not None
-        manager = entrance.runner.lines.server
+        assert isinstance(entrance.runner, HijackRunner)
+        assert entrance.runner.connections is not None
+        manager = entrance.runner.connections.server
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
         async with asyncio.timeout(5):
             for count in (1, 2):
@@ -148,7 +148,7 @@ async def test_who_still_sends_when_the_gateway_stops_is_refused_at_once(client:
 
     gateway = Gateway(config, lines=lines, new_id=new_id, sender="x")
     app = make_app(config, gateway=gateway, drain=60.0)
-    runner: web.AppRunner = LineRunner(app, shutdown_timeout=60.0) if lines else web.AppRunner(app)
+    runner: web.AppRunner = HijackRunner(app, shutdown_timeout=60.0) if lines else web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with asyncio.timeout(5):

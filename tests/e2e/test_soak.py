@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.aio.upstream import Connections
-from dragoman.protocols import Dialect
+from dragoman.aio.timeouts import PoolOptions
+from dragoman.dialects import Dialect
 from dragoman_server.simulator import make_simulator
 from support.gateways import config_for, gate, served
 from support.samples import PATHS, dump, request
@@ -40,7 +40,7 @@ async def test_nothing_is_left_behind(upstream: Dialect) -> None:
     """Replies, errors, cut streams, bad requests, clients that leave before, in and behind a reply."""
     chance = random.Random(str(upstream))
     async with served(make_simulator()) as (url, _):
-        config = config_for(url, upstream, receipts=KEPT, connections=Connections(idle=IDLE))
+        config = config_for(url, upstream, receipts=KEPT, connections=PoolOptions(idle=IDLE))
         async with gate(config) as entrance:
             gateway = entrance.gateway
             before = len(asyncio.all_tasks()), open_sockets()

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from aiohttp import ClientSession
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
+from dragoman_server.proxy.gateway import Gateway
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, answer, chunk, sse_head, stream

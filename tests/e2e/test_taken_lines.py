@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from dragoman.aio.client import Client
-from dragoman.aio.line import HELD_MAX, LineRunner, Lines
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import HELD_MAX, HijackRunner, HijackServer
+from dragoman.aio.downstream.response import DownstreamResponse
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
-from dragoman_server.retirement import Retirement
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.workers.drain import Retirement
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream
@@ -50,10 +50,10 @@ class Scene:
     rest: bytes = b""
 
     @property
-    def lines(self) -> Lines:
-        assert isinstance(self.gate.runner, LineRunner)
-        assert self.gate.runner.lines is not None
-        return self.gate.runner.lines
+    def lines(self) -> HijackServer:
+        assert isinstance(self.gate.runner, HijackRunner)
+        assert self.gate.runner.connections is not None
+        return self.gate.runner.connections
 
     async def begin(self, data: bytes) -> None:
         """Ask, and read the stream's head and first chunk."""
@@ -63,7 +63,7 @@ class Scene:
 
     async def taken(self) -> None:
         """Wait until it is taken."""
-        await until(lambda: self.lines.taken)
+        await until(lambda: self.lines.hijacked)
 
     async def end(self) -> None:
         """Let it end, and read the whole."""
@@ -135,7 +135,7 @@ async def test_it_is_taken_in_time_keeps_nothing_of_aiohttps_and_the_connection_
             played.writer.write(asked(client))
             await played.replied()
         assert len(played.lines.server.connections) == 1
-        assert not played.lines.taken
+        assert not played.lines.hijacked
 
 
 async def test_heartbeats_reach_the_client_of_a_taken_stream() -> None:
@@ -161,8 +161,8 @@ async def test_what_aiohttp_has_read_behind_the_request_keeps_the_stream_with_it
             await played.begin(asked(client) + (more if behind == "same" else more[:40]))
         watch = next(iter(played.gate.gateway._open))
         for _ in range(3):
-            watch.look(asyncio.get_running_loop().time())
-        assert not played.lines.taken
+            watch.on_tick(asyncio.get_running_loop().time())
+        assert not played.lines.hijacked
         await played.end()
         if behind != "same":
             played.writer.write(more[40:] if behind == "half" else more)
@@ -179,7 +179,7 @@ async def test_a_further_request_is_held_until_the_taken_stream_is_over(client: 
         await asyncio.sleep(0.01)
         played.writer.write(more[40:])
         await asyncio.sleep(0.01)
-        assert played.lines.taken
+        assert played.lines.hijacked
         await played.end()
         await played.replied()
 
@@ -189,7 +189,7 @@ async def test_no_more_is_held_than_so_much() -> None:
     async with scene(CHAT, MESSAGES) as played:
         await played.begin(asked(CHAT))
         await played.taken()
-        (line,) = played.lines.taken
+        (line,) = played.lines.hijacked
         transport = line._transport
         assert transport is not None
         more = asked(CHAT, head=f"x-long: {'a' * 7000}\r\n")
@@ -207,7 +207,7 @@ async def test_a_client_that_hangs_up_on_a_taken_stream_cuts_the_upstream_and_is
         await played.begin(asked(MESSAGES))
         await played.taken()
         played.writer.close()
-        await until(lambda: not played.lines.taken)
+        await until(lambda: not played.lines.hijacked)
         assert not played.gate.gateway._open
         assert not played.lines.server.connections
         text = (await (await played.gate.session.get(played.gate.url + "/metrics")).text()).splitlines()
@@ -219,9 +219,9 @@ async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_hears_of_it
     async with scene(MESSAGES, CHAT) as played:
         await played.begin(asked(MESSAGES))
         await played.taken()
-        (line,) = played.lines.taken
+        (line,) = played.lines.hijacked
         audience = line._carrier
-        assert isinstance(audience, Client)
+        assert isinstance(audience, DownstreamResponse)
         line.abort()
         with pytest.raises(ConnectionResetError):
             await audience.write(b"more")
@@ -246,7 +246,7 @@ async def test_a_gateway_that_stops_ends_taken_streams_in_band_and_closes() -> N
         told = await played.reader.read()
         assert b'"overloaded_error"' in told
         assert told.endswith(b"\r\n0\r\n\r\n")
-        assert not lines.taken
+        assert not lines.hijacked
 
 
 async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() -> None:
@@ -259,16 +259,16 @@ async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() 
         config = config_for(server.url, CHAT, timeouts=Timeouts(first_byte=0.25))
         made = Gateway(config, lines=True)
         async with served(make_app(config, gateway=made, drain=0.0)) as (url, runner):
-            assert isinstance(runner, LineRunner)
-            lines = runner.lines
+            assert isinstance(runner, HijackRunner)
+            lines = runner.connections
             assert lines is not None
             _reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1024)
             writer.write(asked(MESSAGES))
-            await until(lambda: lines.taken)
+            await until(lambda: lines.hijacked)
             flowing.set()
-            await until(lambda: any(line.writing_paused for line in lines.taken))
+            await until(lambda: any(line.writing_paused for line in lines.hijacked))
             await runner.cleanup()
-            assert not lines.taken
+            assert not lines.hijacked
             assert not made._open
             writer.close()
 
@@ -284,15 +284,15 @@ async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_not
         config = config_for(server.url, CHAT, timeouts=Timeouts(write=0.25))
         made = Gateway(config, lines=True)
         async with served(make_app(config, gateway=made, drain=0.0)) as (url, runner):
-            assert isinstance(runner, LineRunner)
-            lines = runner.lines
+            assert isinstance(runner, HijackRunner)
+            lines = runner.connections
             assert lines is not None
             body = dump(request(MESSAGES, stream=True))
             chunked = asked(MESSAGES, encoded=b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
             client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
             try:
                 client.sendall(asked(MESSAGES) if taken else chunked)
-                await until(lambda: lines.taken if taken else made._open)
+                await until(lambda: lines.hijacked if taken else made._open)
                 flowing.set()
                 await until(lambda: not made._open, seconds=10)
                 events = select.poll()
@@ -316,19 +316,19 @@ async def test_a_worker_that_leaves_waits_for_taken_streams_and_their_clients_ma
         app = make_app(config, gateway=Gateway(config, lines=True))
         retirement = Retirement(app, linger=20.0, clock=lambda: now)
         async with served(app) as (url, runner):
-            assert isinstance(runner, LineRunner)
-            lines = runner.lines
+            assert isinstance(runner, HijackRunner)
+            lines = runner.connections
             assert lines is not None
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             writer.write(asked(MESSAGES))
             await reader.readuntil(b"\n\n\r\n")
-            await until(lambda: lines.taken)
+            await until(lambda: lines.hijacked)
             retirement.begin(lines)
             now = 100.0
             assert not await retirement.finish(lines, 0.05)
             going.set()
             await reader.readuntil(b"\r\n0\r\n\r\n")
-            await until(lambda: not lines.taken)
+            await until(lambda: not lines.hijacked)
             retirement.close_idle(lines)
             now = 119.0
             retirement.close_idle(lines)

@@ -10,15 +10,15 @@ import pytest
 from aiohttp import web
 
 from conformance.served import anthropic_sdk
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import setup
-from dragoman_server.config import parse_config
-from dragoman_server.providers import Provider
-from dragoman_server.running import listening
-from dragoman_server.settings import Config, Route
+from dragoman_server.config.lint_context_window import unknown_windows
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS, make_simulator
-from dragoman_server.windows import unknown_windows
+from dragoman_server.workers.serve import listening
 from support.gateways import CHAT, config_for, gate
 
 LONG = "A line of a file that an agent has read. " * 200
@@ -33,7 +33,7 @@ TOOLS: list[Any] = [{"name": "read", "input_schema": {"type": "object", "propert
 @pytest.mark.parametrize("upstream", [CHAT, Dialect.RESPONSES])
 async def test_what_went_is_told_in_the_header_and_in_the_receipt(upstream: Dialect) -> None:
     simulator = make_simulator()
-    profile = shipped(upstream).with_flags({"context_window": 12_000})
+    profile = builtin_profile(upstream).replace({"context_window": 12_000})
     async with listening(simulator, "127.0.0.1", 0) as url:
         provider = Provider("small", upstream, url, profile=profile)
         route = Route("*", "small", upstream_model="sim-text", knobs={"token_budget": "on"})
@@ -65,7 +65,7 @@ def test_a_budget_without_a_window_is_told() -> None:
     assert list(unknown_windows(on)) == [UNKNOWN]
     everywhere = replace(off, knobs=replace(off.knobs, token_budget="on"))
     assert list(unknown_windows(everywhere)) == [UNKNOWN]
-    known = Provider("up", CHAT, "http://127.0.0.1:9", profile=shipped("chat").with_flags({"context_window": 1}))
+    known = Provider("up", CHAT, "http://127.0.0.1:9", profile=builtin_profile("chat").replace({"context_window": 1}))
     assert list(unknown_windows(replace(on, providers={"up": known}))) == []
 
 

@@ -7,8 +7,8 @@ import logging
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman_server.providers import Secret
-from dragoman_server.running import listening, running
+from dragoman_server.config.providers import Secret
+from dragoman_server.workers.serve import listening, running
 from support.gateways import CHAT, config_for, raw_exchange
 
 _HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n"

@@ -8,12 +8,12 @@ import socket
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server.app import setup
-from dragoman_server.cors import Cors
-from dragoman_server.providers import Secret
-from dragoman_server.running import running
-from dragoman_server.websites import Websites
+from dragoman_server.config.providers import Secret
+from dragoman_server.proxy.cors import Cors
+from dragoman_server.proxy.web_origins import Websites
+from dragoman_server.workers.serve import running
 from support.gateways import CHAT, MESSAGES, config_for, gate, raw_exchange, served
 from support.samples import PATHS, dump, read_error, reply, request
 from support.sockets import ScriptedServer, answer

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.config import simulated_config
-from dragoman_server.worker import main
-from dragoman_server.workers import Supervisor
+from dragoman_server.config.load import simulated_config
+from dragoman_server.workers.supervisor import Supervisor
+from dragoman_server.workers.worker import main
 from support.commands import command
 from support.exposed import total
 from support.fleet import Crowd, alive, fleet
@@ -86,7 +86,7 @@ async def test_keys_guard_metrics_and_receipts_and_are_on_no_command_line(tmp_pa
         samples = await up.metrics(authorization=f"Bearer {KEYS['KEY_TWO']}")
         assert total(samples, "dragoman_requests_total", provider="up", route="*") == 6
         lines = up.command_lines()
-        assert "dragoman_server.worker" in lines
+        assert "dragoman_server.workers.worker" in lines
         assert not [key for key in (SECRET, *KEYS.values()) if key in lines]
         up.signal(signal.SIGTERM)
         await up.command.ends()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from grammar import Accumulated
 from peers.spoken import Part, spoken
 from support.directions import Json, judge

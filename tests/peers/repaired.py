@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from dragoman import Code, Translation, direction
+from dragoman import LossCode, Translation, direction
 from grammar import Accumulated
 from support.directions import Json, judge, stream_through, translated
 
-REPAIRED, CALL_ID, FIXED = Code.REPLY_REPAIRED, Code.CALL_ID, Code.FINISH_FIXED
+REPAIRED, CALL_ID, FIXED = LossCode.REPLY_REPAIRED, LossCode.CALL_ID, LossCode.FINISH_FIXED
 
 
-def rows(translation: Translation, *codes: Code) -> list[str]:
+def rows(translation: Translation, *codes: LossCode) -> list[str]:
     """What was done, row by row, under these codes (all that tell of a repair, if none is named)."""
     wanted = codes or (REPAIRED, CALL_ID, FIXED)
     return [loss.done for loss in translation.losses.rows if loss.code in wanted]

@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from dragoman import Knobs, direction
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from peers.repaired import mended, replied
 from peers.wire import begin, block, delta, end, events_of, messages_reply, stop, tool
 from support.directions import Json, ask, judge, stream_through, translated

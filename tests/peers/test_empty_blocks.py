@@ -8,7 +8,7 @@ import pytest
 from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from peers.live import RESPONSES, whole_stream
 from peers.spoken import Part
 from support.gateways import config_for, gate

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, direction
+from dragoman import LossCode, direction
 from grammar import Call, sse
 from peers.repaired import mended, rows
 from peers.wire import CHAT, DONE, MESSAGES, begin, block, delta, end, event, stop, tool
@@ -219,7 +219,7 @@ def test_T31_counts_only_at_the_start_are_told_as_no_final_ones(client: str) -> 
     held = judge(client, stream_through(translation, [begin(), *HI, stop(0), bare, LAST]))
     assert held.usage is not None
     assert held.usage[COUNTS[client][0]] == 9
-    assert rows(translation, Code.USAGE_ESTIMATED) == ["only message_start counted, before the reply was made"]
+    assert rows(translation, LossCode.USAGE_ESTIMATED) == ["only message_start counted, before the reply was made"]
 
 
 @clients

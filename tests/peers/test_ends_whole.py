@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, DragomanError
-from dragoman.events import Usage
+from dragoman import DragomanError, LossCode
+from dragoman.canonical.events import Usage
 from peers.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
 from peers.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
 from support import responses_frames as told
@@ -44,7 +44,7 @@ def test_T22_a_messages_client_gets_what_was_said_before_a_call_that_was_cut(rea
     assert got["stop_reason"] == {"length": "max_tokens", "content_filter": "refusal"}[reason]
     assert [part["type"] for part in got["content"]] == ["text", "tool_use"]
     assert got["content"][1]["input"] == {"f": "a"}
-    assert rows(translation, Code.CALL_CUT) == ["left out: the reply was cut inside its arguments"]
+    assert rows(translation, LossCode.CALL_CUT) == ["left out: the reply was cut inside its arguments"]
 
 
 @pytest.mark.parametrize("given", ["", '{"f"'])
@@ -54,7 +54,7 @@ def test_T22_a_cut_call_of_a_responses_upstream_is_left_out_too(given: str) -> N
     body = told.response("incomplete", [told.call(), half], incomplete_details={"reason": "max_output_tokens"})
     got, translation = replied(MESSAGES, RESPONSES, body)
     assert (got["stop_reason"], called(MESSAGES, got)) == ("max_tokens", [("call_a", "f")])
-    assert len(rows(translation, Code.CALL_CUT)) == 1
+    assert len(rows(translation, LossCode.CALL_CUT)) == 1
 
 
 def test_T22_half_a_call_in_a_reply_that_was_not_cut_stays_an_error() -> None:
@@ -92,7 +92,7 @@ def test_T22_a_responses_client_is_told_that_a_cut_call_without_arguments_is_inc
         ({"tool_calls": [WHOLE | {"id": ""}]}, "tool_calls", [(CALL_ID, "a call without an id")]),
     ],
 )
-def test_T17_calls_of_chat_servers(client: str, fields: Json, finish: str, done: list[tuple[Code, str]]) -> None:
+def test_T17_calls_of_chat_servers(client: str, fields: Json, finish: str, done: list[tuple[LossCode, str]]) -> None:
     """Ids that are missing or twice are refused in the next request (microsoft/agent-framework-go#784)."""
     got, translation = replied(client, CHAT, chat_reply(finish, **fields))
     ids = [call_id for call_id, _ in called(client, got)]

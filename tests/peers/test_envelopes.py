@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman import Code, Direction, Profile, direction, shipped, translate
+from dragoman import Direction, LossCode, Profile, builtin_profile, direction, translate
 from peers.wire import (
     CHAT,
     DONE,
@@ -25,9 +25,9 @@ from peers.wire import (
 )
 from support.directions import Json, ask, stream_through
 
-CLAUDE = shipped(MESSAGES).with_flags({"family": "claude"})
-DEEPSEEK = shipped(CHAT, "compatible").with_flags({"family": "deepseek"})
-KIMI = shipped(CHAT, "compatible").with_flags({"family": "kimi"})
+CLAUDE = builtin_profile(MESSAGES).replace({"family": "claude"})
+DEEPSEEK = builtin_profile(CHAT, "compatible").replace({"family": "deepseek"})
+KIMI = builtin_profile(CHAT, "compatible").replace({"family": "kimi"})
 SIGNED = {"type": "thinking", "thinking": "signed thoughts", "signature": "EqQBCkYIBxgCKkD/+=="}
 ASKED = {"role": "user", "content": "x"}
 TO_CLAUDE, TO_CHAT = direction(MESSAGES, MESSAGES), direction(MESSAGES, CHAT)
@@ -41,7 +41,7 @@ def result(call_id: str = "t") -> Json:
     return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": "y"}]}
 
 
-def sent(row: Direction, profile: Profile, *messages: Json) -> tuple[Json, dict[Code, int]]:
+def sent(row: Direction, profile: Profile, *messages: Json) -> tuple[Json, dict[LossCode, int]]:
     translation = translate(row, json.dumps(ask(MESSAGES, messages=list(messages))).encode(), profile=profile)
     return json.loads(translation.body), translation.losses.counts
 
@@ -71,7 +71,7 @@ def test_T10_a_session_that_comes_back_to_claude_brings_its_signatures_untouched
     body, losses = sent(TO_CLAUDE, CLAUDE, ASKED, own, ASKED, said(*TURN), result(), own, ASKED)
     assert body["messages"][1] == body["messages"][5] == own
     assert body["messages"][3] == said(TURN[1])
-    assert losses == {Code.REASONING_FOREIGN: 1}
+    assert losses == {LossCode.REASONING_FOREIGN: 1}
 
 
 def test_T11_a_session_may_move_between_providers_and_back() -> None:
@@ -83,7 +83,7 @@ def test_T11_a_session_may_move_between_providers_and_back() -> None:
         assert ("deep thoughts" in wire) is kept
         assert "dgm1." not in wire
         assert ("EqQB" in wire) is (row is TO_CLAUDE)
-        assert (Code.REASONING_FOREIGN in losses) is not kept
+        assert (LossCode.REASONING_FOREIGN in losses) is not kept
 
 
 def test_T11_a_turn_of_nothing_but_foreign_thinking_leaves_no_empty_message() -> None:
@@ -122,4 +122,4 @@ def test_T15_chat_clients_are_not_given_what_they_could_not_keep() -> None:
     out = stream_through(translation, frames)
     assert b"Eq==" not in out
     assert b"dgm1." not in out
-    assert translation.losses.counts == {Code.REASONING_SIGNATURE: 1}
+    assert translation.losses.counts == {LossCode.REASONING_SIGNATURE: 1}

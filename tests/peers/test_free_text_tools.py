@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, DragomanError, Knobs, Translation, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman import DragomanError, Knobs, LossCode, Translation, builtin_profile, direction, translate
+from dragoman_server.simulator.validate import check
 from grammar import Call
 from grammar.responses import check_whole
 from peers.spoken import RESPONSES, begins, ends, finished, offered, replied, says, spoken, starts
@@ -115,7 +115,7 @@ def test_T50_the_model_is_told_the_grammar(upstream: str) -> None:
     assert GRAMMAR in offer["description"]
     schema = offer.get("parameters") or offer["input_schema"]
     assert (schema["required"], schema["properties"]["input"]["type"]) == (["input"], "string")
-    assert translation.losses.counts == {Code.CUSTOM_WRAPPED: 1}
+    assert translation.losses.counts == {LossCode.CUSTOM_WRAPPED: 1}
 
 
 @wrapping
@@ -175,7 +175,7 @@ def test_T50_a_plain_responses_server_gets_a_function_and_the_client_its_patch()
     offer = {"type": "custom", "custom": {"name": "apply_patch"}}
     row = direction(CHAT, RESPONSES)
     raw = json.dumps(ask(CHAT, tools=[offer])).encode()
-    profile = shipped(RESPONSES, "compatible")
+    profile = builtin_profile(RESPONSES, "compatible")
     translation = translate(row, raw, profile=profile, knobs=Knobs(custom_tool_bridge="wrap"))
     assert json.loads(translation.body)["tools"][0]["type"] == "function"
     held = judge(CHAT, stream_through(translation, spoken(RESPONSES, part())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman import Code, Translation, direction
+from dragoman import LossCode, Translation, direction
 from grammar import sse
 from peers.wire import (
     CHAT,
@@ -138,7 +138,7 @@ def test_T24_unknown_events_are_passed_over_and_counted() -> None:
     out = stream_through(translation, [novelty, *TEXT, novelty, stop(0), *dream, novelty, end("end_turn")])
     assert b'"content":"Hi"' in out
     assert out.endswith(DONE)
-    assert translation.losses.counts[Code.UNKNOWN_EVENT] == 4
+    assert translation.losses.counts[LossCode.UNKNOWN_EVENT] == 4
     other = b'event: x\ndata: {"object":"rate_limits","plan":"x"}\n\n'
     held, _ = answer(MESSAGES, CHAT, other, *WHOLE_CHAT[:2], other, *WHOLE_CHAT[2:])
     assert (held.text, held.finish, held.error) == ("Hi", "end_turn", None)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, direction, translate
-from dragoman_server.simulator.checks import check
+from dragoman import LossCode, direction, translate
+from dragoman_server.simulator.validate import check
 from peers.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
 from support.directions import Json
 
@@ -108,7 +108,7 @@ def test_T43_combiners_at_the_root_become_one_object_and_tools_never_vanish(word
     check(MESSAGES, body, HEADERS)
     (tool,) = body["tools"]
     assert (tool["name"], set(tool["input_schema"])) == ("t", {"type", "properties"})
-    assert translation.losses.counts == {Code.SCHEMA_SANITISED: 1}
+    assert translation.losses.counts == {LossCode.SCHEMA_SANITISED: 1}
 
 
 def test_T43_a_schema_without_type_or_properties_is_completed() -> None:
@@ -137,7 +137,7 @@ def test_T44_beta_fields_do_not_reach_an_upstream_without_them() -> None:
     }
     body, translation = send(MESSAGES, CHAT, **fields)
     check(CHAT, body, HEADERS)
-    assert set(translation.losses.counts) == {Code.CONTEXT_MANAGEMENT, Code.TOOL_SEARCH, Code.TOOL_OPTION}
+    assert set(translation.losses.counts) == {LossCode.CONTEXT_MANAGEMENT, LossCode.TOOL_SEARCH, LossCode.TOOL_OPTION}
 
 
 def test_T44_beta_fields_pass_through_untouched_beside_their_header() -> None:
@@ -187,9 +187,9 @@ def test_T47_adaptive_thinking_is_no_obstacle_to_a_model_without_it() -> None:
     raw = json.dumps(
         {"model": "m", "messages": [{"role": "user", "content": "a"}], "reasoning_effort": "high"}
     ).encode()
-    profile = translate(row, raw).context.profile.with_flags({"thinking": "none"})
+    profile = translate(row, raw).context.profile.replace({"thinking": "none"})
     translation = translate(row, raw, profile=profile)
     written = json.loads(translation.body)
     assert "thinking" not in written
     assert "output_config" not in written
-    assert translation.losses.counts == {Code.REASONING_MODE: 1}
+    assert translation.losses.counts == {LossCode.REASONING_MODE: 1}

@@ -9,10 +9,10 @@ import zlib
 import pytest
 
 from dragoman import direction
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
+from dragoman.canonical.events import Error, Event, Ping
+from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import Error, Event, Ping
-from dragoman.protocols import Dialect
 from peers.live import (
     CHAT,
     MESSAGES,

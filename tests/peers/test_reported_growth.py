@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from dragoman import Translation, direction
-from dragoman.aio.upstream import Connections
-from dragoman.protocols import Dialect
+from dragoman.aio.timeouts import PoolOptions
+from dragoman.dialects import Dialect
 from peers.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
 from peers.spoken import begins, says, starts
 from support.directions import CROSS, translated
@@ -120,7 +120,7 @@ async def test_T76_connections_are_bounded_where_the_operator_says_so(client: Di
     frames = whole_stream(upstream, ("text", "words"))
     async with ScriptedServer(stream(frames)) as server:
         config = config_for(server.url, upstream)
-        few = replace(config, server=replace(config.server, connections=Connections(limit=2)))
+        few = replace(config, server=replace(config.server, connections=PoolOptions(limit=2)))
         async with gate(few) as entrance, asyncio.timeout(8):
 
             async def once() -> bytes:

@@ -11,9 +11,9 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.aio.upstream import Connections, Timeouts
-from dragoman.protocols import Dialect
-from dragoman_server.settings import Config
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.dialects import Dialect
+from dragoman_server.config.schema import Config
 from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
 from peers.spoken import begins, broken_off, says
 from support.gateways import Gate, config_for, gate, until
@@ -26,7 +26,7 @@ LEAVING = Timeouts(heartbeat=1.0)
 
 def _one_connection(config: Config) -> Config:
     """A second connection would hide that the first one was never given back."""
-    few = Connections(limit=1)
+    few = PoolOptions(limit=1)
     timeouts = replace(config.server.timeouts, connect=2.0)
     return replace(config, server=replace(config.server, connections=few, timeouts=timeouts))
 

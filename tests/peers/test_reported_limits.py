@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from peers.live import CHAT, MESSAGES, RESPONSES, ask, every_direction
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, reply

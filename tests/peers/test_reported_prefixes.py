@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Direction, direction, shipped, translate
+from dragoman import Direction, builtin_profile, direction, translate
 from peers.live import EVERY
 from peers.spoken import conversation, offered
 from support.directions import CROSS, Json, ask
@@ -48,7 +48,9 @@ def _growing(row: Direction, profile: str | None) -> list[str]:
         fields = _marked(turns)
         fields["messages"][-1]["content"][-1]["text"] = f"Step {turns}"
         raw = json.dumps(ask("messages", **fields)).encode()
-        histories.append(_history(row, translate(row, raw, profile=shipped(row.upstream.dialect, profile)).body))
+        histories.append(
+            _history(row, translate(row, raw, profile=builtin_profile(row.upstream.dialect, profile)).body)
+        )
     return histories
 
 
@@ -62,7 +64,9 @@ def test_T80_the_billing_line_is_gone_before_it_can_break_a_prefix(row: Directio
         fields = _marked(2)
         fields["system"].insert(0, {"type": "text", "text": BILLING.format(turn, turn * 77)})
         raw = json.dumps(ask("messages", **fields)).encode()
-        sent.add(translate(row, raw, profile=shipped(row.upstream.dialect, profile), request_id=f"r{turn}").body)
+        sent.add(
+            translate(row, raw, profile=builtin_profile(row.upstream.dialect, profile), request_id=f"r{turn}").body
+        )
     (body,) = sent
     assert b"billing" not in body
     assert b"Be brief." in body
@@ -75,9 +79,9 @@ def test_T80_a_local_model_with_claudes_own_endpoint_is_spared_as_well(profile: 
     fields = {"system": [{"type": "text", "text": BILLING.format(1, 2)}, {"type": "text", "text": "Be brief."}]}
     raw = json.dumps(ask("messages", **fields)).encode()
     row = direction("messages", "messages")
-    sent = json.loads(translate(row, raw, profile=shipped("messages", profile)).body)
+    sent = json.loads(translate(row, raw, profile=builtin_profile("messages", profile)).body)
     assert sent == {**json.loads(raw), "system": fields["system"][1:]}
-    assert translate(row, raw, profile=shipped("messages", "anthropic")).body == raw
+    assert translate(row, raw, profile=builtin_profile("messages", "anthropic")).body == raw
 
 
 @from_messages
@@ -117,7 +121,7 @@ def test_T81_a_result_keeps_its_shape_when_its_mark_moves_on(row: Direction, pro
         if messages[-1]["role"] == "system":
             messages[-1]["content"] = [{"type": "text", "text": messages[-1]["content"], "cache_control": MARK}]
         raw = json.dumps(ask("messages", messages=messages, tools=offered("messages", "look"))).encode()
-        sent = translate(row, raw, profile=shipped(row.upstream.dialect, profile)).body
+        sent = translate(row, raw, profile=builtin_profile(row.upstream.dialect, profile)).body
         histories.append(_history(row, sent).replace(BREAKPOINT, ""))
     for before, after in itertools.pairwise(histories):
         assert after.startswith(before)

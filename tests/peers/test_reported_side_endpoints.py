@@ -9,7 +9,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from peers.live import MESSAGES, ask
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, read_error, reply

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import DragomanError, direction
-from dragoman_server.simulator.checks import check
+from dragoman_server.simulator.validate import check
 from grammar import Call
 from peers.spoken import (
     RESPONSES,

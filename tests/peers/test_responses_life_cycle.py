@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from dragoman import Code, direction
-from dragoman.passthrough import Passthrough
+from dragoman import LossCode, direction
+from dragoman.stages.passthrough import Passthrough
 from grammar import sse
 from peers.spoken import (
     RESPONSES,
@@ -66,7 +66,7 @@ def test_T24_events_that_nobody_knows_are_passed_over_and_counted(client: str) -
     translation = translated(direction(client, RESPONSES))
     held = judge(client, stream_through(translation, [unnamed, *noisy]))
     assert (held.text, len(held.calls), held.error) == ("Hi there", 1, None)
-    assert translation.losses.counts[Code.UNKNOWN_EVENT] == len(frames) + 1
+    assert translation.losses.counts[LossCode.UNKNOWN_EVENT] == len(frames) + 1
 
 
 def test_T24_codex_gets_its_own_events_when_passed_through() -> None:

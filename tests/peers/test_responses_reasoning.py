@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, Direction, Knobs, Profile, direction, shipped, translate
+from dragoman import Direction, Knobs, LossCode, Profile, builtin_profile, direction, translate
 from peers.spoken import (
     RESPONSES,
     conversation,
@@ -41,7 +41,7 @@ from support import responses_frames as told
 from support.directions import CROSS, Json, ask, judge, stream_through, translated
 from support.responses_samples import numbered
 
-CLAUDE = shipped(MESSAGES).with_flags({"family": "claude"})
+CLAUDE = builtin_profile(MESSAGES).replace({"family": "claude"})
 SIGNED = {"type": "thinking", "thinking": "Größer  than\n", "signature": "EqQBCkYIBxgCKkD/+=="}
 SEALED: Json = {
     "type": "reasoning",
@@ -284,4 +284,4 @@ def test_T14_reasoning_in_a_history_is_never_sent_as_an_answer(row: Direction, t
     translation = translate(row, json.dumps(body).encode())
     assert "Hm" not in translation.body.decode()
     assert translation.body.count(b"Yes") == texts
-    assert translation.losses.counts in ({Code.REASONING_UNSIGNED: 1}, {Code.REASONING_FOREIGN: 1})
+    assert translation.losses.counts in ({LossCode.REASONING_UNSIGNED: 1}, {LossCode.REASONING_FOREIGN: 1})

@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from dragoman import Code, Profile, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman import LossCode, Profile, builtin_profile, direction, translate
+from dragoman_server.simulator.validate import check
 from peers.spoken import RESPONSES
 from peers.wire import CHAT, MESSAGES, events_of
 from support import responses_frames as told
 from support.directions import Json, ask, stream_through
 from support.responses_samples import numbered
 
-CLAUDE = shipped(MESSAGES).with_flags({"family": "claude"})
-OPENAI = shipped(RESPONSES)
-AZURE = shipped(RESPONSES).with_flags({"family": "azure-east"})
-VLLM = shipped(RESPONSES, "compatible").with_flags({"family": "vllm"})
-DEEPSEEK = shipped(CHAT, "compatible").with_flags({"family": "deepseek"})
-KIMI = shipped(CHAT, "compatible").with_flags({"family": "kimi"})
+CLAUDE = builtin_profile(MESSAGES).replace({"family": "claude"})
+OPENAI = builtin_profile(RESPONSES)
+AZURE = builtin_profile(RESPONSES).replace({"family": "azure-east"})
+VLLM = builtin_profile(RESPONSES, "compatible").replace({"family": "vllm"})
+DEEPSEEK = builtin_profile(CHAT, "compatible").replace({"family": "deepseek"})
+KIMI = builtin_profile(CHAT, "compatible").replace({"family": "kimi"})
 UPSTREAMS: dict[str, tuple[str, Profile]] = {
     "claude": (MESSAGES, CLAUDE),
     "openai": (RESPONSES, OPENAI),
@@ -77,7 +77,7 @@ def history(client: str, *turns: list[Json]) -> Json:
     return ask(client, **{"input" if client == RESPONSES else "messages": said})
 
 
-def sent(client: str, name: str, body: Json) -> tuple[Json, dict[Code, int]]:
+def sent(client: str, name: str, body: Json) -> tuple[Json, dict[LossCode, int]]:
     """What the provider is sent, which its API takes, and the losses."""
     dialect, profile = UPSTREAMS[name]
     translation = translate(direction(client, dialect), json.dumps(body).encode(), profile=profile)
@@ -103,7 +103,7 @@ def test_T11_a_session_that_moves_gives_each_provider_only_its_own(
             assert (f"thoughts of {name}" in text) is (name == goal), (goal, name)
         assert "dgm1." not in text
         assert text.count("y") >= len(makers)
-        assert losses.get(Code.REASONING_FOREIGN, 0) == len(makers) - (goal in makers)
+        assert losses.get(LossCode.REASONING_FOREIGN, 0) == len(makers) - (goal in makers)
         if goal != "vllm":  # which wants the plain items that OpenAI refuses
             check(UPSTREAMS[goal][0], wire, HEADERS)
 
@@ -118,7 +118,7 @@ def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
     kinds = [item.get("type", "message") for item in wire["input"]]
     assert kinds == ["message", "reasoning", *["function_call", "function_call_output"] * 4]
     assert wire["input"][1] == own
-    assert losses == {Code.REASONING_FOREIGN: 3}
+    assert losses == {LossCode.REASONING_FOREIGN: 3}
 
 
 def test_T15_reasoning_content_finds_its_way_back_through_codex() -> None:
@@ -184,7 +184,7 @@ def test_T16_a_blob_never_goes_to_another_deployment() -> None:
     for goal, kept in (("openai", "rs_openai"), ("azure", "rs_azure")):
         wire, losses = sent(MESSAGES, goal, body)
         assert [item["id"] for item in wire["input"] if item["type"] == "reasoning"] == [kept]
-        assert losses == {Code.REASONING_FOREIGN: 1}
+        assert losses == {LossCode.REASONING_FOREIGN: 1}
 
 
 @pytest.mark.parametrize("goal", ["claude", "deepseek"])
@@ -195,7 +195,7 @@ def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str, texts: int
     said = [told.message(*[told.text_part("Hm")] * texts)] if texts else []
     wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, *said, CALL]))
     assert SECRET not in json.dumps(wire)
-    assert losses == {Code.REASONING_FOREIGN if goal == "claude" else Code.REASONING_ENCRYPTED: 1}
+    assert losses == {LossCode.REASONING_FOREIGN if goal == "claude" else LossCode.REASONING_ENCRYPTED: 1}
     check(UPSTREAMS[goal][0], wire, HEADERS)
 
 
@@ -207,7 +207,7 @@ def test_T16_stale_items_without_their_blob_are_left_out_every_time() -> None:
     for _ in range(2):
         wire, losses = sent(MESSAGES, "openai", history(MESSAGES, turn))
         assert [item["type"] for item in wire["input"]] == ["message", "function_call", "function_call_output"]
-        assert losses == {Code.REASONING_UNSIGNED: 1}
+        assert losses == {LossCode.REASONING_UNSIGNED: 1}
 
 
 @pytest.mark.parametrize(
@@ -222,10 +222,10 @@ def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt(thought
     made = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode(), profile=VLLM)
     turn = json.loads(made.reply(json.dumps(reply).encode()))["content"]
     body = json.dumps(history(MESSAGES, turn)).encode()
-    profile = VLLM.with_flags({"encrypted_reasoning": True})
+    profile = VLLM.replace({"encrypted_reasoning": True})
     translation = translate(direction(MESSAGES, RESPONSES), body, profile=profile)
     assert b"rs_vllm" not in translation.body
-    assert translation.losses.counts == {Code.REASONING_UNSIGNED: 1}
+    assert translation.losses.counts == {LossCode.REASONING_UNSIGNED: 1}
 
 
 @pytest.mark.parametrize("goal", ["claude", "deepseek"])
@@ -239,7 +239,7 @@ def test_T16_an_id_with_empty_content_is_no_item_to_send(goal: str, content: obj
     assert "rs_1" not in json.dumps(wire)
     assert wire["messages"][1]["role"] == "assistant"
     check(UPSTREAMS[goal][0], wire, HEADERS)
-    assert set(losses) <= {Code.REASONING_FOREIGN, Code.REASONING_UNSIGNED}
+    assert set(losses) <= {LossCode.REASONING_FOREIGN, LossCode.REASONING_UNSIGNED}
 
 
 def odd(**item: object) -> list[Json]:

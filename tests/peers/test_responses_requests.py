@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from dragoman import Code, Knobs, direction, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman import Knobs, LossCode, builtin_profile, direction, translate
+from dragoman_server.simulator.validate import check
 from peers.spoken import (
     NEW,
     RESPONSES,
@@ -96,7 +96,7 @@ def test_T41_a_call_without_a_result_is_given_one_in_every_new_direction(client:
     fields = conversation(client, "a", [("text", "Let me look."), CALL], "stop that")
     body, translation = send(client, upstream, **fields, tools=offered(client, "read"))
     check(upstream, body, HEADERS)
-    assert translation.losses.counts[Code.ORPHAN_REPAIRED] == 1
+    assert translation.losses.counts[LossCode.ORPHAN_REPAIRED] == 1
     assert "stop that" in json.dumps(turns_of(upstream, body)[-1])
 
 
@@ -154,7 +154,7 @@ def test_T41_a_result_without_its_call_poisons_nothing(client: str, upstream: st
     fields = conversation(client, "a", ("result", "call_lost", "y"), "b")
     body, translation = send(client, upstream, **fields)
     check(upstream, body, HEADERS)
-    assert translation.losses.counts == {Code.ORPHAN_DROPPED: 1}
+    assert translation.losses.counts == {LossCode.ORPHAN_DROPPED: 1}
 
 
 # --- fields of one vendor ---------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_T44_beta_fields_of_claude_code_do_not_reach_a_responses_upstream() -> N
     }
     body, translation = send(MESSAGES, RESPONSES, **fields)
     check(RESPONSES, body, HEADERS)
-    assert set(translation.losses.counts) == {Code.CONTEXT_MANAGEMENT, Code.TOOL_SEARCH, Code.TOOL_OPTION}
+    assert set(translation.losses.counts) == {LossCode.CONTEXT_MANAGEMENT, LossCode.TOOL_SEARCH, LossCode.TOOL_OPTION}
 
 
 @to_responses
@@ -192,9 +192,15 @@ def test_T44_fields_of_codex_do_not_reach_other_upstreams(upstream: str) -> None
     text = json.dumps(body)
     for word in ("secret", "client_metadata", "novel_beta", "defer_loading", "output_schema", "encrypted", "all_turns"):
         assert word not in text
-    expected = {Code.CONTEXT_MANAGEMENT, Code.TRUNCATION, Code.UNKNOWN_FIELD, Code.TOOL_OPTION, Code.REASONING_MODE}
+    expected = {
+        LossCode.CONTEXT_MANAGEMENT,
+        LossCode.TRUNCATION,
+        LossCode.UNKNOWN_FIELD,
+        LossCode.TOOL_OPTION,
+        LossCode.REASONING_MODE,
+    }
     assert expected <= set(translation.losses.counts)
-    assert Code.METADATA not in translation.losses.counts  # Codex's own ids are nobody's loss
+    assert LossCode.METADATA not in translation.losses.counts  # Codex's own ids are nobody's loss
 
 
 def test_T44_beta_fields_pass_through_untouched_between_responses() -> None:
@@ -267,10 +273,10 @@ def test_T47_adaptive_thinking_is_no_obstacle_to_a_responses_model() -> None:
     assert "reasoning" not in accepted(MESSAGES, RESPONSES, thinking={"type": "adaptive"})
     wish: Json = {"thinking": {"type": "adaptive", "display": "updates"}, "output_config": {"effort": "high"}}
     assert accepted(MESSAGES, RESPONSES, **wish)["reasoning"] == {"effort": "high", "summary": "auto"}
-    row, plain = direction(MESSAGES, RESPONSES), shipped(RESPONSES).with_flags({"efforts": ()})
+    row, plain = direction(MESSAGES, RESPONSES), builtin_profile(RESPONSES).replace({"efforts": ()})
     translation = translate(row, json.dumps(ask(MESSAGES, **wish)).encode(), profile=plain)
     assert "reasoning" not in json.loads(translation.body)
-    assert translation.losses.counts == {Code.EFFORT_ROUNDED: 1, Code.REASONING_MODE: 1}
+    assert translation.losses.counts == {LossCode.EFFORT_ROUNDED: 1, LossCode.REASONING_MODE: 1}
 
 
 @to_responses
@@ -278,6 +284,6 @@ def test_T47_the_effort_of_codex_is_no_obstacle_to_a_model_without_thinking(upst
     """The same of `reasoning` in Responses (anthropics/claude-code#55211)."""
     raw = json.dumps(ask(RESPONSES, reasoning={"effort": "high", "summary": "auto"})).encode()
     flags = {"efforts": ()} if upstream == CHAT else {"thinking": "none"}
-    translation = translate(direction(RESPONSES, upstream), raw, profile=shipped(upstream).with_flags(flags))
+    translation = translate(direction(RESPONSES, upstream), raw, profile=builtin_profile(upstream).replace(flags))
     assert not {"reasoning_effort", "thinking", "output_config", "reasoning"} & json.loads(translation.body).keys()
-    assert Code.REASONING_MODE in translation.losses.counts
+    assert LossCode.REASONING_MODE in translation.losses.counts

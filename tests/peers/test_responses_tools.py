@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code
-from dragoman_server.simulator.checks import check
+from dragoman import LossCode
+from dragoman_server.simulator.validate import check
 from peers.spoken import (
     RESPONSES,
     SCHEMA,
@@ -92,7 +92,7 @@ def test_T43_combiners_at_the_root_are_mended_and_told_by_the_clients_own_path(w
         check(MESSAGES, body, HEADERS)
         (tool,) = body["tools"]
         assert (tool["name"], set(tool["input_schema"])) == (name, {"type", "properties"})
-        assert [(row.code, row.path) for row in translation.losses.rows] == [(Code.SCHEMA_SANITISED, path)]
+        assert [(row.code, row.path) for row in translation.losses.rows] == [(LossCode.SCHEMA_SANITISED, path)]
 
 
 @from_responses

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dragoman import Code, direction
+from dragoman import LossCode, direction
 from grammar.responses_items import check_usage
 from peers.spoken import RESPONSES, from_responses, new_directions, replied, spoken, to_responses
 from peers.wire import CHAT, MESSAGES, answer, events_of, whole
@@ -91,7 +91,7 @@ def test_T30_a_response_without_counts_does_not_reset_the_meter(client: str) -> 
     frames = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
     translation = translated(direction(client, RESPONSES))
     held = judge(client, stream_through(translation, frames))
-    assert translation.losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert translation.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
     if client == MESSAGES:
         assert held.usage is not None
         assert min(held.usage["input_tokens"], held.usage["output_tokens"]) > 0

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from dragoman import Code, DragomanError, direction, translate
-from dragoman.protocols import Dialect
-from dragoman_server.simulator.checks import check
+from dragoman import DragomanError, LossCode, direction, translate
+from dragoman.dialects import Dialect
+from dragoman_server.simulator.validate import check
 from peers.spoken import RESPONSES, offered, to_responses
 from peers.wire import send
 from support.directions import Json, ask
@@ -53,7 +53,7 @@ def test_T51_an_output_whose_call_was_lost_is_told_and_not_passed_on(upstream: s
     )
     check(upstream, body, HEADERS)
     assert "call_a" not in json.dumps(body)
-    assert translation.losses.counts == {Code.ORPHAN_DROPPED: 1}
+    assert translation.losses.counts == {LossCode.ORPHAN_DROPPED: 1}
 
 
 @to_responses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dragoman import Code, direction, translate
+from dragoman import LossCode, direction, translate
 from peers.wire import (
     CHAT,
     DONE,
@@ -68,7 +68,7 @@ def test_T11_foreign_thinking_is_left_out_when_a_session_changes_its_provider() 
         ]
         body, translation = send(CHAT, MESSAGES, messages=history)
         assert "thoughts" not in json.dumps(body)
-        assert translation.losses.counts[Code.REASONING_UNSIGNED] == 1
+        assert translation.losses.counts[LossCode.REASONING_UNSIGNED] == 1
     body, translation = send(MESSAGES, CHAT, messages=LOOP)
     assert "EqQB" not in json.dumps(body)
     assert "than" not in json.dumps(body)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from support.spoken import translated
 
 
@@ -84,7 +84,7 @@ def test_a_message_of_white_space_is_removed_for_messages_and_told() -> None:
     messages.append({"role": "user", "content": "on"})
     body, made = translated("chat", "messages", {"model": "m", "messages": messages})
     assert empties(body) == []
-    assert [(row.code, row.path) for row in made.losses.rows] == [(Code.BLANK_CUT, "messages[2]")]
+    assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.BLANK_CUT, "messages[2]")]
 
 
 @pytest.mark.parametrize(("text", "sent"), [("Sure, \n\t", "Sure,"), ("Sure", "Sure")])
@@ -92,4 +92,4 @@ def test_a_text_to_be_continued_has_no_white_space_at_its_end(text: str, sent: s
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": text}]
     body, made = translated("chat", "messages", {"model": "m", "messages": messages}, prefill="pass")
     assert body["messages"][-1] == {"role": "assistant", "content": sent}
-    assert (Code.BLANK_CUT in made.losses.counts) is (text != sent)
+    assert (LossCode.BLANK_CUT in made.losses.counts) is (text != sent)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Image, Json, Reasoning, Request, Text, ToolResult, Turn
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Image, Json, Reasoning, Request, Text, ToolResult, Turn
-from dragoman.policies.images import PLACEHOLDER, evict_images, evicted
-from dragoman.profile import Profile, shipped
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.evict_images import PLACEHOLDER, evict_images, evicted
+from dragoman.profiles.profile import Profile, builtin_profile
 from support.spoken import PNG, assistant, call, image, request, result, thought, translated, user
 
-CLAUDE = shipped("messages", "anthropic")
+CLAUDE = builtin_profile("messages", "anthropic")
 
 
 def looked(made: Request, keep: int, dialect: str = "messages", profile: Profile = CLAUDE, **knobs: Any) -> Losses:
@@ -52,7 +52,7 @@ def test_seed_S2_26_the_three_most_recent_screenshots_stay() -> None:
     losses = looked(made, 3)
     assert PLACEHOLDER == "[screenshot removed to save context]"
     assert seen(made.turns) == [PLACEHOLDER] * 3 + ["s3", "s4", "s5"]
-    assert losses.counts == {Code.IMAGE_EVICTED: 3}
+    assert losses.counts == {LossCode.IMAGE_EVICTED: 3}
     assert [row.path for row in losses.rows] == ["messages.s0", "messages.s1", "messages.s2"]
 
 
@@ -114,7 +114,7 @@ def test_thinking_that_was_signed_over_an_evicted_image_is_left_out() -> None:
     losses = looked(made, 2)
     # Four images were there when the first two went: what was signed before that saw them, but t0 saw none at all.
     assert thoughts(made.turns) == ["t0", "t4"]
-    assert losses.counts == {Code.IMAGE_EVICTED: 2, Code.THINKING_INVALIDATED: 3}
+    assert losses.counts == {LossCode.IMAGE_EVICTED: 2, LossCode.THINKING_INVALIDATED: 3}
 
 
 def test_what_was_signed_since_the_last_step_stands() -> None:
@@ -128,9 +128,9 @@ def test_what_was_signed_since_the_last_step_stands() -> None:
 @pytest.mark.parametrize(
     ("dialect", "profile", "family"),
     [
-        ("messages", CLAUDE.with_flags({"thinking_replay": "own_required"}), "messages"),
+        ("messages", CLAUDE.replace({"thinking_replay": "own_required"}), "messages"),
         ("messages", CLAUDE, "another"),
-        ("responses", shipped("responses"), "messages"),
+        ("responses", builtin_profile("responses"), "messages"),
     ],
     ids=["an upstream that checks nothing", "another's", "an upstream that drops by itself"],
 )
@@ -138,14 +138,14 @@ def test_other_reasoning_is_left_for_the_writer(dialect: str, profile: Profile, 
     made = request(*thinking_steps(5, family))
     losses = looked(made, 2, dialect, profile)
     assert len(thoughts(made.turns)) == 5
-    assert losses.counts == {Code.IMAGE_EVICTED: 2}
+    assert losses.counts == {LossCode.IMAGE_EVICTED: 2}
 
 
 def test_reasoning_becomes_text_where_the_operator_wants_that() -> None:
     made = request(*thinking_steps(5))
     losses = looked(made, 2, demote_reasoning="on")
     assert made.turns[3].parts[0] == Text("t1")
-    assert [row.done for row in losses.rows if row.code is Code.THINKING_INVALIDATED] == ["became plain text"] * 3
+    assert [row.done for row in losses.rows if row.code is LossCode.THINKING_INVALIDATED] == ["became plain text"] * 3
 
 
 # --- through a translation --------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_between_two_steps_a_longer_history_extends_the_shorter_one(upstream: st
 def test_off_by_default() -> None:
     body, made = translated("messages", "chat", agent_body(9))
     assert PLACEHOLDER not in json.dumps(body)
-    assert Code.IMAGE_EVICTED not in made.losses.counts
+    assert LossCode.IMAGE_EVICTED not in made.losses.counts
 
 
 def test_a_request_that_is_written_anew_for_its_own_dialect_loses_them_too() -> None:
@@ -191,4 +191,4 @@ def test_a_request_that_is_written_anew_for_its_own_dialect_loses_them_too() -> 
     sent, made = translated("messages", "messages", body, flags={"rewrite": True}, evict_images=2)
     kept = [block["thinking"] for m in sent["messages"] for block in m["content"] if "thinking" in block]
     assert kept == ["t0", "t4"]
-    assert made.losses.counts == {Code.IMAGE_EVICTED: 2, Code.THINKING_INVALIDATED: 3}
+    assert made.losses.counts == {LossCode.IMAGE_EVICTED: 2, LossCode.THINKING_INVALIDATED: 3}

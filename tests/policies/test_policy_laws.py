@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Knobs, shipped, translate
-from dragoman.directions import CODECS
+from dragoman import Dialect, Direction, Knobs, builtin_profile, translate
+from dragoman.dialects.codec import CODECS
 from dragoman.losses import Losses
 from dragoman.policies import apply
-from dragoman.profile import Profile
-from dragoman_server.simulator.checks import check
+from dragoman.profiles.profile import Profile
+from dragoman_server.simulator.validate import check
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 
@@ -56,7 +56,7 @@ def seen(request: Any) -> Any:
 def test_policies_done_twice_do_no_more(dialect: Dialect, data: st.DataObject) -> None:
     body = data.draw(conversations(dialect, Features(orphans=True))).body()
     upstream = data.draw(st.sampled_from(DIALECTS))
-    profile, chosen = shipped(upstream).with_flags(data.draw(flags)), data.draw(knobs)
+    profile, chosen = builtin_profile(upstream).replace(data.draw(flags)), data.draw(knobs)
     request = CODECS[dialect].read_request(body, Losses(), chosen)
     apply(request, dialect=upstream, profile=profile, knobs=chosen, losses=Losses())
     once, again = seen(request), Losses()
@@ -77,7 +77,7 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
     row: Direction, data: st.DataObject
 ) -> None:
     conversation = data.draw(conversations(row.client.dialect, Features(marks=False, orphans=data.draw(st.booleans()))))
-    profile = shipped(row.upstream.dialect).with_flags(data.draw(flags))
+    profile = builtin_profile(row.upstream.dialect).replace(data.draw(flags))
     # Where nothing of a stripped turn is left, what the user said before and after it may become one message.
     chosen = replace(data.draw(knobs), evict_images="off", orphans="repair")
     steps = range(1, len(conversation.steps) + 1)
@@ -93,7 +93,7 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
 @given(data=st.data())
 def test_the_upstream_takes_what_the_policies_leave(row: Direction, data: st.DataObject) -> None:
     body = data.draw(conversations(row.client.dialect, Features(orphans=True))).body()
-    profile = shipped(row.upstream.dialect).with_flags(
+    profile = builtin_profile(row.upstream.dialect).replace(
         {"strict_alternation": data.draw(st.booleans()), "results_first": data.draw(st.booleans())}
     )
     check(row.upstream.dialect, sent(row, body, profile, data.draw(knobs)), HEADERS)

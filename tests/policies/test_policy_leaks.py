@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from support.spoken import translated
 
 SAID = [{"role": "user", "content": "go"}]
@@ -19,7 +19,7 @@ def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_war
     leaked: Any = {"instructions": "be brief", "input": [], "store": True, "parallel_tool_calls": True}
     body, made = translated("messages", "chat", {**MESSAGES, **leaked})
     assert leaked.keys().isdisjoint(body)
-    assert made.losses.counts == {Code.LEAKED_FIELD: 4}
+    assert made.losses.counts == {LossCode.LEAKED_FIELD: 4}
     told = {row.path: row.done for row in made.losses.rows}
     assert told["instructions"] == "a field of responses; dropped"
     assert told["store"] == "a field of chat and responses; dropped"
@@ -41,16 +41,16 @@ def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_war
 def test_a_leaked_field_is_told_with_its_dialect(client: str, upstream: str, body: Any, field: Any, owner: str) -> None:
     sent, made = translated(client, upstream, {**body, **field})
     (name,) = field
-    rows = [(row.path, row.done) for row in made.losses.rows if row.code is Code.LEAKED_FIELD]
+    rows = [(row.path, row.done) for row in made.losses.rows if row.code is LossCode.LEAKED_FIELD]
     assert rows == [(name, f"a field of {owner}; dropped")]
     assert sent == translated(client, upstream, body)[0]
 
 
 def test_a_field_that_nobody_has_is_just_unknown() -> None:
     _, made = translated("chat", "messages", {**CHAT, "enable_thinking": True})
-    assert made.losses.counts == {Code.UNKNOWN_FIELD: 1}
+    assert made.losses.counts == {LossCode.UNKNOWN_FIELD: 1}
 
 
 def test_within_an_object_a_field_is_just_unknown() -> None:
     _, made = translated("messages", "chat", {**MESSAGES, "metadata": {"input": "x"}})
-    assert [(row.code, row.path) for row in made.losses.rows] == [(Code.UNKNOWN_FIELD, "metadata.input")]
+    assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.UNKNOWN_FIELD, "metadata.input")]

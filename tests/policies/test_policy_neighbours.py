@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.losses import Code
-from dragoman.model import Json
+from dragoman.canonical.request import Json
+from dragoman.losses import LossCode
 from support.spoken import PNG, translated
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -50,7 +50,7 @@ def test_what_moves_or_is_left_out_leaves_no_two_in_a_row(case: str) -> None:
     body, made = sent(between, flags, knobs)
     (said,) = [message for message in body["messages"] if message["role"] != "developer"]
     assert (said["role"], texts(said)) == ("user", left)
-    assert made.losses.counts[Code.TURNS_MERGED] == 1
+    assert made.losses.counts[LossCode.TURNS_MERGED] == 1
     assert ("messages", f"{len(left) - 1} of the user's joined those before them") in {
         (row.path, row.done) for row in made.losses.rows
     }
@@ -63,14 +63,14 @@ def test_an_image_that_moves_behind_a_result_joins_what_the_user_says_next() -> 
     assert texts(body["messages"][-1]) == ["Attachment 1 of the tool results (image):", "image_url", "b"]
     plain, made = sent(between, {"strict_alternation": False}, {})
     assert len(plain["messages"]) == 5
-    assert Code.TURNS_MERGED not in made.losses.counts
+    assert LossCode.TURNS_MERGED not in made.losses.counts
 
 
 def test_a_responses_upstream_is_given_no_two_in_a_row_either() -> None:
     body, made = sent([{"role": "assistant", "content": [THOUGHT]}], {}, {}, "responses")
     (item,) = body["input"]
     assert [(part["type"], part["text"]) for part in item["content"]] == [("input_text", "a"), ("input_text", "b")]
-    assert made.losses.counts[Code.TURNS_MERGED] == 1
+    assert made.losses.counts[LossCode.TURNS_MERGED] == 1
 
 
 def test_two_authors_of_one_message_are_told() -> None:
@@ -82,4 +82,4 @@ def test_two_authors_of_one_message_are_told() -> None:
     flags = {"strict_alternation": True, "rewrite": True, "system_inline": False}
     body, made = translated("chat", "chat", {"model": "m", "messages": messages}, flags=flags)
     assert [message.get("name") for message in body["messages"]] == [None, None]
-    assert made.losses.counts[Code.PARTICIPANT_NAME] == 1
+    assert made.losses.counts[LossCode.PARTICIPANT_NAME] == 1

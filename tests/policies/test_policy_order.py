@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.losses import Code, Losses
-from dragoman.model import Request, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.compact_turns import (
+    CompactAssistantTurn,
+    CompactResultTurn,
+    compact_assistant_turn,
+    compact_result_turn,
+)
+from dragoman.canonical.request import Request, Text, ToolCall, ToolResult, Turn
+from dragoman.losses import LossCode, Losses
 from dragoman.policies import alternate, pad_first_user, put_results_first
-from dragoman.policies.opening import PAD
-from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.policies.pad_first_user import PAD
 from support.spoken import assistant, call, image, request, result, system, translated, user
 
 
@@ -31,7 +36,7 @@ def test_seed_S2_22_consecutive_turns_of_one_role_become_one() -> None:
     assert roles(made) == "uau"
     assert [type(part).__name__ for part in made.turns[0].parts] == ["Text", "Text", "Image"]
     assert [type(part) for part in made.turns[1].parts] == [Text, ToolCall]
-    assert losses.counts == {Code.TURNS_MERGED: 2}
+    assert losses.counts == {LossCode.TURNS_MERGED: 2}
 
 
 def test_texts_are_not_joined_and_those_of_two_messages_are_paragraphs() -> None:
@@ -61,13 +66,16 @@ def test_texts_are_not_joined_and_those_of_two_messages_are_paragraphs() -> None
 
 
 def test_results_stay_messages_of_their_own_and_are_not_unpacked() -> None:
-    steps = [spoken((), [], "t", (), [("c1", "f", "{}", ())]), answered((), [("c1", "ok", (), False)])]
+    steps = [
+        compact_assistant_turn((), [], "t", (), [("c1", "f", "{}", ())]),
+        compact_result_turn((), [("c1", "ok", (), False)]),
+    ]
     made = request(user("go"), *steps, user("and now?"), user("well?"))
     alternate(made, Losses())
     assert roles(made) == "uauu"
     assert made.turns[1:3] == steps
-    assert isinstance(first := made.turns[1], SpokenTurn) and first.calls is not None  # noqa: PT018
-    assert isinstance(second := made.turns[2], ResultTurn) and second.results is not None  # noqa: PT018
+    assert isinstance(first := made.turns[1], CompactAssistantTurn) and first.calls is not None  # noqa: PT018
+    assert isinstance(second := made.turns[2], CompactResultTurn) and second.results is not None  # noqa: PT018
     assert texts(made.turns[3]) == ["and now?", "well?"]
 
 
@@ -89,7 +97,7 @@ def test_two_authors_of_one_message_are_told() -> None:
     losses = Losses()
     alternate(made, losses)
     assert made.turns[0].name is None
-    assert losses.counts == {Code.TURNS_MERGED: 2, Code.PARTICIPANT_NAME: 1}
+    assert losses.counts == {LossCode.TURNS_MERGED: 2, LossCode.PARTICIPANT_NAME: 1}
 
 
 def test_it_is_off_where_the_upstream_does_not_ask() -> None:
@@ -122,7 +130,7 @@ def test_seed_S2_23_parallel_results_stand_together_right_behind_their_calls() -
     assert [part.call_id for part in made.turns[2].parts if isinstance(part, ToolResult)] == ["a", "b"]
     assert len(made.turns[2].parts) == 2
     assert [texts(turn) for turn in made.turns[3:]] == [["before"], ["mind"], ["after"]]
-    assert losses.counts == {Code.BLOCK_ORDER: 1, Code.SYSTEM_REORDERED: 1}
+    assert losses.counts == {LossCode.BLOCK_ORDER: 1, LossCode.SYSTEM_REORDERED: 1}
 
 
 @pytest.mark.parametrize(
@@ -162,13 +170,13 @@ def test_a_responses_upstream_gets_its_results_first_if_it_has_to(first: bool, o
     body, made = translated("chat", "responses", RESPONSES_BODY, flags={"results_first": first})
     kinds = "".join(item["type"][0] for item in body["input"])
     assert kinds == "m" + order
-    assert (Code.BLOCK_ORDER in made.losses.counts) is first
+    assert (LossCode.BLOCK_ORDER in made.losses.counts) is first
 
 
 def test_a_messages_upstream_always_has_to_and_it_is_told() -> None:
     body, made = translated("chat", "messages", RESPONSES_BODY)
     assert [block["type"] for block in body["messages"][-1]["content"]] == ["tool_result", "tool_result", "text"]
-    assert [(row.code, row.path) for row in made.losses.rows] == [(Code.BLOCK_ORDER, "messages[3]")]
+    assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.BLOCK_ORDER, "messages[3]")]
 
 
 # --- the user's word first --------------------------------------------------------------------------------------------
@@ -179,9 +187,9 @@ def test_a_conversation_that_begins_with_the_assistant_gets_a_placeholder() -> N
     pad_first_user(made, losses)
     assert roles(made) == "iuuau"
     assert texts(made.turns[2]) == [PAD]
-    assert losses.counts == {Code.USER_PADDED: 1}
+    assert losses.counts == {LossCode.USER_PADDED: 1}
     pad_first_user(made, losses)
-    assert losses.counts == {Code.USER_PADDED: 1}
+    assert losses.counts == {LossCode.USER_PADDED: 1}
 
 
 @pytest.mark.parametrize("turns", [[user("hi"), assistant("x")], [system("only")], []])

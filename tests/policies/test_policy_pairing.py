@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.call_ids import pairing, tell_calls_apart
+from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
+from dragoman.canonical.request import Part, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Part, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.policies import repair_history
-from dragoman.steps import answered, spoken
+from dragoman.tools.call_ids import deduplicate_call_ids, pair_calls
 
 AT = ("messages", 0)
 
@@ -23,14 +23,14 @@ AT = ("messages", 0)
 def calls(ids: str, short: bool) -> Turn:
     """A turn of the assistant's with a call for each letter."""
     if short:
-        return spoken(AT, [], "Let me see.", AT, [(call_id, "f", "{}", AT) for call_id in ids])
+        return compact_assistant_turn(AT, [], "Let me see.", AT, [(call_id, "f", "{}", AT) for call_id in ids])
     return Turn(Role.ASSISTANT, [Text("Let me see."), *(ToolCall(call_id, "f", "{}", AT) for call_id in ids)], AT)
 
 
 def results(ids: str, short: bool) -> Turn:
     """A user's turn with a result for each letter."""
     if short:
-        return answered(AT, [(call_id, "done", AT, False) for call_id in ids])
+        return compact_result_turn(AT, [(call_id, "done", AT, False) for call_id in ids])
     parts: list[Part] = [ToolResult(call_id, "done", AT) for call_id in ids]
     return Turn(Role.USER, [*parts, Text("and?")], AT)
 
@@ -53,7 +53,7 @@ histories = st.lists(exchange | lone.map(lambda turn: [turn]), max_size=6).map(l
 
 @given(histories, st.sampled_from(("repair", "strip", "reject")))
 def test_a_settled_history_has_nothing_to_repair(turns: list[Turn], orphans: Any) -> None:
-    if pairing(turns).settled:
+    if pair_calls(turns).complete:
         request, losses = Request("chat", "m", copy.deepcopy(turns)), Losses()
         repair_history(request, Knobs(orphans=orphans), losses)
         assert request.turns == turns
@@ -62,9 +62,9 @@ def test_a_settled_history_has_nothing_to_repair(turns: list[Turn], orphans: Any
 
 @given(histories)
 def test_distinct_calls_keep_their_ids(turns: list[Turn]) -> None:
-    distinct = pairing(turns).distinct
+    distinct = pair_calls(turns).distinct
     request, losses = Request("chat", "m", copy.deepcopy(turns)), Losses()
-    tell_calls_apart(request, losses)
+    deduplicate_call_ids(request, losses)
     assert (request.turns == turns) is distinct
     assert (len(losses) == 0) is distinct
 
@@ -73,10 +73,10 @@ def test_distinct_calls_keep_their_ids(turns: list[Turn]) -> None:
 def test_an_agents_history_is_settled(short: bool) -> None:
     said = words(Role.USER)
     turns = [said, calls("a", short), results("a", short), calls("bc", short), results("b", short), results("c", short)]
-    assert pairing([*turns, calls("", short), said])[:3] == (True, True, ["a", "b", "c"])
-    assert pairing(turns).settled
-    assert not pairing(turns[:-1]).settled
-    assert not pairing(turns[1:2] + turns[3:]).settled
+    assert pair_calls([*turns, calls("", short), said])[:3] == (True, True, ["a", "b", "c"])
+    assert pair_calls(turns).complete
+    assert not pair_calls(turns[:-1]).complete
+    assert not pair_calls(turns[1:2] + turns[3:]).complete
 
 
 @pytest.mark.parametrize("short", [True, False])
@@ -84,5 +84,5 @@ def test_as_many_results_as_calls_are_not_enough(short: bool) -> None:
     late = [calls("a", short), words(Role.USER), calls("b", short), results("ab", short)]
     crossed = [calls("a", short), results("b", short), calls("b", short), results("a", short)]
     twice = [calls("aa", short), results("aa", short)]
-    assert [pairing(turns)[:2] for turns in (late, crossed, twice)] == [(True, False), (True, False), (False, False)]
-    assert pairing(crossed).ids == ["a", "b", "b", "a"]
+    assert [pair_calls(turns)[:2] for turns in (late, crossed, twice)] == [(True, False), (True, False), (False, False)]
+    assert pair_calls(crossed).ids == ["a", "b", "b", "a"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.model import Json
-from dragoman.protocols import Dialect
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
@@ -111,7 +111,7 @@ async def told(entrance: Gate, body: Json, **headers: str) -> tuple[int, Json]:
 def configured(url: str, case: Case) -> Any:
     config = config_for(url, case.upstream, knobs=case.knobs)
     provider = config.providers["up"]
-    return replace(config, providers={"up": replace(provider, profile=provider.profile.with_flags(case.flags))})
+    return replace(config, providers={"up": replace(provider, profile=provider.profile.replace(case.flags))})
 
 
 def asked(case: Case) -> Json:

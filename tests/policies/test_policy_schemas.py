@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json
 from dragoman.errors import Unsupported
-from dragoman.losses import Code
-from dragoman.model import Json
-from dragoman.policies.schema_root import Room, one_object
-from dragoman.policies.schema_tree import NODES, SchemaTree, is_complete
+from dragoman.losses import LossCode
+from dragoman.policies.schema_keywords import NODES, SchemaTree, is_complete
+from dragoman.policies.schema_union import SizeBudget, one_object
 from support.spoken import translated
 
 PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -54,7 +54,7 @@ def test_T43_a_choice_at_the_root_becomes_one_object(word: str, upstream: str) -
         "description": f"Opens.\n\n{WORDS}",
         "properties": {"path": {"type": "string"}, "url": {"type": "string"}, "depth": {"type": "integer"}},
     }
-    rows = [(row.path, row.done) for row in made.losses.rows if row.code is Code.SCHEMA_SANITISED]
+    rows = [(row.path, row.done) for row in made.losses.rows if row.code is LossCode.SCHEMA_SANITISED]
     assert rows == [("tools[0]", f"its root ({word}) became one object of all properties")]
 
 
@@ -62,7 +62,7 @@ def test_a_compatible_chat_server_judges_for_itself() -> None:
     schema = {"type": "object", "properties": {}, "anyOf": [PATH, URL]}
     body, made = translated("messages", "chat", messages_body(schema), profile="compatible")
     assert sent_schema("chat", body) == schema
-    assert Code.SCHEMA_SANITISED not in made.losses.counts
+    assert LossCode.SCHEMA_SANITISED not in made.losses.counts
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_compatible_chat_server_judges_for_itself() -> None:
 )  # fmt: skip
 def test_what_the_one_object_allows(schema: Json, flat: Json) -> None:
     before = copy.deepcopy(schema)
-    assert one_object(schema, Room()) == {"type": "object", **flat}
+    assert one_object(schema, SizeBudget()) == {"type": "object", **flat}
     assert schema == before
 
 
@@ -134,7 +134,7 @@ def test_what_the_one_object_allows(schema: Json, flat: Json) -> None:
     ],
 )
 def test_a_root_that_is_no_object_is_left_for_the_writer_to_refuse(schema: Json) -> None:
-    assert one_object(schema, Room()) is None
+    assert one_object(schema, SizeBudget()) is None
     if "anyOf" in schema:
         with pytest.raises(Unsupported, match="tools\\[0\\]"):
             translated("chat", "messages", chat_body(schema))
@@ -142,7 +142,7 @@ def test_a_root_that_is_no_object_is_left_for_the_writer_to_refuse(schema: Json)
 
 def test_choices_that_multiply_are_not_followed_for_ever() -> None:
     defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 4} for n in range(40)}
-    assert one_object({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": PATH}}, Room()) is None
+    assert one_object({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": PATH}}, SizeBudget()) is None
 
 
 # --- keywords and references ------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_openai_is_not_asked_to_enforce_what_it_cannot(upstream: str) -> None:
     assert tool.get("function", tool)["strict"] is False
     assert form["strict"] is False
     assert form["schema"] == LOOSE
-    assert made.losses.counts[Code.SCHEMA_STRICTNESS] == 2
+    assert made.losses.counts[LossCode.SCHEMA_STRICTNESS] == 2
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,9 @@ def test_what_is_complete(schema: Json, complete: bool) -> None:
     ],
 )
 def test_what_a_strict_schema_may_say(schema: Json, written: Json) -> None:
-    tree = SchemaTree(schema, (), Room(), refused=("oneOf", "minItems", "format"), strict=True, refs=True, closed=True)
+    tree = SchemaTree(
+        schema, (), SizeBudget(), refused=("oneOf", "minItems", "format"), strict=True, refs=True, closed=True
+    )
     assert tree.rewritten() == written
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Reasoning, Text
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
-from dragoman.envelope import Seal
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Reasoning, Text
+from dragoman.losses import LossCode, Losses
 from dragoman.policies import repair_history
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import builtin_profile
+from dragoman.reasoning.envelope import Envelope
 from dragoman.translate import translate
 from support.spoken import assistant, call, request, result, thought, translated, user
 
@@ -29,7 +29,7 @@ def sealed(family: str) -> Json:
         "type": "reasoning",
         "id": "rs_1",
         "summary": [],
-        "encrypted_content": Seal(family, "m").close("messages", SIGNED),
+        "encrypted_content": Envelope(family, "m").wrap("messages", SIGNED),
     }
 
 
@@ -66,7 +66,7 @@ def test_seed_S2_24_strip_takes_out_both_kinds_of_orphans_and_makes_thinking_of_
     assert made.turns[1].parts == [Text("because"), Text("text"), call("kept")]
     assert made.turns[2].parts == [result("kept")]
     assert isinstance(made.turns[3].parts[0], Reasoning)
-    assert losses.counts == {Code.ORPHAN_DROPPED: 2, Code.THINKING_INVALIDATED: 1}
+    assert losses.counts == {LossCode.ORPHAN_DROPPED: 2, LossCode.THINKING_INVALIDATED: 1}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_strip_makes_text_of_thinking_only_where_its_signature_is_checked(
         assert blocks == left
     else:
         assert (said.get("reasoning_content"), said["content"]) == (left, None)
-    assert (Code.THINKING_INVALIDATED in made.losses.counts) is (profile == "anthropic")
+    assert (LossCode.THINKING_INVALIDATED in made.losses.counts) is (profile == "anthropic")
 
 
 def test_strip_leaves_no_message_where_nothing_is_left() -> None:
@@ -122,15 +122,15 @@ def test_strip_leaves_no_message_where_nothing_is_left() -> None:
     ("replay", "family", "expected", "code"),
     [
         ("verify", "up", ["thinking", "tool_use"], None),
-        ("verify", "another", ["tool_use"], Code.REASONING_FOREIGN),
+        ("verify", "another", ["tool_use"], LossCode.REASONING_FOREIGN),
         ("own_required", "up", ["thinking", "tool_use"], None),
-        ("own_required", "another", ["tool_use"], Code.REASONING_FOREIGN),
-        ("drop", "up", ["tool_use"], Code.REASONING_FOREIGN),
-        ("drop", "another", ["tool_use"], Code.REASONING_FOREIGN),
+        ("own_required", "another", ["tool_use"], LossCode.REASONING_FOREIGN),
+        ("drop", "up", ["tool_use"], LossCode.REASONING_FOREIGN),
+        ("drop", "another", ["tool_use"], LossCode.REASONING_FOREIGN),
     ],
 )
 def test_seed_S2_25_signed_thinking_by_kind_of_endpoint(
-    replay: str, family: str, expected: list[str], code: Code | None
+    replay: str, family: str, expected: list[str], code: LossCode | None
 ) -> None:
     flags = {"thinking_replay": replay, "family": "up"}
     body, made = translated("responses", "messages", codex(family), flags=flags)
@@ -142,12 +142,12 @@ def test_seed_S2_25_signed_thinking_by_kind_of_endpoint(
     ("replay", "expected", "code"),
     [
         ("own_required", ["thinking", "text"], None),
-        ("verify", ["text"], Code.REASONING_UNSIGNED),
-        ("drop", ["text"], Code.REASONING_UNSIGNED),
+        ("verify", ["text"], LossCode.REASONING_UNSIGNED),
+        ("drop", ["text"], LossCode.REASONING_UNSIGNED),
     ],
 )
 def test_seed_S2_25_unsigned_reasoning_goes_to_those_who_ask_for_it(
-    replay: str, expected: list[str], code: Code | None
+    replay: str, expected: list[str], code: LossCode | None
 ) -> None:
     """Kimi and DeepSeek want what came as `reasoning_content` back as unsigned thinking."""
     messages = [
@@ -163,7 +163,7 @@ def test_seed_S2_25_unsigned_reasoning_goes_to_those_who_ask_for_it(
 
 def test_T45_thinking_never_carries_a_cache_mark() -> None:
     marked = {**SIGNED, "cache_control": {"type": "ephemeral"}}
-    item = {**sealed("up"), "encrypted_content": Seal("up", "m").close("messages", marked)}
+    item = {**sealed("up"), "encrypted_content": Envelope("up", "m").wrap("messages", marked)}
     body = codex("up")
     body["input"][1] = item
     sent, _ = translated("responses", "messages", body, flags={"family": "up"})
@@ -177,7 +177,7 @@ def test_seed_S2_22_a_merged_turn_has_no_thinking_twice() -> None:
     body["input"].append({"type": "function_call_output", "call_id": "toolu_2", "output": "ok"})
     sent, made = translated("responses", "messages", body, flags={"family": "up"})
     assert kinds(sent["messages"][1]) == ["thinking", "tool_use", "tool_use"]
-    assert made.losses.counts == {Code.THINKING_INVALIDATED: 1}
+    assert made.losses.counts == {LossCode.THINKING_INVALIDATED: 1}
 
 
 # --- a running tool loop that loses its thinking ----------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_seed_S2_22_a_merged_turn_has_no_thinking_twice() -> None:
 
 def looping(family: str, thinking: Any, *, after: tuple[Json, ...] = (), **fields: Any) -> Json:
     """A Messages client that brings thinking back which a gateway had sealed for `family`."""
-    envelope = Seal(family, "m").close("messages", SIGNED)
+    envelope = Envelope(family, "m").wrap("messages", SIGNED)
     return {
         "model": "m",
         "max_tokens": 9000,
@@ -206,7 +206,7 @@ EDITS = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_too
 
 def passed(body: Json) -> tuple[Json, Losses]:
     row = direction(Dialect.MESSAGES, Dialect.MESSAGES)
-    made = translate(row, json.dumps(body).encode(), profile=shipped("messages").with_flags({"family": "up"}))
+    made = translate(row, json.dumps(body).encode(), profile=builtin_profile("messages").replace({"family": "up"}))
     sent: Json = json.loads(made.body)
     return sent, made.losses
 
@@ -216,7 +216,7 @@ def test_a_running_loop_that_began_with_foreign_thinking_is_finished_without() -
     assert kinds(body["messages"][1]) == ["tool_use"]
     assert "thinking" not in body
     assert body["context_management"] == {"edits": EDITS[1:]}
-    assert set(losses.counts) == {Code.REASONING_FOREIGN, Code.THINKING_DISABLED, Code.CONTEXT_MANAGEMENT}
+    assert set(losses.counts) == {LossCode.REASONING_FOREIGN, LossCode.THINKING_DISABLED, LossCode.CONTEXT_MANAGEMENT}
 
 
 def test_nothing_else_is_left_where_thinking_was_all_that_is_managed() -> None:
@@ -236,4 +236,4 @@ def test_nothing_else_is_left_where_thinking_was_all_that_is_managed() -> None:
 def test_thinking_stays_on_where_it_may(body: Json) -> None:
     sent, losses = passed(body)
     assert sent["thinking"] == body["thinking"]
-    assert Code.THINKING_DISABLED not in losses.counts
+    assert LossCode.THINKING_DISABLED not in losses.counts

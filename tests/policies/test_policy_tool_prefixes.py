@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
-from dragoman.model import Json
-from dragoman.names import NameTable, with_prefix
-from dragoman_server.renames import renamed
-from dragoman_server.tables import from_word, misfit
+from dragoman.tools.names import NameTable, with_prefix
+from dragoman_server.config.toml_reader import from_word, misfit
+from dragoman_server.observability.tool_renames import renamed
 from support.spoken import translated
 
 RULE = ("mcp_=mcp__",)

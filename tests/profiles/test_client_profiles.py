@@ -10,11 +10,11 @@ import pytest
 from multidict import CIMultiDict
 
 from dragoman.knobs import KNOBS, Knobs
-from dragoman_server.clients import AGENT_MAX, AGENTS_KEPT, CLIENTS, Clients, adapted, chosen
-from dragoman_server.config import parse_config
-from dragoman_server.routing import Router
-from dragoman_server.settings import Config
-from dragoman_server.tables import misfit
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import misfit
+from dragoman_server.routing.client_profiles import AGENT_MAX, AGENTS_KEPT, CLIENTS, Clients, adapted, chosen
+from dragoman_server.routing.router import Router
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*.json"))
 SENT_BY = {

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.events import Error, Start
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.messages import Writer
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import Error, Start
 from dragoman.knobs import Knobs
-from dragoman.profile import Profile
-from dragoman.protocols import Dialect
-from dragoman.protocols.messages import Writer
-from dragoman.protocols.overflow import sized
-from dragoman_server.cli import main
+from dragoman.profiles.profile import Profile
+from dragoman.reply_context import ReplyContext
+from dragoman_server.cli.main import main
 from support import samples
 from support.gateways import Gate, config_for, gate
 from support.sockets import ScriptedServer, answer, stream

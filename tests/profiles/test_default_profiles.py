@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from dragoman import direction, translate
-from dragoman.profile import SHIPPED
-from dragoman.protocols import Dialect
-from dragoman_server.cli import main
-from dragoman_server.config import config_from_environment, parse_config
-from dragoman_server.explain import as_text, explanation
-from dragoman_server.hosts import HOSTS, default_profile, is_vendor
-from dragoman_server.providers import Provider
+from dragoman.dialects import Dialect
+from dragoman.profiles.profile import BUILTIN_PROFILES
+from dragoman_server.cli.main import main
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.host_profiles import HOSTS, default_profile, is_vendor
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.explain import as_text, explanation
 
 HOSTED = [
     ("chat", "https://api.deepseek.com", "deepseek"),
@@ -43,11 +44,11 @@ def test_the_host_decides_where_nothing_is_said(dialect: str, url: str, name: st
     assert default_profile(Dialect(dialect), url) == name
     provider = Provider("p", Dialect(dialect), url)
     assert provider.profile_name == name
-    assert provider.profile == SHIPPED[dialect, name].with_flags({"family": "p"})
+    assert provider.profile == BUILTIN_PROFILES[dialect, name].replace({"family": "p"})
 
 
 def test_every_host_has_a_profile() -> None:
-    assert {name for _, name in SHIPPED} >= set(HOSTS.values())
+    assert {name for _, name in BUILTIN_PROFILES} >= set(HOSTS.values())
 
 
 def test_a_configured_profile_goes_before_the_host() -> None:

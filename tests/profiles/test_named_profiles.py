@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.profile import FLAGS, SHIPPED, VENDOR, shipped
 from dragoman.profiles import NAMED, Vendor
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR, builtin_profile
 from dragoman.translate import Translation
-from dragoman_server.tables import misfit
+from dragoman_server.config.toml_reader import misfit
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = (
@@ -37,7 +37,7 @@ def sent(vendor: Vendor, name: str, **changes: Any) -> tuple[Translation, Json]:
     recorded = json.loads((FIXTURES / f"{name}.json").read_bytes())
     body = {**recorded["request"]["body"], **changes}
     client = DIALECTS[recorded["dialect"]]
-    profile = shipped(vendor.dialect, vendor.name)
+    profile = builtin_profile(vendor.dialect, vendor.name)
     translation = translate(direction(client, vendor.dialect), json.dumps(body).encode(), profile=profile)
     return translation, json.loads(translation.body)
 
@@ -235,11 +235,11 @@ def test_a_demanding_request_is_what_the_vendor_takes(vendor: Vendor, recorded: 
 
 @by_name
 def test_a_profile_says_what_differs_and_where_it_says_so(vendor: Vendor) -> None:
-    base = SHIPPED[vendor.dialect, vendor.base]
-    profile = SHIPPED[vendor.dialect, vendor.name]
+    base = BUILTIN_PROFILES[vendor.dialect, vendor.base]
+    profile = BUILTIN_PROFILES[vendor.dialect, vendor.name]
     assert vendor.source
     assert vendor.base in ("compatible", VENDOR[vendor.dialect])
-    for flag, spec in FLAGS.items():
+    for flag, spec in PROFILE_FIELDS.items():
         fact = vendor.facts.get(flag)
         differs = getattr(profile, flag) != getattr(base, flag)
         assert differs == (fact is not None), flag

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Code, direction, translate
-from dragoman.events import BlockEnd, BlockStart, Delta, Deltas, Event, Kind
+from dragoman import LossCode, direction, translate
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.request import Tool, ToolKind
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
-from dragoman.model import Tool, ToolKind
-from dragoman.nulls import ArgumentTrimmer, NullTrimmer, nullable
-from dragoman.protocols import Dialect
+from dragoman.stages.null_arguments import ArgumentTrimmer, NullTrimmer, nullable
 from support import samples
 from support.directions import Json
 
@@ -125,17 +125,19 @@ def test_a_tool_without_parameters_of_its_own_takes_anything() -> None:
 
 def test_events_beside_the_call_are_left_alone() -> None:
     trimmer = NullTrimmer({}, Losses())
-    said: list[Event] = [Deltas(0, "null", ["null"], [b'"null"'])]
+    said: list[Event] = [TextRun(0, "null", ["null"], [b'"null"'])]
     assert trimmer.feed(said) is said
-    free: list[Event] = [BlockStart(1, Kind.TOOL, "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
+    free: list[Event] = [BlockStart(1, BlockKind.TOOL, "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
     assert trimmer.feed(list(free)) == free
-    kept = Deltas(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
-    out = trimmer.feed([BlockStart(2, Kind.TOOL, "d", "read"), Delta(2, '{"a":null,"b":"'), kept._replace(said="yz")])
+    kept = TextRun(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
+    out = trimmer.feed(
+        [BlockStart(2, BlockKind.TOOL, "d", "read"), Delta(2, '{"a":null,"b":"'), kept._replace(text="yz")]
+    )
     assert out[1] == Delta(2, '{"b":"')
-    assert out[2].said == "yz"  # type: ignore[union-attr]  # what is passed on whole stays what it was
+    assert out[2].text == "yz"  # type: ignore[union-attr]  # what is passed on whole stays what it was
 
 
-def call(upstream_arguments: str, *, stream: bool, knobs: Knobs = STRIP) -> tuple[Json, dict[Code, int]]:
+def call(upstream_arguments: str, *, stream: bool, knobs: Knobs = STRIP) -> tuple[Json, dict[LossCode, int]]:
     """The arguments that a Messages client gets for a Chat upstream's call, and the losses."""
     body = samples.request(
         Dialect.MESSAGES,
@@ -168,7 +170,7 @@ def test_a_messages_client_is_spared_the_nulls(stream: bool) -> None:
     """Claude Code answers `null` for an optional parameter with `InputValidationError`: the call is lost."""
     arguments, counts = call('{"path":"a.txt","limit":null}', stream=stream)
     assert arguments == {"path": "a.txt"}
-    assert counts[Code.NULL_ARGUMENT] == 1
+    assert counts[LossCode.NULL_ARGUMENT] == 1
     arguments, counts = call('{"path":"a.txt","limit":null}', stream=stream, knobs=Knobs())
     assert arguments == {"path": "a.txt", "limit": None}
-    assert Code.NULL_ARGUMENT not in counts
+    assert LossCode.NULL_ARGUMENT not in counts

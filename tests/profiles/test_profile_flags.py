@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, direction, translate
+from dragoman import LossCode, direction, translate
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import builtin_profile
 from support import samples
 
 Json = dict[str, Any]
@@ -23,19 +23,19 @@ ANSWERED = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "
 
 def ask(
     upstream: Dialect = CHAT, base: str = "compatible", knobs: Knobs | None = None, *, flags: Json, **fields: Any
-) -> tuple[Json, dict[Code, int]]:
+) -> tuple[Json, dict[LossCode, int]]:
     """The body that a Messages client's request becomes with these flags, and its losses."""
     return ask_of(MESSAGES, upstream, base, knobs, flags=flags, **fields)
 
 
 def ask_of(
     client: Dialect, upstream: Dialect, base: str, knobs: Knobs | None = None, *, flags: Json, **fields: Any
-) -> tuple[Json, dict[Code, int]]:
+) -> tuple[Json, dict[LossCode, int]]:
     """The same for a client of any dialect."""
     translation = translate(
         direction(client, upstream),
         json.dumps(samples.request(client, **fields)).encode(),
-        profile=shipped(upstream, base).with_flags(flags),
+        profile=builtin_profile(upstream, base).replace(flags),
         knobs=knobs or Knobs(),
     )
     return json.loads(translation.body), translation.losses.counts
@@ -89,7 +89,7 @@ def test_an_upstream_with_reasoning_on_and_off_only_is_told_no_level() -> None:
     body, counts = ask(flags=flags, output_config={"effort": "high"})
     assert body["thinking"] == {"type": "enabled"}
     assert "reasoning_effort" not in body
-    assert counts == {Code.EFFORT_ROUNDED: 1}
+    assert counts == {LossCode.EFFORT_ROUNDED: 1}
     assert ask(flags=flags, thinking={"type": "disabled"})[1] == {}
 
 
@@ -128,12 +128,12 @@ def test_calls_without_reasoning_are_given_a_blank_one_where_it_must_be_there() 
     history = [SAID, CALLED, ANSWERED]
     body, counts = ask(flags={"reasoning_required": True}, messages=history)
     assert body["messages"][1]["reasoning_content"] == " "
-    assert counts == {Code.REASONING_FILLED: 1}
+    assert counts == {LossCode.REASONING_FILLED: 1}
     body, counts = ask(flags={"reasoning_required": True}, messages=history, thinking={"type": "disabled"})
     assert "reasoning_content" not in body["messages"][1]
     assert counts == {}
     spoken = [SAID, {"role": "assistant", "content": [{"type": "text", "text": "x"}, *CALLED["content"]]}, ANSWERED]
-    assert ask(flags={"reasoning_required": True}, messages=spoken)[1] == {Code.REASONING_FILLED: 1}
+    assert ask(flags={"reasoning_required": True}, messages=spoken)[1] == {LossCode.REASONING_FILLED: 1}
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -150,22 +150,22 @@ CHAT_TOOLS = [
     ("taken", "asked", "choice", "tools", "lost"),
     [
         ("named", ONE, ONE, 2, {}),
-        ("named", SUBSET, "required", 1, {Code.TOOLS_FILTERED: 1}),
-        ("words", ONE, "required", 1, {Code.TOOLS_FILTERED: 1}),
+        ("named", SUBSET, "required", 1, {LossCode.TOOLS_FILTERED: 1}),
+        ("words", ONE, "required", 1, {LossCode.TOOLS_FILTERED: 1}),
         ("words", "none", "none", 2, {}),
-        ("unforced", "required", "auto", 2, {Code.CHOICE_DOWNGRADED: 1}),
-        ("unforced", ONE, "auto", 1, {Code.TOOLS_FILTERED: 1, Code.CHOICE_DOWNGRADED: 1}),
+        ("unforced", "required", "auto", 2, {LossCode.CHOICE_DOWNGRADED: 1}),
+        ("unforced", ONE, "auto", 1, {LossCode.TOOLS_FILTERED: 1, LossCode.CHOICE_DOWNGRADED: 1}),
         ("unforced", "none", "none", 2, {}),
         ("auto", "auto", "auto", 2, {}),
-        ("auto", "required", "auto", 2, {Code.CHOICE_DOWNGRADED: 1}),
-        ("auto", "none", None, 0, {Code.TOOLS_FILTERED: 1}),
+        ("auto", "required", "auto", 2, {LossCode.CHOICE_DOWNGRADED: 1}),
+        ("auto", "none", None, 0, {LossCode.TOOLS_FILTERED: 1}),
     ],
 )
 def test_a_choice_becomes_one_that_is_taken(
-    taken: str, asked: Any, choice: Any, tools: int, lost: dict[Code, int]
+    taken: str, asked: Any, choice: Any, tools: int, lost: dict[LossCode, int]
 ) -> None:
     """Tools that may not be called are not sent; what is forced is asked for more softly."""
-    profile = shipped("chat", "compatible").with_flags({"tool_choice": taken, "rewrite": True})
+    profile = builtin_profile("chat", "compatible").replace({"tool_choice": taken, "rewrite": True})
     request = samples.request(CHAT, tools=CHAT_TOOLS, tool_choice=asked)
     translation = translate(direction("chat", "chat"), json.dumps(request).encode(), profile=profile)
     body = json.loads(translation.body)
@@ -177,13 +177,13 @@ def test_one_call_at_a_time_is_not_asked_of_who_cannot_be_asked() -> None:
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     body, counts = ask(flags={"parallel_tool_calls": False}, tools=[LOOK], tool_choice=choice)
     assert "parallel_tool_calls" not in body
-    assert counts == {Code.PARALLEL_CALLS: 1}
+    assert counts == {LossCode.PARALLEL_CALLS: 1}
     body, counts = ask(flags={}, tools=[LOOK], tool_choice=choice)
     assert (body["parallel_tool_calls"], counts) == (False, {})
 
 
 def test_strict_is_not_sent_where_it_is_not_taken() -> None:
-    for strict, lost in ((True, {Code.SCHEMA_STRICTNESS: 1}), (False, {})):
+    for strict, lost in ((True, {LossCode.SCHEMA_STRICTNESS: 1}), (False, {})):
         body, counts = ask(flags={"strict_tools": False}, tools=[{**LOOK, "strict": strict}])
         assert "strict" not in body["tools"][0]["function"]
         assert counts == lost
@@ -195,13 +195,13 @@ def test_strict_is_not_sent_where_it_is_not_taken() -> None:
 @pytest.mark.parametrize(
     ("mode", "roles", "lost"),
     [
-        ("auto", ["system", "user", "assistant", "user"], {Code.SYSTEM_MOVED: 1}),
-        ("hoist", ["system", "user", "assistant", "user"], {Code.SYSTEM_MOVED: 1}),
+        ("auto", ["system", "user", "assistant", "user"], {LossCode.SYSTEM_MOVED: 1}),
+        ("hoist", ["system", "user", "assistant", "user"], {LossCode.SYSTEM_MOVED: 1}),
         ("inline", ["system", "user", "system", "assistant", "user"], {}),
-        ("user", ["system", "user", "user", "assistant", "user"], {Code.SYSTEM_DEMOTED: 1}),
+        ("user", ["system", "user", "user", "assistant", "user"], {LossCode.SYSTEM_DEMOTED: 1}),
     ],
 )
-def test_a_template_with_one_system_message_gets_one(mode: Any, roles: list[str], lost: dict[Code, int]) -> None:
+def test_a_template_with_one_system_message_gets_one(mode: Any, roles: list[str], lost: dict[LossCode, int]) -> None:
     """`System message must be at the beginning` (ggml-org/llama.cpp#27367)."""
     late = [SAID, {"role": "system", "content": "be brief"}, {"role": "assistant", "content": "ok"}, SAID]
     body, counts = ask(flags={"system_inline": False}, knobs=Knobs(mid_system=mode), system="be kind", messages=late)
@@ -216,7 +216,7 @@ def test_several_leading_instructions_become_one_message() -> None:
     leading = [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, SAID]
     body, counts = ask_of(RESPONSES, CHAT, "compatible", flags={"system_inline": False}, input=leading)
     assert body["messages"][0] == {"role": "system", "content": "a\n\nb"}
-    assert counts == {Code.TURNS_MERGED: 1}
+    assert counts == {LossCode.TURNS_MERGED: 1}
 
 
 def test_a_messages_upstream_without_stop_sequences_is_given_none() -> None:
@@ -225,14 +225,14 @@ def test_a_messages_upstream_without_stop_sequences_is_given_none() -> None:
     assert "stop_sequences" not in body
     assert counts == {}  # the gateway cuts the text itself
     off = Knobs(stop_emulation="off")
-    assert ask_of(CHAT, MESSAGES, "compatible", off, flags={"stop_limit": 0}, **fields)[1] == {Code.STOP_DROPPED: 1}
+    assert ask_of(CHAT, MESSAGES, "compatible", off, flags={"stop_limit": 0}, **fields)[1] == {LossCode.STOP_DROPPED: 1}
 
 
 def test_top_k_goes_to_servers_that_take_it() -> None:
     assert ask(flags={"top_k": True}, top_k=5)[0]["top_k"] == 5
     body, counts = ask(flags={}, top_k=5)
     assert "top_k" not in body
-    assert counts == {Code.TOP_K: 1}
+    assert counts == {LossCode.TOP_K: 1}
 
 
 @pytest.mark.parametrize(("ttl", "written"), [(None, {}), ("5m", {"ttl": "5m"}), ("1h", {"ttl": "1h"})])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, Translation, direction, translate
-from dragoman.losses import Code
-from dragoman.profile import shipped
+from dragoman.losses import LossCode
+from dragoman.profiles.profile import builtin_profile
 
 Json = dict[str, Any]
 LATE: list[Json] = [
@@ -25,7 +25,7 @@ def sent(
 ) -> tuple[Json, Translation]:
     """The request that reaches the upstream."""
     body = {"model": "m", **fields}
-    chosen = shipped(upstream, profile).with_flags(flags or {})
+    chosen = builtin_profile(upstream, profile).replace(flags or {})
     made = translate(
         direction(client, upstream), json.dumps(body).encode(), upstream_model=body["model"], profile=chosen
     )
@@ -75,7 +75,7 @@ def test_they_move_to_the_front_for_all_others(model: str) -> None:
     body, made = sent("chat", "messages", "anthropic", model=model, messages=LATE)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert json.dumps(body["system"]).count("Be brief.") == 1
-    assert made.losses.counts == {Code.SYSTEM_MOVED: 1}
+    assert made.losses.counts == {LossCode.SYSTEM_MOVED: 1}
 
 
 def test_the_operator_may_list_other_models() -> None:
@@ -104,7 +104,7 @@ def test_top_p_is_not_sent_beside_temperature_where_that_is_refused(
     body, made = sent(client, "messages", profile, temperature=0.5, top_p=0.9, **asked)
     assert (body["temperature"], body.get("top_p")) == (0.5, top_p)
     rows = [(row.code, row.path) for row in made.losses.rows]
-    assert rows == ([(Code.SAMPLING_UNSUPPORTED, "top_p")] if top_p is None else [])
+    assert rows == ([(LossCode.SAMPLING_UNSUPPORTED, "top_p")] if top_p is None else [])
 
 
 @pytest.mark.parametrize(("profile", "kept"), [("openai", False), ("azure", False), ("compatible", True)])
@@ -112,7 +112,7 @@ def test_metadata_is_not_sent_where_nothing_is_stored(profile: str, kept: bool) 
     body, made = sent("responses", "chat", profile, input="Hi", metadata={"run": "7"}, store=True)
     assert body.get("metadata") == ({"run": "7"} if kept else None)
     assert "store" not in body
-    assert [(row.code, row.path) for row in made.losses.rows] == ([] if kept else [(Code.METADATA, "metadata")])
+    assert [(row.code, row.path) for row in made.losses.rows] == ([] if kept else [(LossCode.METADATA, "metadata")])
 
 
 @pytest.mark.parametrize(("store", "kept"), [(True, True), (False, False), (None, False)])
@@ -121,7 +121,7 @@ def test_metadata_is_sent_with_store(store: bool | None, kept: bool) -> None:
         "chat", "chat", "openai", {"rewrite": True}, messages=LATE[:1], metadata={"run": "7"}, store=store
     )
     assert ("metadata" in body, body.get("store")) == (kept, store)
-    assert made.losses.counts == ({} if kept else {Code.METADATA: 1})
+    assert made.losses.counts == ({} if kept else {LossCode.METADATA: 1})
 
 
 def test_no_metadata_is_no_loss() -> None:

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, direction, translate
+from dragoman import LossCode, direction, translate
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import builtin_profile
 from dragoman.translate import Translation
-from dragoman_server.explain import as_text, explanation
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.endpoints.explain import as_text, explanation
 from support import samples
 from support.gateways import gate
 from support.sockets import ScriptedServer, answer, stream
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CHAT, MESSAGES, RESPONSES = Dialect
-KIMI = shipped("messages", "kimi")
+KIMI = builtin_profile("messages", "kimi")
 CLAUDE_CODE = {
     "user-agent": "claude-cli/2.1.329 (external, cli)",
     "anthropic-version": "2023-06-01",
@@ -31,7 +31,7 @@ CLAUDE_CODE = {
 
 
 def rewritten(dialect: Dialect = MESSAGES, knobs: Knobs | None = None, **fields: Any) -> tuple[Translation, Any]:
-    profile = KIMI if dialect is MESSAGES else shipped(dialect, "compatible").with_flags({"rewrite": True})
+    profile = KIMI if dialect is MESSAGES else builtin_profile(dialect, "compatible").replace({"rewrite": True})
     body = samples.dump(samples.request(dialect, **fields))
     translation = translate(direction(dialect, dialect), body, profile=profile, knobs=knobs or Knobs())
     return translation, json.loads(translation.body)
@@ -46,10 +46,10 @@ def test_T44_fields_that_go_with_a_beta_are_left_out() -> None:
     assert body["tools"] == [{"name": "look", "input_schema": {"type": "object"}}]
     assert not {"context_management", "safeguards"} & body.keys()
     assert translation.losses.counts == {
-        Code.CONTEXT_MANAGEMENT: 1,
-        Code.VENDOR_OPTION: 1,
-        Code.TOOL_SEARCH: 1,
-        Code.TOOL_OPTION: 1,
+        LossCode.CONTEXT_MANAGEMENT: 1,
+        LossCode.VENDOR_OPTION: 1,
+        LossCode.TOOL_SEARCH: 1,
+        LossCode.TOOL_OPTION: 1,
     }
 
 
@@ -71,11 +71,11 @@ def test_blocks_that_it_does_not_know_are_told_in_words_or_left_out() -> None:
     translation, body = rewritten(messages=history, tools=[samples.TOOL[MESSAGES]])
     (result,) = body["messages"][2]["content"]
     assert result["content"] == [{"type": "text", "text": "Tool loaded: look"}]
-    assert translation.losses.counts == {Code.RESULT_SHAPE: 1}
+    assert translation.losses.counts == {LossCode.RESULT_SHAPE: 1}
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
     translation, body = rewritten(tools=[samples.TOOL[MESSAGES], search])
     assert [tool["name"] for tool in body["tools"]] == ["look"]
-    assert translation.losses.counts == {Code.HOSTED_TOOL: 1}
+    assert translation.losses.counts == {LossCode.HOSTED_TOOL: 1}
 
 
 def test_late_instructions_move_and_ids_of_a_device_are_not_told() -> None:
@@ -84,7 +84,7 @@ def test_late_instructions_move_and_ids_of_a_device_are_not_told() -> None:
     assert body["system"] == "be brief"
     assert [message["role"] for message in body["messages"]] == ["user"]
     assert "device" not in body["metadata"]["user_id"]
-    assert translation.losses.counts == {Code.SYSTEM_MOVED: 1}
+    assert translation.losses.counts == {LossCode.SYSTEM_MOVED: 1}
 
 
 def test_its_own_thinking_comes_back_to_it() -> None:
@@ -101,7 +101,7 @@ def test_its_own_thinking_comes_back_to_it() -> None:
 
 def test_what_passes_is_as_before() -> None:
     body = samples.dump(samples.request(MESSAGES, context_management={"edits": []}))
-    passed = translate(direction("messages", "messages"), body, profile=shipped("messages", "deepseek"))
+    passed = translate(direction("messages", "messages"), body, profile=builtin_profile("messages", "deepseek"))
     assert (passed.body, passed.passthrough, passed.rewritten) == (body, True, False)
 
 

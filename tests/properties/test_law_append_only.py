@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Translation, shipped, translate
+from dragoman import Dialect, Direction, Translation, builtin_profile, translate
 from support.directions import ALL, CROSS, profiles
 from support.requests import Conversation, Features, conversations
 
@@ -23,7 +23,7 @@ INSTRUCTIONS = ("system", "instructions")
 
 def sent(row: Direction, body: Any, profile: str | None = None) -> Translation:
     # A model that takes instructions in mid-conversation: for others they move to the front.
-    made = shipped(row.upstream.dialect, profile)
+    made = builtin_profile(row.upstream.dialect, profile)
     translation = translate(row, json.dumps(body).encode(), profile=made, upstream_model="claude-opus-5-5")
     note(translation.body.decode())
     return translation

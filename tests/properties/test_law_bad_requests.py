@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Direction, DragomanError, Failure, Knobs, Translation, shipped, translate
+from dragoman import Direction, DragomanError, Failure, Knobs, Translation, builtin_profile, translate
 from support.directions import ALL, CROSS, profiles
 from support.mutations import mutated_json
 from support.requests import Features, conversations
@@ -80,7 +80,7 @@ def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data
         hosted_tools=data.draw(st.sampled_from(("drop", "reject", "map"))),
         custom_tool_bridge=data.draw(st.sampled_from(("auto", "wrap", "reject"))),
     )
-    profile = shipped(row.upstream.dialect, data.draw(profiles))
+    profile = builtin_profile(row.upstream.dialect, data.draw(profiles))
     outcome = attempt(row, json.dumps(body).encode(), profile=profile, knobs=knobs)
     if isinstance(outcome, Translation):
         json.loads(outcome.body)
@@ -101,7 +101,7 @@ def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data
 def test_where_losses_are_refused_the_refusal_names_the_field(row: Direction, data: st.DataObject) -> None:
     body = data.draw(conversations(row.client.dialect, Features(orphans=True))).body()
     raw = json.dumps(body).encode()
-    profile = shipped(row.upstream.dialect)
+    profile = builtin_profile(row.upstream.dialect)
     lenient = translate(row, raw, profile=profile)
     outcome = attempt(row, raw, profile=profile, knobs=Knobs(on_loss="reject"))
     if isinstance(outcome, Translation):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Chain, Direction
-from dragoman.passthrough import Passthrough
-from dragoman.sse import Parser
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.sse import Parser
 from support.directions import CROSS, PASSTHROUGH, translated
 from support.strategies import splits
 

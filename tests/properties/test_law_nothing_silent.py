@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, Direction, Knobs, Profile, shipped, translate
+from dragoman import Direction, Knobs, LossCode, Profile, builtin_profile, translate
 from dragoman.errors import ClientRequestError, dotted
 from support.constructs import CONSTRUCTS
 from support.directions import CROSS
@@ -29,22 +29,22 @@ FREE = {"input", "arguments", "parameters", "input_schema", "schema", "input_exa
 IGNORED = {"diagnostics", "block_binding", "logprobs"}
 """Of no use to another dialect's upstream."""
 WHOLE = {
-    Code.CALL_META,
-    Code.CITATIONS,
-    Code.CITATIONS_REQUEST,
-    Code.CONTEXT_MANAGEMENT,
-    Code.CUSTOM_WRAPPED,
-    Code.HOSTED_HISTORY,
-    Code.HOSTED_TOOL,
-    Code.MODERATION,
-    Code.PREDICTION,
-    Code.REASONING_ENCRYPTED,
-    Code.REASONING_FOREIGN,
-    Code.REASONING_SIGNATURE,
-    Code.REASONING_UNSIGNED,
-    Code.TASK_BUDGET,
-    Code.TOOL_OPTION,
-    Code.VENDOR_OPTION,
+    LossCode.CALL_META,
+    LossCode.CITATIONS,
+    LossCode.CITATIONS_REQUEST,
+    LossCode.CONTEXT_MANAGEMENT,
+    LossCode.CUSTOM_WRAPPED,
+    LossCode.HOSTED_HISTORY,
+    LossCode.HOSTED_TOOL,
+    LossCode.MODERATION,
+    LossCode.PREDICTION,
+    LossCode.REASONING_ENCRYPTED,
+    LossCode.REASONING_FOREIGN,
+    LossCode.REASONING_SIGNATURE,
+    LossCode.REASONING_UNSIGNED,
+    LossCode.TASK_BUDGET,
+    LossCode.TOOL_OPTION,
+    LossCode.VENDOR_OPTION,
 }
 """A row of these tells of all that stands at its path."""
 SETTINGS: dict[str, tuple[Knobs, dict[str, Any]]] = {
@@ -99,7 +99,7 @@ def fate(row: Direction, body: Json, at: Where, knobs: Knobs, profile: Profile) 
 def faults(row: Direction, body: Json, places: list[Where], setting: str) -> list[str]:
     """The places where an unknown key is lost silently, or told as lost though it arrives."""
     knobs, flags = SETTINGS[setting]
-    profile = replace(shipped(row.upstream.dialect), **flags)
+    profile = replace(builtin_profile(row.upstream.dialect), **flags)
     found = []
     for at in places:
         what = fate(row, body, at, knobs, profile)
@@ -144,7 +144,7 @@ def test_nearly_all_constructs_are_translated(row: Direction) -> None:
     """Of one that is refused as it is, the law above says nothing."""
     bodies = CONSTRUCTS[row.client.dialect]
     knobs, flags = SETTINGS["all mapped"]
-    profile = replace(shipped(row.upstream.dialect), **flags)
+    profile = replace(builtin_profile(row.upstream.dialect), **flags)
     refused = []
     for body in bodies:
         try:

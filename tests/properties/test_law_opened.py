@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import direction, envelope, translate
-from dragoman.envelope import TAG, Seal, unseal
+from dragoman import direction, translate
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
+from dragoman.reasoning import envelope
+from dragoman.reasoning.envelope import TAG, Envelope, unwrap
 
 OTHERS = st.sampled_from(["thinking", "text", "signature", "id", "summary", "content", "cache_control", "x"])
 JUNK = st.recursive(st.none() | st.integers(-3, 9) | st.text(max_size=6), lambda inner: st.lists(inner, max_size=3))
@@ -35,7 +36,7 @@ BLOCKS = st.one_of(
 )
 FORGED = st.builds(lambda block, more: {**block, **more}, BLOCKS, st.dictionaries(OTHERS, JUNK, max_size=2))
 SEALED = st.builds(
-    lambda dialect, family, block: Seal(family, "m").close(dialect, block),
+    lambda dialect, family, block: Envelope(family, "m").wrap(dialect, block),
     st.sampled_from(["messages", "responses", "chat"]),
     st.sampled_from(["messages", "responses", "chat", "elsewhere"]),
     BLOCKS | FORGED,
@@ -86,19 +87,19 @@ def outcome(client: str, upstream: str, body: bytes) -> Any:
 @given(proofs=PROOFS, tail=TAILS)
 def test_an_envelope_opened_before_is_what_it_was(client: str, upstream: str, proofs: list[str], tail: str) -> None:
     body = orjson.dumps(CLIENTS[client](proofs, tail))
-    envelope.forget()
-    opened = [copy.deepcopy(unseal(proof)) for proof in proofs]
-    envelope.forget()
+    envelope.clear_cache()
+    opened = [copy.deepcopy(unwrap(proof)) for proof in proofs]
+    envelope.clear_cache()
     first = outcome(client, upstream, body)
     assert outcome(client, upstream, body) == first
-    assert [unseal(proof) for proof in proofs] == opened  # whoever wrote it changed nothing in it
+    assert [unwrap(proof) for proof in proofs] == opened  # whoever wrote it changed nothing in it
 
 
 @pytest.mark.parametrize("text", ["x ", 5, None])
 def test_a_block_that_ends_the_conversation_is_sent_as_it_is(text: Any) -> None:
     """White space is cut from a text that the model is to continue, and from nothing else."""
     forged = {"type": "thinking", "thinking": "t", "signature": "s", "text": text}
-    body = orjson.dumps(responses([Seal("messages", "m").close("messages", forged)], "answered"))
+    body = orjson.dumps(responses([Envelope("messages", "m").wrap("messages", forged)], "answered"))
     knobs = Knobs(prefill="pass")
     for _ in range(2):
         translation = translate(direction("responses", "messages"), body, knobs=knobs)
@@ -108,44 +109,44 @@ def test_a_block_that_ends_the_conversation_is_sent_as_it_is(text: Any) -> None:
 
 @given(SEALED | DAMAGED)
 def test_what_is_kept_is_what_is_opened(text: str) -> None:
-    envelope.forget()
-    first = unseal(text)
-    assert unseal(str(text.encode(), "ascii")) == first
-    envelope.forget()
-    assert unseal(text) == first
+    envelope.clear_cache()
+    first = unwrap(text)
+    assert unwrap(str(text.encode(), "ascii")) == first
+    envelope.clear_cache()
+    assert unwrap(text) == first
 
 
 def test_a_long_history_does_not_stay_in_memory() -> None:
     """However much comes, and however much more an envelope takes once it is opened."""
-    envelope.forget()
+    envelope.clear_cache()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for number in range(900):
             block = {"type": "reasoning", "id": f"rs_{number}", "summary": [{"": 0}] * 150}
-            found = unseal(Seal("f", "m").close("responses", block))
+            found = unwrap(Envelope("f", "m").wrap("responses", block))
             assert found is not None
             assert found.block == block
         found = block = None  # type: ignore[assignment]
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    envelope.forget()
+    envelope.clear_cache()
     assert 1_000_000 < after - before < 20_000_000
 
 
 def test_threads_open_the_same_envelopes() -> None:
-    texts = [Seal("f", "m").close("chat", {"reasoning_content": str(number) * 900}) for number in range(300)]
-    envelope.forget()
+    texts = [Envelope("f", "m").wrap("chat", {"reasoning_content": str(number) * 900}) for number in range(300)]
+    envelope.clear_cache()
 
     def read(offset: int) -> bool:
         for place in range(len(texts) * 3):
             number = (place * 7 + offset) % len(texts)
-            found = unseal(texts[number])
+            found = unwrap(texts[number])
             if found is None or found.block != {"reasoning_content": str(number) * 900}:
                 return False
         return True
 
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(read, range(0, 300, 50)))
-    envelope.forget()
+    envelope.clear_cache()

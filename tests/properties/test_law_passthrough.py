@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Limits
-from dragoman.directions import CODECS
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import Failure
-from dragoman.passthrough import Passthrough
-from dragoman.splice import Renamer
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import JsonStringRewriter
 from support.directions import DIALECTS, upstream_streams
 from support.mutations import mutated_streams
 from support.strategies import splits
@@ -44,7 +44,9 @@ class Outcome(NamedTuple):
 
 def play(dialect: Dialect, pieces: list[bytes], limits: Limits, model: str | None) -> Outcome:
     codec = CODECS[dialect]
-    stage = Passthrough(codec.observer(), Renamer(model, *codec.model_paths) if model else None, limits, "req_1")
+    stage = Passthrough(
+        codec.observer(), JsonStringRewriter(model, *codec.model_paths) if model else None, limits, "req_1"
+    )
     out = b""
     for piece in pieces:
         out += stage.feed(piece)

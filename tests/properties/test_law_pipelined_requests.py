@@ -14,7 +14,7 @@ from aiohttp import web
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.aio.line import Line, LineRunner
+from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner
 from support.waiting import turns, until
 
 KINDS = st.sampled_from(["post", "get", "early end", "chunked", "odd body"])
@@ -40,13 +40,13 @@ class _Carrier:
         raise AssertionError("the client has not hung up")
 
 
-async def _reply(line: Line, request: web.Request, taken: list[int]) -> web.StreamResponse:
+async def _reply(line: HijackableConnection, request: web.Request, taken: list[int]) -> web.StreamResponse:
     """A reply that is taken after a turn if it may be, and then written without aiohttp."""
     text = request.path
     resume = None
     try:
         await asyncio.sleep(0)
-        resume = line.take(_Carrier(), True)
+        resume = line.hijack(_Carrier(), True)
         if resume is None:
             return web.Response(text=text)
         asyncio.get_running_loop().call_soon(resume)
@@ -68,24 +68,24 @@ async def _played(reads: list[bytes], count: int, pause: int) -> tuple[list[int]
 
     async def handler(request: web.Request) -> web.StreamResponse:
         await request.read()
-        line = Line.of(request)
+        line = HijackableConnection.of(request)
         assert line is not None
-        return await line.attend(_reply(line, request, taken))
+        return await line.run_detachable(_reply(line, request, taken))
 
     app = web.Application()
     app.router.add_route("*", "/{number}", handler)
-    runner = LineRunner(app, shutdown_timeout=0.1)
+    runner = HijackRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
-        lines = runner.lines
+        lines = runner.connections
         assert lines is not None
         await until(lambda: lines.connections)
         (http,) = lines.server.connections
         assert http.transport is not None
         line = http.transport.get_protocol()
-        assert isinstance(line, Line)
+        assert isinstance(line, HijackableConnection)
         for data in reads:
             line.data_received(data)
             await turns(pause)

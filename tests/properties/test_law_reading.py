@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, ReplyContext, shipped
-from dragoman.directions import CODECS
-from dragoman.sse import Parser
+from dragoman import Dialect, ReplyContext, builtin_profile
+from dragoman.dialects.codec import CODECS
+from dragoman.wire.sse import Parser
 from grammar import Accumulated
 from support import canonical
 from support.directions import upstream_streams
@@ -54,7 +54,7 @@ def counted(upstream: Upstream) -> bool:
 def test_a_stream_is_read_as_it_was_meant(dialect: Dialect, data: st.DataObject) -> None:
     upstream = data.draw(STREAMS[dialect])
     note(upstream.data.decode())
-    profile = shipped(dialect, "compatible" if upstream.notes.get("needs_last_seen") else None)
+    profile = builtin_profile(dialect, "compatible" if upstream.notes.get("needs_last_seen") else None)
     context = ReplyContext("m", profile=profile)
     parser, reader = Parser(), CODECS[dialect].reader(context)
     events = reader.feed(parser.feed(upstream.data) + parser.finish())

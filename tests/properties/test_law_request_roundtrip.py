@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Knobs, Losses, shipped
-from dragoman.directions import CODECS
-from dragoman.jsontext import dumps
-from dragoman.model import Request, Role, Text, Turn
-from dragoman.names import NameTable
+from dragoman import Dialect, Direction, Knobs, Losses, builtin_profile
+from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.dialects.codec import CODECS
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 
@@ -28,7 +28,7 @@ def read(dialect: Dialect, body: Any, losses: Losses | None = None) -> Request:
 
 
 def write(dialect: Dialect, request: Request, losses: Losses) -> Any:
-    profile = shipped(dialect)
+    profile = builtin_profile(dialect)
     names = NameTable(profile.tool_name_max)
     body = CODECS[dialect].write_request(
         request, model=request.model, profile=profile, knobs=KNOBS, losses=losses, names=names
@@ -82,8 +82,8 @@ def normal(request: Request) -> Any:
         if request.origin == "chat" and turn["role"] == "assistant":
             turn["parts"] = joined(turn["parts"])
         del turn["plain"]
-        if turn["spelling"] == "top":
-            turn["spelling"] = ""
+        if turn["original"] == "top":
+            turn["original"] = ""
         turns.append(turn)
     plain["turns"] = turns
     plain["end_user"] = shown_user(request)

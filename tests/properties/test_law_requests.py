@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Knobs, shipped, translate
-from dragoman_server.simulator.checks import check
+from dragoman import Dialect, Direction, Knobs, builtin_profile, translate
+from dragoman_server.simulator.validate import check
 from support.directions import CROSS, DIALECTS, profiles
 from support.requests import Features, conversations
 
@@ -21,7 +21,7 @@ KNOBS = Knobs()
 def sent(row: Direction, body: Any, profile: str | None, knobs: Knobs = KNOBS) -> Any:
     """The parsed body that goes upstream."""
     raw = json.dumps(body).encode()
-    written = translate(row, raw, profile=shipped(row.upstream.dialect, profile), knobs=knobs).body
+    written = translate(row, raw, profile=builtin_profile(row.upstream.dialect, profile), knobs=knobs).body
     note(written.decode())
     return json.loads(written)
 

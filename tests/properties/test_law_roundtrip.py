@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Code, Dialect, Knobs, Losses, ReplyContext
-from dragoman.directions import CODECS
-from dragoman.events import End, Event, Finish, Kind, Start
-from dragoman.jsontext import dumps
-from dragoman.model import Native, Part, Reasoning, Reply, Text, ToolCall
+from dragoman import Dialect, Knobs, LossCode, Losses, ReplyContext
+from dragoman.canonical.events import BlockKind, End, Event, Finish, Start
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
+from dragoman.dialects.codec import CODECS
+from dragoman.wire.json_codec import dumps
 from grammar import Accumulated
 from support import canonical
 from support.directions import DIALECTS
@@ -62,7 +63,7 @@ def test_a_chat_stream_survives_writing_and_reading(events: list[Event]) -> None
     finish = next(event for event in events if isinstance(event, Finish))
     if finish.usage is not None:
         assert after.usage == asdict(finish.usage)
-    if not losses.counts.get(Code.CITATIONS, 0):
+    if not losses.counts.get(LossCode.CITATIONS, 0):
         assert len(after.annotations) == len(before.annotations)
     start, read = events[0], back[0]
     assert isinstance(start, Start)
@@ -79,8 +80,8 @@ def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> 
     before = canonical.check(canonical.spoken(events))
     back, losses = there_and_back(Dialect.MESSAGES, events, replace(KNOBS, block_order="interleave"))
     after = canonical.check(back)
-    unknown = losses.counts.get(Code.UNKNOWN_EVENT, 0)
-    opaque = sum(kind == Kind.OPAQUE for kind, _ in before.blocks)
+    unknown = losses.counts.get(LossCode.UNKNOWN_EVENT, 0)
+    opaque = sum(kind == BlockKind.OPAQUE for kind, _ in before.blocks)
     # An opaque block takes its place on the wire when its payload is there; one of unknown type is a declared loss.
     if not opaque:
         assert after.blocks == before.blocks
@@ -96,7 +97,7 @@ def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> 
     if finish.usage is not None:
         assert read.usage == finish.usage
     else:
-        assert losses.counts.get(Code.USAGE_ESTIMATED, 0)
+        assert losses.counts.get(LossCode.USAGE_ESTIMATED, 0)
     if finish.refusal is not None:
         assert read.refusal == finish.refusal
 
@@ -108,7 +109,7 @@ def test_a_messages_stream_in_sequence_keeps_the_order_of_all_blocks(events: lis
     kept = [block for block in before.blocks if block[0] != "opaque"]
     after = canonical.check(back)
     assert [block for block in after.blocks if block[0] != "opaque"] == kept
-    assert len(before.blocks) - len(after.blocks) == losses.counts.get(Code.UNKNOWN_EVENT, 0)
+    assert len(before.blocks) - len(after.blocks) == losses.counts.get(LossCode.UNKNOWN_EVENT, 0)
 
 
 def said(held: Accumulated) -> list[tuple[str, str]]:
@@ -128,7 +129,7 @@ def test_a_responses_stream_survives_writing_and_reading(surface: Any, events: l
     after = canonical.check(back)
     assert after.order == [kind for kind in before.order if kind != "opaque"]
     assert said(after) == said(before)
-    assert losses.counts.get(Code.VENDOR_BLOCK, 0) == before.order.count("opaque")
+    assert losses.counts.get(LossCode.VENDOR_BLOCK, 0) == before.order.count("opaque")
     assert after.meant_calls() == before.meant_calls()
     assert sorted(after.signatures) == sorted(before.signatures)
     assert sorted(map(str, after.annotations)) == sorted(map(str, before.annotations))
@@ -183,7 +184,7 @@ def test_a_messages_reply_survives_writing_and_reading(events: list[Event]) -> N
     if reply.usage is not None:
         assert back.usage == reply.usage
     else:
-        assert losses.counts.get(Code.USAGE_ESTIMATED, 0)
+        assert losses.counts.get(LossCode.USAGE_ESTIMATED, 0)
     if reply.refusal is not None:
         assert back.refusal == reply.refusal
 

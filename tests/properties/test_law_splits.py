@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, ReplyContext, Stage, Translation, pipeline
-from dragoman.directions import CODECS
-from dragoman.sse import Frame, Parser
-from dragoman.stops import StopCutter
+from dragoman.dialects.codec import CODECS
+from dragoman.stages.stop_sequences import StopCutter
+from dragoman.wire.sse import Frame, Parser
 from support import canonical
 from support.directions import ALL, DIALECTS, profiles, stream_through, translated, upstream_streams
 from support.mutations import mutated_streams

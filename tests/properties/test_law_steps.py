@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Direction, DragomanError, Knobs, Profile, shipped, translate
+from dragoman import Direction, DragomanError, Knobs, Profile, builtin_profile, translate
 from support.directions import CROSS
 from support.mutations import mutated_json
 from support.requests import Features, conversations
@@ -63,8 +63,8 @@ def test_generated_histories(row: Direction, data: st.DataObject) -> None:
     body = data.draw(conversations(row.client.dialect, Features(orphans=True))).body()
     if data.draw(st.booleans()):
         body = data.draw(mutated_json(body))
-    profile = shipped(row.upstream.dialect, data.draw(st.sampled_from((None, "compatible"))))
-    alike(row, json.dumps(body).encode(), profile.with_flags(data.draw(st.sampled_from(FLAGS))), data.draw(knobs))
+    profile = builtin_profile(row.upstream.dialect, data.draw(st.sampled_from((None, "compatible"))))
+    alike(row, json.dumps(body).encode(), profile.replace(data.draw(st.sampled_from(FLAGS))), data.draw(knobs))
 
 
 def _recorded() -> dict[str, list[Any]]:
@@ -86,11 +86,11 @@ def test_recorded_histories_whole_and_shuffled(row: Direction) -> None:
     dice = random.Random(str(row))
     key = "input" if row.client.dialect == "responses" else "messages"
     for body in RECORDED[row.client.dialect]:
-        alike(row, json.dumps(body).encode(), shipped(row.upstream.dialect), Knobs())
+        alike(row, json.dumps(body).encode(), builtin_profile(row.upstream.dialect), Knobs())
         history = body[key] * 2
         for flags in FLAGS:
             # Calls of one id twice, results before their calls or without them: a client's session gone wrong.
             shuffled = dice.sample(history, dice.randint(1, len(history)))
             raw = json.dumps({**body, key: shuffled}).encode()
-            profile = shipped(row.upstream.dialect).with_flags(flags)
+            profile = builtin_profile(row.upstream.dialect).replace(flags)
             alike(row, raw, profile, Knobs(orphans=dice.choice(("repair", "strip", "reject"))))

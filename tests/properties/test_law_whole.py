@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Code, Dialect, Direction, Losses, ReplyContext, Translation
-from dragoman.envelope import Seal
-from dragoman.events import Kind
+from dragoman import Dialect, Direction, LossCode, Losses, ReplyContext, Translation
+from dragoman.canonical.events import BlockKind
+from dragoman.reasoning.envelope import Envelope
 from grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
@@ -21,9 +21,9 @@ from support.strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES
 from support.upstreams import Upstream, chat_streams, messages_streams
 
 # A call that was cut has no whole form: arguments are an object there, or at least JSON.
-_CHAT = replace(CHAT, cut=False, interleave="none", kinds=(Kind.TEXT, Kind.REASONING, Kind.TOOL))
+_CHAT = replace(CHAT, cut=False, interleave="none", kinds=(BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL))
 # A whole Chat reply has its text before its refusal, whatever came first; to Messages both are text.
-_REFUSING = replace(_CHAT, kinds=(Kind.REFUSAL, Kind.REASONING))
+_REFUSING = replace(_CHAT, kinds=(BlockKind.REFUSAL, BlockKind.REASONING))
 _MESSAGES = replace(MESSAGES_SEQUENTIAL, cut=False)
 _RESPONSES = replace(RESPONSES, cut=False, interleave="none")
 
@@ -46,7 +46,7 @@ def both_forms(draw: st.DrawFn, row: Direction, silent: bool = False) -> tuple[U
 def undeclared(row: Direction, held: dict[str, Any], losses: Losses) -> dict[str, Any]:
     """Without what a declared loss may make different: counts that the upstream did not give are estimated from what
     the form of the reply shows, and a refusal's explanation has no place in a stream that has shown something."""
-    if losses.counts.get(Code.USAGE_ESTIMATED):
+    if losses.counts.get(LossCode.USAGE_ESTIMATED):
         held["usage"] = None
     if row.client.dialect is not Dialect.RESPONSES and (held["text"] or held["calls"]):
         held["refusal"] = ""
@@ -67,7 +67,7 @@ def test_the_stream_accumulates_to_the_whole_reply(row: Direction, data: st.Data
     assert undeclared(row, one, streaming.losses) == undeclared(row, other, whole.losses)
     lost = set(streaming.losses.counts) ^ set(whole.losses.counts)
     # What was repaired is mostly the stream itself: events that its server left out, or that came out of place.
-    assert not lost - {Code.USAGE_ESTIMATED, Code.REFUSAL_EXPLANATION, Code.REPLY_REPAIRED}
+    assert not lost - {LossCode.USAGE_ESTIMATED, LossCode.REFUSAL_EXPLANATION, LossCode.REPLY_REPAIRED}
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
@@ -87,8 +87,8 @@ def undone(row: Direction) -> Translation:
     """A translation of the direction whose reply is read and written, in the same dialect too."""
     if not row.passthrough:
         return translated(row)
-    seal = Seal("family", "m") if row.client.unseal_history is not None else None
-    context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, seal=seal)
+    seal = Envelope("family", "m") if row.client.unseal_history is not None else None
+    context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=seal)
     return Translation(row, b"", True, context, "m", rewritten=True)
 
 
@@ -128,7 +128,7 @@ def test_the_stream_says_what_the_whole_reply_says(row: Direction, data: st.Data
     note(answered.decode())
     held = judge(row.client.dialect, streamed)
     message = json.loads(answered)["choices"][0]["message"]
-    if not streaming.losses.counts.get(Code.REFUSAL_EXPLANATION):
+    if not streaming.losses.counts.get(LossCode.REFUSAL_EXPLANATION):
         assert (message["refusal"] or "") == held.refusal
     assert (message["content"] or "") == held.text
     assert message.get("reasoning_content", "") == held.reasoning

@@ -1,20 +1,20 @@
-"""The judge of canonical event streams (the grammar at the head of `dragoman.events`), and what they accumulate to."""
+"""The oracle of canonical event streams (grammar: the head of `dragoman.canonical.events`), and their accumulation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
@@ -23,8 +23,8 @@ from dragoman.events import (
 )
 from grammar import Accumulated, Call, require
 
-_ANNOTATED = {Kind.TEXT}
-_OPAQUE = {Kind.REASONING, Kind.OPAQUE}
+_ANNOTATED = {BlockKind.TEXT}
+_OPAQUE = {BlockKind.REASONING, BlockKind.OPAQUE}
 
 
 def spoken(events: Iterable[Event]) -> list[Event]:
@@ -34,7 +34,7 @@ def spoken(events: Iterable[Event]) -> list[Event]:
     indexes: dict[int, int] = {}
     for event in events:
         match event:
-            case BlockStart(kind=Kind.TEXT | Kind.REFUSAL | Kind.REASONING):
+            case BlockStart(kind=BlockKind.TEXT | BlockKind.REFUSAL | BlockKind.REASONING):
                 silent[event.index] = event
                 continue
             case BlockStart():
@@ -104,7 +104,7 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                 result.id, result.model, usage = event.id, event.model, event.usage
             case End():
                 require(phase == "finished", "End without Finish")
-                usage = event.usage.over(usage) if event.usage is not None else usage
+                usage = event.usage.merged_onto(usage) if event.usage is not None else usage
                 phase = "over"
             case _:
                 require(phase == "body", f"{type(event).__name__} in phase {phase}")
@@ -112,7 +112,8 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                     case BlockStart():
                         require(event.index == len(starts), f"block {event.index} started, {len(starts)} was due")
                         require(
-                            event.kind is not Kind.TOOL or (event.call_id and event.name), f"a nameless call: {event!r}"
+                            event.kind is not BlockKind.TOOL or (event.call_id and event.name),
+                            f"a nameless call: {event!r}",
                         )
                         starts.append(event)
                         contents.append("")
@@ -120,21 +121,21 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                     case Finish():
                         require(not open_blocks, f"Finish while blocks {open_blocks} are open")
                         result.finish, result.sequence = str(event.stop.reason), event.stop.sequence
-                        usage = event.usage.over(usage) if event.usage is not None else usage
+                        usage = event.usage.merged_onto(usage) if event.usage is not None else usage
                         phase = "finished"
                     case Delta() | Opaque() | Annotation() | Logprobs() | BlockEnd():
                         require(event.index in open_blocks, f"{event!r}, but the block is not open")
                         kind = starts[event.index].kind
                         match event:
                             case Delta():
-                                require(kind is not Kind.OPAQUE, "a Delta on an opaque block")
+                                require(kind is not BlockKind.OPAQUE, "a Delta on an opaque block")
                                 contents[event.index] += event.text
                             case Opaque():
                                 require(kind in _OPAQUE, f"Opaque on a {kind} block")
                                 if event.form in ("signature", "encrypted_content"):
                                     result.signatures.append(event.payload)
                             case Logprobs():
-                                require(kind is Kind.TEXT, f"Logprobs on a {kind} block")
+                                require(kind is BlockKind.TEXT, f"Logprobs on a {kind} block")
                             case Annotation():
                                 require(kind in _ANNOTATED, f"Annotation on a {kind} block")
                                 result.annotations.append(event.citation.native)
@@ -144,16 +145,16 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
     for start, content in zip(starts, contents, strict=True):
         result.blocks.append((str(start.kind), content))
         match start.kind:
-            case Kind.TEXT:
+            case BlockKind.TEXT:
                 result.text += content
-            case Kind.REASONING:
+            case BlockKind.REASONING:
                 result.reasoning += content
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 result.refusal += content
-            case Kind.TOOL:
+            case BlockKind.TOOL:
                 made = "search" if start.search else "custom" if start.custom else "function"
                 result.calls.append(Call(start.call_id, start.name, content, start.namespace, made))
-            case Kind.OPAQUE:
+            case BlockKind.OPAQUE:
                 pass
     if usage is not None:
         result.usage = asdict(usage)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, shipped, translate
+from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, builtin_profile, translate
 from grammar import Accumulated, chat, messages, responses
 from grammar.responses_items import check_failure
 from grammar.sse import Item
@@ -47,7 +47,7 @@ def translated(
     return translate(
         row,
         json.dumps(ask(row.client.dialect, **fields) if body is None else body).encode(),
-        profile=shipped(row.upstream.dialect, profile),
+        profile=builtin_profile(row.upstream.dialect, profile),
         knobs=knobs or Knobs(),
         created=1_790_000_000,
         request_id="req_1",

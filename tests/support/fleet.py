@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.commands import Command, command
 from support.exposed import Sample, read_exposition
 from support.gateways import MESSAGES, until

@@ -12,13 +12,13 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner
-from dragoman.aio.upstream import Timeouts
-from dragoman.protocols import Dialect
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.gateway import Gateway
-from dragoman_server.providers import Provider
-from dragoman_server.settings import Config, Models, Route, Server
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.proxy.gateway import Gateway
 from support import samples
 
 from .waiting import until as until
@@ -93,7 +93,7 @@ async def served(
 ) -> AsyncIterator[tuple[str, web.AppRunner]]:
     """An application on a port of its own: its URL and its runner, of our own making where handlers are cancelled."""
     runner: web.AppRunner = (
-        LineRunner(app, shutdown_timeout=0.2)
+        HijackRunner(app, shutdown_timeout=0.2)
         if handler_cancellation
         else web.AppRunner(app, handler_cancellation=False, access_log=None, shutdown_timeout=0.2)
     )

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dragoman.aio.raw.answer import RawAnswer
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.raw.dial import Dialer
-from dragoman.aio.raw.head import Origin
-from dragoman.aio.raw.pool import Pool
-from dragoman.aio.upstream import Connections, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.connector import Connector
+from dragoman.aio.upstream.http11.pool import Pool
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.http11.response import Http11Response
 from dragoman.errors import UpstreamUnreachable
 
 ORIGIN = Origin(False, "upstream.test", 80)
@@ -94,8 +94,8 @@ class Dialled:
         self.refused = 0
         self.held: asyncio.Event | None = None
 
-    async def dial(self, origin: Origin, connection: Connection) -> None:
-        """As `Dialer.dial`."""
+    async def connect(self, origin: Origin, connection: Connection) -> None:
+        """As `Connector.dial`."""
         assert origin == ORIGIN
         if self.held is not None:
             await self.held.wait()
@@ -114,23 +114,23 @@ class Bench:
 
     pool: Pool
     dialled: Dialled
-    watches: list[Watch] = field(default_factory=list)
+    watches: list[StreamTimers] = field(default_factory=list)
 
     @property
     def wires(self) -> list[Wire]:
         """All that were dialled."""
         return self.dialled.wires
 
-    def watch(self) -> Watch:
+    def watch(self) -> StreamTimers:
         """One that is stopped at the end."""
-        self.watches.append(Watch(Timeouts()))
+        self.watches.append(StreamTimers(Timeouts()))
         return self.watches[-1]
 
     async def connect(self) -> Connection:
         """As a transport gets one."""
-        return self.pool.take() or await self.pool.connect(5, self.watch())
+        return self.pool.acquire_idle() or await self.pool.acquire(5, self.watch())
 
-    async def answer(self, *reply: bytes) -> tuple[RawAnswer, Connection]:
+    async def answer(self, *reply: bytes) -> tuple[Http11Response, Connection]:
         """The answer of a request to which these bytes came back, one read each."""
         connection = await self.connect()
         watch = self.watch()
@@ -138,15 +138,15 @@ class Bench:
         connection.send(b"head", b"body")
         for data in reply:
             connection.data_received(data)
-        await connection.answered()
-        return RawAnswer(connection, watch), connection
+        await connection.wait_for_head()
+        return Http11Response(connection, watch), connection
 
 
 @asynccontextmanager
 async def bench(**connections: Any) -> AsyncIterator[Bench]:
     """A pool with these settings, closed at the end."""
     dialled = Dialled()
-    made = Bench(Pool(ORIGIN, cast("Dialer", dialled), Connections(**connections)), dialled)
+    made = Bench(Pool(ORIGIN, cast("Connector", dialled), PoolOptions(**connections)), dialled)
     try:
         yield made
     finally:

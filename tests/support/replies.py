@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.events import Annotation, BlockStart, Delta, End, Event, Finish, Kind, Opaque, Start, Usage
-from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from dragoman.canonical.events import Annotation, BlockKind, BlockStart, Delta, End, Event, Finish, Opaque, Start, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from grammar import Accumulated, Call, responses
 
 from .responses_items import INCOMPLETE, response_object, responses_usage
@@ -28,17 +29,17 @@ def reply_of(events: list[Event], origin: str) -> Reply:
                 reply = Reply(event.id, event.model, [], stop=None, created=event.created)  # type: ignore[arg-type]
             case BlockStart(index=index, kind=kind):
                 match kind:
-                    case Kind.TEXT:
+                    case BlockKind.TEXT:
                         parts[index] = Text("")
-                    case Kind.REFUSAL:
+                    case BlockKind.REFUSAL:
                         parts[index] = Refusal("")
-                    case Kind.REASONING:
+                    case BlockKind.REASONING:
                         parts[index] = Reasoning("", origin=origin)
-                    case Kind.TOOL:
+                    case BlockKind.TOOL:
                         call = ToolCall(event.call_id, event.name, "", custom=event.custom)
                         call.namespace, call.search = event.namespace, event.search
                         parts[index] = call
-                    case Kind.OPAQUE:
+                    case BlockKind.OPAQUE:
                         parts[index] = Native(origin, event.name, {}, event.code)
             case Delta(index=index, text=text):
                 part = parts[index]
@@ -64,7 +65,7 @@ def reply_of(events: list[Event], origin: str) -> Reply:
             case End():
                 assert reply is not None
                 if event.usage is not None:
-                    reply.usage = event.usage.over(reply.usage)
+                    reply.usage = event.usage.merged_onto(reply.usage)
             case _:
                 pass
     assert reply is not None

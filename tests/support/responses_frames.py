@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from dragoman import ReplyContext
-from dragoman.events import Event
-from dragoman.protocols.responses import Reader
-from dragoman.sse import Frame
+from dragoman.canonical.events import Event
+from dragoman.dialects.responses import Reader
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 USAGE: Json = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Event, Start, StopReason, Usage
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import BlockEnd, BlockStart, Event, Kind, Start, StopReason, Usage
 
 Json = dict[str, Any]
 
@@ -21,8 +21,8 @@ _ERRORS = {
     FailureKind.OVERLOADED: "server_is_overloaded",
     FailureKind.POLICY: "invalid_prompt",
 }
-_PREFIX = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.OPAQUE: "ws"}
-PROSE = (Kind.TEXT, Kind.REFUSAL)
+_PREFIX = {BlockKind.TEXT: "msg", BlockKind.REFUSAL: "msg", BlockKind.REASONING: "rs", BlockKind.OPAQUE: "ws"}
+PROSE = (BlockKind.TEXT, BlockKind.REFUSAL)
 """What the parts of a message are."""
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Part, Request, Role, Text, Tool, ToolCall, ToolKind, ToolResult, Turn
+from dragoman.dialects.responses.request.write import write_request
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Part, Request, Role, Text, Tool, ToolCall, ToolKind, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.responses.request_writer import write_request
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.tools.names import NameTable
 
-OPENAI = shipped("responses", "openai")
-COMPATIBLE = shipped("responses", "compatible")
+OPENAI = builtin_profile("responses", "openai")
+COMPATIBLE = builtin_profile("responses", "compatible")
 MARK: Json = {"ttl": None}
 KEPT: Json = {"mode": "explicit"}
 """`MARK` as it is written."""
@@ -31,9 +31,9 @@ def assistant(*parts: Part) -> Turn:
     return Turn(Role.ASSISTANT, list(parts), ("messages", 1))
 
 
-def system(*texts: str, plain: bool = False, spelling: str = "top") -> Turn:
+def system(*texts: str, plain: bool = False, original: str = "top") -> Turn:
     """Instructions, by default of a top-level field."""
-    return Turn(Role.INSTRUCTION, [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), spelling, plain)
+    return Turn(Role.INSTRUCTION, [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), original, plain)
 
 
 def call(name: str = "f", call_id: str = "c1", arguments: str = "{}", **more: Any) -> ToolCall:
@@ -64,7 +64,7 @@ def ask(
     names: NameTable | None = None,
     strict: bool = False,
     **fields: Any,
-) -> tuple[Json, list[tuple[Code, str]]]:
+) -> tuple[Json, list[tuple[LossCode, str]]]:
     """The body, and code and path of each loss."""
     losses = Losses(strict=strict)
     body = write_request(
@@ -78,7 +78,7 @@ def ask(
     return body, [(row.code, row.path) for row in losses.rows]
 
 
-def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[Code]]:
+def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
     """The items of the input, and the codes of the losses."""
     body, losses = ask(*turns, **more)
     return body["input"], [code for code, _ in losses]
@@ -93,7 +93,7 @@ def refused(*turns: Turn, **more: Any) -> str | None:
 
 def flags(**changed: Any) -> Profile:
     """The vendor's profile with flags changed."""
-    return OPENAI.with_flags(changed)
+    return OPENAI.replace(changed)
 
 
 def texts(*values: str) -> list[Json]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from grammar import Accumulated, chat, messages, responses
 from support import responses_samples
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
-from dragoman.aio.pump import Pump
+from dragoman.aio.trampoline import InlineTask
 
 
 @types.coroutine
@@ -123,7 +123,7 @@ async def play(script: list[str], *, pumped: bool) -> tuple[list[Any], str, Scen
     async def handler() -> str:
         if not pumped:
             return await scene.work()
-        pump = Pump(scene.work(), scene.answer.on_arrival)
+        pump = InlineTask(scene.work(), scene.answer.on_arrival)
         pump.start()
         return await pump
 

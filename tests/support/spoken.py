@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dragoman.canonical.request import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
-from dragoman.model import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
+from dragoman.profiles.profile import builtin_profile
 from dragoman.translate import Translation, translate
 
 PNG = "iVBORw0KGgo="
@@ -65,7 +65,7 @@ def translated(
     client: str, upstream: str, body: Any, *, profile: str | None = None, flags: Any = None, **knobs: Any
 ) -> tuple[Any, Translation]:
     """The body sent upstream, parsed, and the translation. `profile` names a shipped one, `flags` change it."""
-    chosen = shipped(upstream, profile).with_flags(flags or {})
+    chosen = builtin_profile(upstream, profile).replace(flags or {})
     row = direction(Dialect(client), Dialect(upstream))
     made = translate(row, json.dumps(body).encode(), profile=chosen, knobs=Knobs(**knobs))
     return json.loads(made.body), made

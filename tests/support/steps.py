@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.model import Turn
-from dragoman.protocols.chat import request_reader as chat_reader
-from dragoman.protocols.messages import request_reader as messages_reader
-from dragoman.protocols.responses.open_turns import OpenTurns
+from dragoman.canonical.request import Turn
+from dragoman.dialects.chat.request import read as chat_reader
+from dragoman.dialects.messages.request import read as messages_reader
+from dragoman.dialects.responses.request.turn_builder import OpenTurns
 
 
 def _none(

@@ -14,29 +14,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.pump import Pump
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Answer, Call, Connections, PushedAnswer, Timeouts, Upstream
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.trampoline import InlineTask
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import PushedResponse, Transport, UpstreamRequest, UpstreamResponse
 
 PLENTY = 64 * 1024 * 1024
 """A limit for bodies that is not in the way."""
 
 
-def make(name: str, connections: Connections | None = None, *, tls: ssl.SSLContext | None = None) -> Upstream:
+def make(name: str, connections: PoolOptions | None = None, *, tls: ssl.SSLContext | None = None) -> Transport:
     """A transport by name: `aiohttp` or `raw`. Inside a running loop."""
     if name == "aiohttp":
-        return AiohttpUpstream(connections, tls=tls)
-    return RawUpstream(connections, tls=tls)
+        return AiohttpTransport(connections, tls=tls)
+    return Http11Transport(connections, tls=tls)
 
 
 @dataclass(slots=True)
 class Asked:
     """One call whose answer has begun."""
 
-    answer: Answer
-    watch: Watch
+    answer: UpstreamResponse
+    watch: StreamTimers
     stepped: bool
 
     @property
@@ -57,7 +58,7 @@ class Asked:
         if not self.stepped:
             await read()
             return pieces
-        pump = Pump(read(), cast("PushedAnswer", self.answer).on_arrival)
+        pump = InlineTask(read(), cast("PushedResponse", self.answer).on_arrival)
         pump.start()
         await pump
         return pieces
@@ -72,7 +73,7 @@ class Client:
     """A transport under test. `name` is for the few tests that are about one of them."""
 
     name: str
-    upstream: Upstream
+    upstream: Transport
     stepped: bool = False
 
     @asynccontextmanager
@@ -88,8 +89,10 @@ class Client:
     ) -> AsyncIterator[Asked]:
         """A call and its answer, closed and no longer watched behind the block. Raises as `Upstream.open`."""
         timeouts = timeouts or Timeouts()
-        call = Call(url, {"content-type": "application/json", **(headers or {})}, body, stream, timeouts, method)
-        watch = Watch(timeouts)
+        call = UpstreamRequest(
+            url, {"content-type": "application/json", **(headers or {})}, body, stream, timeouts, method
+        )
+        watch = StreamTimers(timeouts)
         try:
             answer = await self.upstream.open(call, watch)
             try:

@@ -13,23 +13,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Opaque,
     Ping,
     Start,
     StopReason,
     Usage,
 )
+from dragoman.errors import FailureKind
 
 from .strategies import CHAT, MESSAGES, Shape, event_streams
 
@@ -170,7 +170,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
     events = draw(event_streams(replace(shape, pings=False)))
     kinds = [event.kind for event in events if isinstance(event, BlockStart)]
     ends = [event.index for event in events if isinstance(event, BlockEnd)]
-    if not kinds or kinds[-1] is not Kind.TEXT or len(ends) < len(kinds):
+    if not kinds or kinds[-1] is not BlockKind.TEXT or len(ends) < len(kinds):
         # Chat has one list of annotations, for the text; it is sent here while the last text is open.
         events = [event for event in events if not isinstance(event, Annotation)]
     wire = draw(wires())
@@ -236,7 +236,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
     calls: dict[int, int] = {}
     whole: dict[int, str] = {}
     annotations: list[Json] = []
-    field_of = {Kind.TEXT: "content", Kind.REFUSAL: "refusal", Kind.REASONING: notes["reasoning"]}
+    field_of = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: notes["reasoning"]}
     for event in events:
         match event:
             case Start():
@@ -246,7 +246,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                     out.append(
                         wire.frame(wire.json({**head, "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}))
                     )
-            case BlockStart(index=index, kind=Kind.TOOL):
+            case BlockStart(index=index, kind=BlockKind.TOOL):
                 by_index[index] = event
                 if notes["whole_calls"]:
                     whole[index] = ""
@@ -261,7 +261,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                 by_index[event.index] = event
             case Delta(index=index, text=text):
                 start = by_index[index]
-                if start.kind is not Kind.TOOL:
+                if start.kind is not BlockKind.TOOL:
                     send({field_of[start.kind]: text})
                 elif notes["whole_calls"]:
                     whole[index] += text
@@ -279,7 +279,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                 start = by_index[index]
                 if annotations and index == len(kinds) - 1:
                     send({"annotations": annotations})
-                if start.kind is Kind.TOOL and notes["whole_calls"]:
+                if start.kind is BlockKind.TOOL and notes["whole_calls"]:
                     calls[index] = len(calls)
                     body = {"name": start.name, "arguments": whole[index]}
                     call = {"index": calls[index], "id": start.call_id, "type": "function", "function": body}
@@ -320,7 +320,7 @@ def _in_order_of_ends(events: list[Event]) -> list[Event]:
     out: list[Event] = []
     for event in events:
         match event:
-            case BlockStart(kind=Kind.TOOL):
+            case BlockStart(kind=BlockKind.TOOL):
                 held[event.index] = [event]
             case Delta() | BlockEnd() if event.index in held:
                 held[event.index].append(event)
@@ -363,7 +363,7 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
             out.append(wire.frame(b'{"type":"novelty","x":1}', "novelty"))
         out.append(wire.frame(wire.json(payload), payload["type"], event_last=notes["event_last"]))
 
-    kinds: dict[int, Kind] = {}
+    kinds: dict[int, BlockKind] = {}
     opaque = {event.index: event.payload for event in events if isinstance(event, Opaque) and event.form == "block"}
     for event in events:
         match event:
@@ -388,13 +388,13 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
                 kinds[index] = kind
                 block = opaque.get(index) or _content_block(event, notes)
                 send({"type": "content_block_start", "index": index, "content_block": block})
-                if kind is Kind.TOOL and notes["empty_json"]:
+                if kind is BlockKind.TOOL and notes["empty_json"]:
                     _send_delta(send, index, {"type": "input_json_delta", "partial_json": ""})
             case Delta(index=index, text=text):
                 kind = kinds[index]
-                if kind is Kind.TOOL:
+                if kind is BlockKind.TOOL:
                     _send_delta(send, index, {"type": "input_json_delta", "partial_json": text})
-                elif kind is Kind.REASONING:
+                elif kind is BlockKind.REASONING:
                     _send_delta(send, index, {"type": "thinking_delta", "thinking": text})
                 else:
                     _send_delta(send, index, {"type": "text_delta", "text": text})
@@ -437,11 +437,11 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
 
 def _content_block(start: BlockStart, notes: dict[str, Any]) -> Json:
     match start.kind:
-        case Kind.TOOL:
+        case BlockKind.TOOL:
             return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
-        case Kind.OPAQUE:
+        case BlockKind.OPAQUE:
             return {"type": start.name, "content": ""}
-        case Kind.REASONING:
+        case BlockKind.REASONING:
             block = {"type": "thinking", "thinking": ""}
             return block if notes["unsigned_start"] else {**block, "signature": ""}
         case _:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import ReplyContext
-from dragoman.directions import CODECS
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.protocols import Dialect
-from dragoman.validator import Validator
-from dragoman.violation import Violation
+from dragoman.losses import LossCode, Losses
+from dragoman.stages.output_validator import Validator
+from dragoman.stages.violation import Violation
 from support.mutations import frames_of
 
 GOLDENS = Path(__file__).parents[1] / "directions"
@@ -30,7 +30,7 @@ def validator(dialect: Dialect | str, **settings: Any) -> Validator:
     settings.setdefault("include_usage", True)
     if "losses" not in settings:
         settings["losses"] = Losses()
-        settings["losses"].add(Code.USAGE_ESTIMATED, "usage")
+        settings["losses"].add(LossCode.USAGE_ESTIMATED, "usage")
     return CODECS[Dialect(dialect)].validator(ReplyContext("m", **settings))
 
 
@@ -38,7 +38,7 @@ def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings:
     """What is wrong with a whole stream, however it is cut."""
     judge = validator(dialect, **settings)
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-        judge.see(piece)
+        judge.feed_bytes(piece)
     judge.finish()
     return judge.context.violation
 

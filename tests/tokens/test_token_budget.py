@@ -13,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.errors import Unsupported
-from dragoman.jsontext import dumps, loads
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
+from dragoman.canonical.request import (
     Document,
     Image,
     Part,
@@ -30,12 +27,15 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.policies.budget import HEAD, KEEP, LOWER, SHARE, TAIL, fit_budget
-from dragoman.policies.images import PLACEHOLDER
-from dragoman.profile import Profile, shipped
-from dragoman.protocols import Dialect
-from dragoman.steps import answered, spoken
+from dragoman.dialects import Dialect
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.evict_images import PLACEHOLDER
+from dragoman.policies.token_budget import HEAD, KEEP, LOWER, SHARE, TAIL, fit_budget
+from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tokens import Counter, by_characters
+from dragoman.wire.json_codec import dumps, loads
 
 ON = Knobs(token_budget="on")
 LONG = "A line of a file that an agent has read. " * 200
@@ -45,7 +45,7 @@ IMAGE = Image(Url("https://x/screen.png"), ("messages", 1, "content", 1))
 
 
 def window(tokens: int, **flags: Any) -> Profile:
-    return shipped("chat").with_flags({"context_window": tokens, **flags})
+    return builtin_profile("chat").replace({"context_window": tokens, **flags})
 
 
 def tokens(request: Request) -> int:
@@ -74,8 +74,8 @@ def short_step(number: int, content: str, thought: str) -> list[Turn]:
     """The same in short."""
     at = ("messages", number)
     thoughts: list[Any] = [(thought, at, "chat", None, None)] if thought else []
-    said = spoken(at, thoughts, None, None, [(f"call_{number}", "read", "{}", at)])
-    return [said, answered(at, [(f"call_{number}", content, (*at, "content"), False)])]
+    said = compact_assistant_turn(at, thoughts, None, None, [(f"call_{number}", "read", "{}", at)])
+    return [said, compact_result_turn(at, [(f"call_{number}", content, (*at, "content"), False)])]
 
 
 def conversation(*turns: Turn) -> Request:
@@ -137,13 +137,13 @@ def test_S2_images_go_first_then_long_results_then_reasoning() -> None:
     for share in (0.98, 0.65, 0.6, 0.2, 0.05):
         losses = fit(everything(), int(size * share / SHARE))
         codes.append([row.code for row in losses.rows])
-    image, cut, reasoning = Code.IMAGE_EVICTED, Code.RESULT_CUT, Code.REASONING_EVICTED
+    image, cut, reasoning = LossCode.IMAGE_EVICTED, LossCode.RESULT_CUT, LossCode.REASONING_EVICTED
     assert codes == [
         [image, cut],
         [image, cut, cut],
         [image, cut, cut, reasoning],
         [image, cut, cut, reasoning, reasoning],
-        [image, cut, cut, reasoning, reasoning, Code.TOKEN_BUDGET],
+        [image, cut, cut, reasoning, reasoning, LossCode.TOKEN_BUDGET],
     ]
 
 
@@ -176,7 +176,7 @@ def test_a_step_in_short_stays_so() -> None:
 def test_texts_of_a_result_are_cut_and_its_other_parts_stay() -> None:
     content: list[Part] = [Text(LONG), Document(Url("https://x/a.pdf")), Text("short")]
     request = conversation(*step(1, content), *(turn for n in range(2, 6) for turn in step(n, "short")))
-    assert [row.code for row in fit(request, 4000).rows][:1] == [Code.RESULT_CUT]
+    assert [row.code for row in fit(request, 4000).rows][:1] == [LossCode.RESULT_CUT]
     result = request.turns[2].parts[0]
     assert isinstance(result, ToolResult)
     assert len(result.content) == 3
@@ -192,7 +192,7 @@ def test_what_the_user_said_and_the_newest_turns_never_go() -> None:
     request = newest()
     losses = fit(request, 1000)
     assert KEEP == 3
-    assert [row.code for row in losses.rows] == [Code.TOKEN_BUDGET]
+    assert [row.code for row in losses.rows] == [LossCode.TOKEN_BUDGET]
     assert losses.rows[0].done.startswith("sent as it is: about")
     assert request == newest()
 
@@ -202,7 +202,7 @@ def test_the_row_tells_what_is_left_to_the_token() -> None:
     turns = [*step(1, images), *step(2, LONG, LONG), *short_step(3, LONG, LONG), user(Text("this"), IMAGE)]
     request = conversation(*turns, *(turn for number in range(4, 8) for turn in step(number, LONG)))
     losses = fit(request, 2000)
-    assert losses.counts[Code.IMAGE_EVICTED] == 3
+    assert losses.counts[LossCode.IMAGE_EVICTED] == 3
     assert losses.rows[-1].done == f"sent as it is: about {tokens(request)} tokens, and the budget is 1600"
 
 
@@ -235,14 +235,14 @@ def test_reasoning_signed_over_what_went_is_left_out_where_that_is_checked(repla
     losses = fit(request, int((size - 10) / SHARE), dialect="messages", thinking_replay=replay)
     thoughts = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role is Role.ASSISTANT]
     assert thoughts == left
-    assert losses.counts.get(Code.THINKING_INVALIDATED, 0) == left.count(False)
+    assert losses.counts.get(LossCode.THINKING_INVALIDATED, 0) == left.count(False)
 
 
 def test_reasoning_that_has_to_come_back_never_goes() -> None:
     """DeepSeek and Kimi refuse a history of Messages without the thinking that they made (messages §12)."""
     request = everything()
     losses = fit(request, 1000, dialect="messages", thinking_replay="own_required")
-    assert set(losses.counts) == {Code.IMAGE_EVICTED, Code.RESULT_CUT, Code.TOKEN_BUDGET}
+    assert set(losses.counts) == {LossCode.IMAGE_EVICTED, LossCode.RESULT_CUT, LossCode.TOKEN_BUDGET}
     assert sum(isinstance(part, Reasoning) for turn in request.turns for part in turn.parts) == 2
 
 
@@ -277,7 +277,7 @@ def test_what_was_sent_is_a_prefix_of_what_is_sent_next_unless_both_are_beyond_t
         continued = Request("chat", "m", before.turns + request.turns[-2:])
         beyond = tokens(continued) > 20_000 * SHARE
         losses = fit(request, 20_000)
-        assert tokens(request) <= 20_000 * SHARE or losses.counts[Code.TOKEN_BUDGET] == 1
+        assert tokens(request) <= 20_000 * SHARE or losses.counts[LossCode.TOKEN_BUDGET] == 1
         assert request == continued or beyond
         before = request
 
@@ -316,6 +316,6 @@ def test_the_translation_applies_it_and_only_where_it_is_on() -> None:
     off = translate(direction("messages", "chat"), body, profile=window(12_000))
     on = translate(direction("messages", "chat"), body, profile=window(12_000), knobs=ON)
     assert not off.losses
-    assert on.losses.counts == {Code.RESULT_CUT: 5}, on.losses.rows
+    assert on.losses.counts == {LossCode.RESULT_CUT: 5}, on.losses.rows
     assert len(on.body) < len(off.body) - 5 * 6000
     assert [m["content"] == LONG for m in loads(on.body)["messages"] if m["role"] == "tool"] == [False] * 5 + [True] * 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.model import (
+from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -27,10 +28,9 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.protocols import Dialect
-from dragoman.steps import answered, spoken
+from dragoman.dialects import Dialect
 from dragoman.tokens import Counter
-from dragoman.tokens.counter import Prompt
+from dragoman.tokens.counter import PromptSize
 
 
 class Measure:
@@ -45,7 +45,7 @@ class Measure:
 
 
 def texts_of(*parts: Part, **fields: Any) -> list[str]:
-    prompt = Prompt(Dialect.CHAT)
+    prompt = PromptSize(Dialect.CHAT)
     prompt.turn(Turn(Role.USER, list(parts)))
     prompt.setting(Request("chat", "m", [], **fields))
     return [text for text in prompt.texts if text]
@@ -74,7 +74,7 @@ def test_tools_and_the_form_of_the_answer_are_counted() -> None:
 def test_encrypted_reasoning_counts_by_its_size() -> None:
     sizes = []
     for part in (Reasoning("", proof="x" * 600), Reasoning("")):
-        prompt = Prompt(Dialect.RESPONSES)
+        prompt = PromptSize(Dialect.RESPONSES)
         prompt.turn(Turn(Role.ASSISTANT, [part]))
         sizes.append(prompt.size)
     assert sizes[0] - sizes[1] == 100
@@ -82,7 +82,7 @@ def test_encrypted_reasoning_counts_by_its_size() -> None:
 
 def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
     def size(*parts: Part) -> int:
-        prompt = Prompt(Dialect.MESSAGES)
+        prompt = PromptSize(Dialect.MESSAGES)
         prompt.turn(Turn(Role.USER, list(parts)))
         return prompt.size
 
@@ -94,8 +94,10 @@ def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
 
 
 def test_a_step_in_short_counts_as_the_turn_that_it_is_and_stays_in_short() -> None:
-    said = spoken((), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())])
-    result = answered((), [("c", "the file", (), False)])
+    said = compact_assistant_turn(
+        (), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())]
+    )
+    result = compact_result_turn((), [("c", "the file", (), False)])
     whole = Turn(Role.ASSISTANT, [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
     results = Turn(Role.USER, [ToolResult("c", "the file")])
     counter = Counter(Measure())

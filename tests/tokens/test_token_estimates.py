@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.directions import CODECS, DIRECTIONS
-from dragoman.jsontext import dumps, loads
+from dragoman.canonical.request import Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Losses
-from dragoman.model import Request
-from dragoman.protocols import Dialect
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, installed
-from dragoman.tokens.characters import WHOLE
+from dragoman.tokens.by_characters import WHOLE
 from dragoman.translate import translate
+from dragoman.wire.json_codec import dumps, loads
 
 EXACT = json.loads((Path(__file__).parent / "exact.json").read_text("utf-8"))
 FIXTURES = Path(__file__).parents[1] / "fixtures"

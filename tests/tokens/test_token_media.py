@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.model import Document, FileRef, Image, Inline, Text, Url
-from dragoman.protocols import Dialect
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
+from dragoman.dialects import Dialect
 from dragoman.tokens.media import (
     HEAD,
     PAGE,

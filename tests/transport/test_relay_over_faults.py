@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.fault_proxy import Fault, FaultProxy
 from support.gateways import Gate, config_for, gate
 from support.samples import TEXT, judge, text_stream, tool_stream

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import PLENTY, Client

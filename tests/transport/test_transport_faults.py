@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from support.fault_proxy import Ending, Fault, FaultProxy
 from support.sockets import LAST_CHUNK, chunk, head

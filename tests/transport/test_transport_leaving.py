@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager, closing, contextmanager
 
 import pytest
 
-from dragoman.aio.upstream import Call, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, open_sockets
@@ -165,8 +166,8 @@ WORD = Failure(FailureKind.OVERLOADED, "the last word", 503)
 async def test_the_watch_fails_a_call_that_connects(client: Client) -> None:
     with full_backlog() as port:
         before = open_sockets()
-        watch = Watch(Timeouts())
-        call = Call(f"http://127.0.0.1:{port}/", {}, b"{}", True, Timeouts())
+        watch = StreamTimers(Timeouts())
+        call = UpstreamRequest(f"http://127.0.0.1:{port}/", {}, b"{}", True, Timeouts())
         task = asyncio.create_task(client.upstream.open(call, watch))
         await until(lambda: open_sockets() == before + 1)
         await turns()
@@ -179,8 +180,10 @@ async def test_the_watch_fails_a_call_that_connects(client: Client) -> None:
 
 async def test_the_watch_fails_a_call_that_waits_for_the_head(client: Client) -> None:
     async with WireServer(silent) as server:
-        watch = Watch(Timeouts())
-        task = asyncio.create_task(client.upstream.open(Call(server.url, {}, b"{}", True, Timeouts()), watch))
+        watch = StreamTimers(Timeouts())
+        task = asyncio.create_task(
+            client.upstream.open(UpstreamRequest(server.url, {}, b"{}", True, Timeouts()), watch)
+        )
         await until(lambda: server.requests)
         watch.expire(DragomanError(WORD))
         with pytest.raises(DragomanError, match="the last word"):

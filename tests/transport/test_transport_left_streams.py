@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.aio.raw import connection
+from dragoman.aio.upstream.http11 import connection
 from dragoman.errors import DragomanError, UpstreamTimeout
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Client

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman.aio.aiohttp_client import _TRIES
-from dragoman.aio.upstream import Connections, Timeouts
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.upstream.aiohttp_transport import _TRIES
 from dragoman.errors import DragomanError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, make, open_sockets
@@ -23,7 +23,7 @@ CHUNKED = head(200, [("content-type", "text/event-stream"), ("transfer-encoding"
 @pytest.fixture
 async def narrow(client: Client) -> AsyncIterator[Client]:
     """The transport under test with at most two connections to one upstream."""
-    upstream = make(client.name, Connections(limit=2))
+    upstream = make(client.name, PoolOptions(limit=2))
     yield Client(client.name, upstream)
     await upstream.close()
 
@@ -233,7 +233,7 @@ async def test_those_who_wait_learn_that_the_server_is_away(client: Client) -> N
     """A place that a failed attempt gives up goes to the next."""
     async with WireServer(silent) as server:
         url = server.url
-    upstream = make(client.name, Connections(limit=1))
+    upstream = make(client.name, PoolOptions(limit=1))
     calls = [Client(client.name, upstream).body(url) for _ in range(3)]
     for failure in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(failure, UpstreamUnreachable)
@@ -241,7 +241,7 @@ async def test_those_who_wait_learn_that_the_server_is_away(client: Client) -> N
 
 
 async def test_an_idle_connection_is_given_up_in_time(client: Client) -> None:
-    upstream = make(client.name, Connections(idle_seconds=0.05))
+    upstream = make(client.name, PoolOptions(idle_seconds=0.05))
     async with WireServer(replying(OK)) as server:
         assert await Client(client.name, upstream).body(server.url) == b"ok"
         await server.peers[0].gone.wait()

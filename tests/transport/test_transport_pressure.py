@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman.aio.upstream import Connections
+from dragoman.aio.timeouts import PoolOptions
 from dragoman.errors import UpstreamUnreachable
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Client, make, unread
@@ -101,7 +101,7 @@ async def test_an_unread_reply_can_be_left(client: Client) -> None:
 @pytest.fixture
 async def single(client: Client) -> AsyncIterator[Client]:
     """The transport under test with a small store of what is unread."""
-    upstream = make(client.name, Connections(unread=16 * 1024))
+    upstream = make(client.name, PoolOptions(unread=16 * 1024))
     yield Client(client.name, upstream, client.stepped)
     await upstream.close()
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Call, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import UpstreamRequest
 from support.sockets import head
 from support.transports import Client
 from support.waiting import turns
@@ -102,8 +103,8 @@ async def test_a_server_that_reads_slowly_gets_it_all(client: Client) -> None:
 async def test_a_header_value_with_a_line_break_is_never_sent(client: Client, bad: str) -> None:
     """The configuration refuses such values; a transport that is given one all the same sends nothing of the call."""
     async with WireServer(replying(OK)) as server:
-        call = Call(server.url, {"authorization": SECRET + bad}, b"{}", True, Timeouts())
-        watch = Watch(call.timeouts)
+        call = UpstreamRequest(server.url, {"authorization": SECRET + bad}, b"{}", True, Timeouts())
+        watch = StreamTimers(call.timeouts)
         try:
             with pytest.raises(ValueError) as raised:
                 await client.upstream.open(call, watch)
@@ -118,8 +119,8 @@ async def test_a_header_value_with_a_line_break_is_never_sent(client: Client, ba
 @pytest.mark.parametrize("name", ["x-a\r\nx-b", "x-a: 1\nx-b"])
 async def test_a_header_name_with_a_line_break_is_never_sent(client: Client, name: str) -> None:
     async with WireServer(replying(OK)) as server:
-        call = Call(server.url, {name: "v"}, b"{}", True, Timeouts())
-        watch = Watch(call.timeouts)
+        call = UpstreamRequest(server.url, {name: "v"}, b"{}", True, Timeouts())
+        watch = StreamTimers(call.timeouts)
         try:
             with pytest.raises(ValueError):
                 await client.upstream.open(call, watch)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dragoman.aio.slices import DENSE, SLICE
+from dragoman.aio.batch_slices import DENSE, SLICE
 from dragoman.errors import StreamTruncated
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Asked, Client

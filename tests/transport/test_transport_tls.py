@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import LAST_CHUNK, chunk, head
 from support.tls import serving, trusting

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.blocks import BlockMap, BlockOrder
-from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -20,7 +19,6 @@ from dragoman.events import (
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
@@ -28,36 +26,39 @@ from dragoman.events import (
     Stop,
     StopReason,
 )
+from dragoman.dialects.shared.block_index import BlockMap
+from dragoman.errors import Failure, FailureKind, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
+from dragoman.stages.block_order import BlockOrder
 from support import canonical
 from support.strategies import ANY, batches, event_streams
 
 
 def test_T01_indexes_count_up_in_start_order_whatever_the_keys() -> None:
     blocks = BlockMap()
-    assert blocks.start(7, Kind.TOOL) == 0
-    assert blocks.start("text", Kind.TEXT) == 1
-    assert blocks.start((3, 1), Kind.TOOL) == 2
-    assert blocks.open == {7: (0, Kind.TOOL), "text": (1, Kind.TEXT), (3, 1): (2, Kind.TOOL)}
+    assert blocks.start(7, BlockKind.TOOL) == 0
+    assert blocks.start("text", BlockKind.TEXT) == 1
+    assert blocks.start((3, 1), BlockKind.TOOL) == 2
+    assert blocks.open == {7: (0, BlockKind.TOOL), "text": (1, BlockKind.TEXT), (3, 1): (2, BlockKind.TOOL)}
     assert blocks.end("text") == 1
     assert blocks.end(7) == 0
-    assert blocks.open == {(3, 1): (2, Kind.TOOL)}
+    assert blocks.open == {(3, 1): (2, BlockKind.TOOL)}
 
 
 def test_a_key_may_come_back_after_its_end_as_a_new_block() -> None:
     blocks = BlockMap()
-    assert blocks.start("text", Kind.TEXT) == 0
+    assert blocks.start("text", BlockKind.TEXT) == 0
     assert blocks.end("text") == 0
-    assert blocks.start("text", Kind.TEXT) == 1
+    assert blocks.start("text", BlockKind.TEXT) == 1
 
 
 def test_start_twice_is_the_upstreams_fault() -> None:
     blocks = BlockMap()
-    blocks.start(0, Kind.TEXT)
+    blocks.start(0, BlockKind.TEXT)
     with pytest.raises(UpstreamProtocolError, match="started block 0 twice"):
-        blocks.start(0, Kind.TOOL)
+        blocks.start(0, BlockKind.TOOL)
     assert blocks.count == 1
-    assert blocks.open == {0: (0, Kind.TEXT)}
+    assert blocks.open == {0: (0, BlockKind.TEXT)}
 
 
 def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
@@ -65,7 +66,7 @@ def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
     with pytest.raises(UpstreamProtocolError, match="block 0, which is not open") as caught:
         blocks.end(0)
     assert caught.value.failure.status == 502
-    blocks.start(0, Kind.TEXT)
+    blocks.start(0, BlockKind.TEXT)
     blocks.end(0)
     with pytest.raises(UpstreamProtocolError):
         blocks.end(0)
@@ -74,15 +75,15 @@ def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
 def test_the_limit_counts_all_blocks_not_only_the_open_ones() -> None:
     blocks = BlockMap(Limits(blocks=2))
     for key in range(2):
-        blocks.start(key, Kind.TEXT)
+        blocks.start(key, BlockKind.TEXT)
         blocks.end(key)
     with pytest.raises(LimitExceeded) as caught:
-        blocks.start(2, Kind.TEXT)
+        blocks.start(2, BlockKind.TEXT)
     assert (caught.value.name, caught.value.limit, caught.value.failure.status) == ("blocks", 2, 502)
 
 
 def tool(index: int) -> BlockStart:
-    return BlockStart(index, Kind.TOOL, f"call_{index}", "f")
+    return BlockStart(index, BlockKind.TOOL, f"call_{index}", "f")
 
 
 def test_later_blocks_are_held_until_the_earlier_one_ends() -> None:
@@ -134,7 +135,7 @@ def test_held_text_is_one_piece_in_memory() -> None:
 
 
 def text(index: int) -> BlockStart:
-    return BlockStart(index, Kind.TEXT)
+    return BlockStart(index, BlockKind.TEXT)
 
 
 def test_open_prose_ends_when_the_next_block_starts() -> None:
@@ -151,15 +152,15 @@ def test_open_prose_ends_when_the_next_block_starts() -> None:
 
 def test_a_proof_that_comes_late_has_a_block_of_its_own() -> None:
     order = BlockOrder(prose_ends=True)
-    thought, proof = BlockStart(0, Kind.REASONING), Opaque(0, "messages", "signature", "s")
+    thought, proof = BlockStart(0, BlockKind.REASONING), Opaque(0, "messages", "signature", "s")
     assert order.feed([thought, Delta(0, "a"), text(1)]) == [thought, Delta(0, "a"), BlockEnd(0), text(1)]
-    assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, Kind.REASONING), replace(proof, index=-1)]
+    assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, BlockKind.REASONING), replace(proof, index=-1)]
     assert order.feed([BlockEnd(0), Delta(1, "x")]) == [BlockEnd(-1), text(-2), Delta(-2, "x")]
 
 
 def test_an_opaque_block_without_its_payload_keeps_nobody_waiting() -> None:
     order = BlockOrder(prose_ends=True)
-    hosted = BlockStart(0, Kind.OPAQUE, name="web_search_call", code="hosted_history")
+    hosted = BlockStart(0, BlockKind.OPAQUE, name="web_search_call", code="hosted_history")
     payload = Opaque(0, "responses", "block", {"type": "web_search_call"})
     assert order.feed([hosted, text(1), Delta(1, "a")]) == [hosted, text(1), Delta(1, "a")]
     assert order.feed([payload, BlockEnd(0)]) == [], "it does not split the text"
@@ -195,7 +196,7 @@ def alone(events: list[Event]) -> None:
             unseen.discard(event.index)
             assert current is None
             current = event.index
-        elif isinstance(event, BlockStart) and event.kind is Kind.OPAQUE:
+        elif isinstance(event, BlockStart) and event.kind is BlockKind.OPAQUE:
             unseen.add(event.index)
         elif isinstance(event, BlockStart):
             assert current is None
@@ -272,7 +273,7 @@ def test_law_prose_that_ends_early_goes_on_and_nothing_is_lost(events: list[Even
         given = [kind_of for kind_of in events if type(kind_of) is kind]
         assert len([event for event in out if type(event) is kind]) == len(given)
     assert sum(map(len, pieces.values())) == len([event for event in events if isinstance(event, Delta)])
-    calls = {index for index, kind in kinds.items() if kind is Kind.TOOL}
+    calls = {index for index, kind in kinds.items() if kind is BlockKind.TOOL}
     for index in calls:
         assert content(out, index) == content(events, index)
     starts = [event.index for event in out if isinstance(event, BlockStart) and event.index in calls]

@@ -10,11 +10,11 @@ from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman.aio.upstream import Timeouts
+from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import DragomanError, LimitExceeded
 from dragoman.limits import Limits
-from dragoman_server.inbound import PIECE, Bodies
-from dragoman_server.settings import Server
+from dragoman_server.config.schema import Server
+from dragoman_server.proxy.request_body import PIECE, Bodies
 from support.waiting import turns
 
 SERVER = Server(timeouts=Timeouts(body=60.0), limits=Limits(request_body=4 * PIECE))

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge import Declared, bridge_tools
-from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Namespace,
     Part,
     Request,
@@ -28,7 +24,11 @@ from dragoman.model import (
     ToolResult,
     Turn,
 )
-from dragoman.profile import Profile
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.bridge import OriginalTool, bridge_tools
 
 LACKS_ALL = Profile(custom_tools=False)
 HAS_CUSTOM = Profile()
@@ -58,7 +58,7 @@ def bridge(
     choice: ToolChoice | None = None,
     losses: Losses | None = None,
     **knobs: Any,
-) -> tuple[Request, dict[str, Declared]]:
+) -> tuple[Request, dict[str, OriginalTool]]:
     turns = [Turn(Role.ASSISTANT, parts)] if parts is not None else []
     request = Request(origin, "m", turns, tools=list(tools), tool_choice=choice)
     return request, bridge_tools(
@@ -75,7 +75,10 @@ def test_namespaces_are_flattened_and_their_description_is_kept() -> None:
         ("mcp__notes__add", "Notes of the user.\n\nAdds.", None),
         ("bare__list", None, None),
     ]
-    assert declared == {"mcp__notes__add": Declared("add", "mcp__notes"), "bare__list": Declared("list", "bare")}
+    assert declared == {
+        "mcp__notes__add": OriginalTool("add", "mcp__notes"),
+        "bare__list": OriginalTool("list", "bare"),
+    }
 
 
 def test_what_the_upstream_takes_stays_as_it_is() -> None:
@@ -159,8 +162,8 @@ def test_a_free_text_tool_becomes_a_function_with_one_text_field() -> None:
     assert tool.schema is not None
     assert (tool.schema["required"], tool.schema["additionalProperties"]) == (["input"], False)
     assert tool.schema["properties"]["input"]["type"] == "string"
-    assert declared == {"patch": Declared("patch", None, ToolKind.CUSTOM)}
-    assert losses.rows == [(Code.CUSTOM_WRAPPED, "tools[0]", "became a function")]
+    assert declared == {"patch": OriginalTool("patch", None, ToolKind.CUSTOM)}
+    assert losses.rows == [(LossCode.CUSTOM_WRAPPED, "tools[0]", "became a function")]
 
 
 @pytest.mark.parametrize("form", [None, {"type": "text"}])
@@ -187,7 +190,7 @@ def test_a_malformed_grammar_is_the_clients_error(form: Any) -> None:
 def test_a_free_text_tool_in_a_namespace() -> None:
     request, declared = bridge(custom("exec", NOTES))
     assert request.tools[0].name == "mcp__notes__exec"
-    assert declared == {"mcp__notes__exec": Declared("exec", "mcp__notes", ToolKind.CUSTOM)}
+    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", ToolKind.CUSTOM)}
 
 
 def test_a_free_text_tool_is_only_renamed_where_the_upstream_takes_it() -> None:
@@ -201,7 +204,7 @@ def test_a_free_text_tool_is_only_renamed_where_the_upstream_takes_it() -> None:
         ToolCall("c", "mcp__notes__exec", "1", custom=True),
         ToolResult("c", "2", custom=True),
     ]
-    assert declared == {"mcp__notes__exec": Declared("exec", "mcp__notes", ToolKind.CUSTOM)}
+    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", ToolKind.CUSTOM)}
 
 
 def test_the_history_of_a_wrapped_tool_is_wrapped() -> None:
@@ -265,12 +268,12 @@ def test_a_tool_search_becomes_a_function() -> None:
     ]
     request, declared = bridge(search(), function("add", NOTES), function("plain"), parts=parts, losses=losses)
     assert request.tools[0].kind is ToolKind.FUNCTION
-    assert declared["tool_search"] == Declared("tool_search", None, ToolKind.SEARCH)
+    assert declared["tool_search"] == OriginalTool("tool_search", None, ToolKind.SEARCH)
     assert request.turns[0].parts == [
         ToolCall("c", "tool_search", '{"query":"notes"}'),
         ToolResult("c", "Two:\nTools found: mcp__notes__add, plain", ("r",)),
     ]
-    assert losses.rows[-1][:2] == (Code.TOOL_SEARCH, "r")
+    assert losses.rows[-1][:2] == (LossCode.TOOL_SEARCH, "r")
 
 
 def test_found_tools_are_called_as_they_are_sent() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, DragomanError, Knobs, direction
+from dragoman import DragomanError, Knobs, LossCode, direction
 from support.directions import ask, translated
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ def step(*ids: str, text: str = "done") -> list[Json]:
 def sent(upstream: str, *turns: list[Json], knobs: Knobs | None = None) -> tuple[Json, list[str]]:
     history = [{"role": "user", "content": "Hi"}, *(message for turn in turns for message in turn)]
     translation = translated(direction(CHAT, upstream), ask(CHAT, messages=history), knobs=knobs)
-    return json.loads(translation.body), [row.path for row in translation.losses.rows if row.code is Code.CALL_ID]
+    return json.loads(translation.body), [row.path for row in translation.losses.rows if row.code is LossCode.CALL_ID]
 
 
 def pairs(upstream: str, body: Json) -> list[tuple[str, str]]:

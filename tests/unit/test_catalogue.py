@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman_server.catalogue import KnownModel, anthropic_models, openai_models
+from dragoman_server.endpoints.models import KnownModel, anthropic_models, openai_models
 
 MODELS = [KnownModel(f"m{number}", "up") for number in range(5)]
 

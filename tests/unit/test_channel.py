@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.channel import FRAME_MAX, PENDING_MAX, Channel, Unanswered, receive_first
+from dragoman_server.workers.ipc import FRAME_MAX, PENDING_MAX, Channel, Unanswered, receive_first
 
 
 class Side:

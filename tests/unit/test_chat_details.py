@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, Profile, direction, shipped, translate
-from dragoman.envelope import Seal, unseal
-from dragoman.jsontext import dumps
+from dragoman import LossCode, Profile, builtin_profile, direction, translate
+from dragoman.dialects.chat.reasoning_details import Details
 from dragoman.losses import Losses
-from dragoman.protocols.chat.details import Details
+from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.wire.json_codec import dumps
 
 Json = dict[str, Any]
-ROUTER = shipped("chat", "openrouter").with_flags({"family": "router"})
+ROUTER = builtin_profile("chat", "openrouter").replace({"family": "router"})
 CLAUDE = "anthropic-claude-v1"
 SIGNED: Json = {"type": "reasoning.text", "text": "Größer 👋", "format": CLAUDE, "index": 0, "signature": "Eq=="}
 HIDDEN: Json = {
@@ -105,7 +105,7 @@ def again(client: str, said: list[Json], profile: Profile = ROUTER) -> tuple[lis
 def kept(said: list[Json]) -> list[Any]:
     """What is in the envelopes."""
     proofs = [block.get("signature") or block.get("encrypted_content") for block in said]
-    opened = [unseal(proof) for proof in proofs if proof]
+    opened = [unwrap(proof) for proof in proofs if proof]
     assert all(envelope is not None and envelope.family == "router" for envelope in opened)
     return [envelope.block for envelope in opened if envelope is not None]
 
@@ -118,7 +118,7 @@ def test_typed_reasoning_goes_home_as_it_came(client: str, how: str) -> None:
         said, losses = whole(client, {**proved, "content": "Yes", "tool_calls": [CALL]})
     else:
         said, losses = streamed(client, FRAGMENTS, size=1 if how == "byte by byte" else 0)
-    assert not set(losses.counts) - {Code.FINISH_FIXED, Code.USAGE_ESTIMATED}
+    assert not set(losses.counts) - {LossCode.FINISH_FIXED, LossCode.USAGE_ESTIMATED}
     assert kept(said) == [{"reasoning_details": [SIGNED, HIDDEN]}]
     assert [block["type"] for block in said] == (
         ["thinking", "text", "tool_use"] if client == "messages" else ["reasoning", "message", "function_call"]
@@ -170,21 +170,21 @@ def test_plain_reasoning_of_the_same_upstream_stays_plain() -> None:
 
 @pytest.mark.parametrize(
     "profile",
-    [ROUTER.with_flags({"family": "another"}), ROUTER.with_flags({"reasoning_details": False})],
+    [ROUTER.replace({"family": "another"}), ROUTER.replace({"reasoning_details": False})],
     ids=["another-family", "no-details"],
 )
 def test_nobody_else_gets_them(profile: Profile) -> None:
     said, _ = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"})
     [message], losses = again("messages", said, profile)
     assert message == {"role": "assistant", "content": "Yes"}
-    assert losses.rows == [(Code.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
+    assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
 
 def test_an_upstream_that_does_not_want_them_back_loses_them_on_the_way_out() -> None:
-    plain = ROUTER.with_flags({"reasoning_details": False})
+    plain = ROUTER.replace({"reasoning_details": False})
     said, losses = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"}, plain)
     assert kept(said) == [{"reasoning_content": "Größer 👋"}]
-    assert {Code.REASONING_SIGNATURE, Code.REASONING_ENCRYPTED} <= losses.counts.keys()
+    assert {LossCode.REASONING_SIGNATURE, LossCode.REASONING_ENCRYPTED} <= losses.counts.keys()
 
 
 def test_a_text_of_claudes_that_was_cut_before_its_signature_stays_behind() -> None:
@@ -194,15 +194,17 @@ def test_a_text_of_claudes_that_was_cut_before_its_signature_stays_behind() -> N
     said, _ = whole("messages", {"reasoning_details": [unsigned, gemini], "content": "Yes"})
     [message], losses = again("messages", said)
     assert message["reasoning_details"] == [gemini]
-    assert losses.rows == [(Code.REASONING_UNSIGNED, "messages[1].content[0]", "dropped")]
+    assert losses.rows == [(LossCode.REASONING_UNSIGNED, "messages[1].content[0]", "dropped")]
 
 
 @pytest.mark.parametrize("block", [{"reasoning_details": "x"}, {"reasoning_details": [1]}, {"reasoning_details": [{}]}])
 def test_what_no_reader_puts_into_an_envelope_does_not_come_out(block: Json) -> None:
-    said: list[Json] = [{"type": "thinking", "thinking": "Hm", "signature": Seal("router", "m").close("chat", block)}]
+    said: list[Json] = [
+        {"type": "thinking", "thinking": "Hm", "signature": Envelope("router", "m").wrap("chat", block)}
+    ]
     [message], losses = again("messages", [*said, {"type": "text", "text": "Yes"}])
     assert "reasoning_details" not in message
-    assert losses.counts == {Code.REASONING_FOREIGN: 1}
+    assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, read_failure, write_error_frame
+from dragoman.dialects.errors.redact import MESSAGE_MAX
+from dragoman.dialects.messages import errors as messages
+from dragoman.dialects.openai.error_envelope import error_object, read_error_object, write_failure
 from dragoman.errors import (
     ClientRequestError,
     Failure,
@@ -21,17 +25,6 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from dragoman.protocols.chat.failure import (
-    error_object,
-    is_error_frame,
-    read_error_frame,
-    read_error_object,
-    read_failure,
-    write_error_frame,
-    write_failure,
-)
-from dragoman.protocols.masking import MESSAGE_MAX
-from dragoman.protocols.messages import failure as messages
 
 K = FailureKind
 

@@ -13,28 +13,29 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from dragoman import ReplyContext, direction, translate
-from dragoman.errors import Unsupported, UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Start,
     Stop,
     StopReason,
     Usage,
 )
-from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Reply, Text, ToolCall
-from dragoman.protocols.chat import Reader, Writer, read_reply, write_reply
-from dragoman.replay import events_of
-from dragoman.sse import Frame
-from dragoman.stops import StopCutter, cut_reply
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
+from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
+from dragoman.errors import Unsupported, UpstreamProtocolError
+from dragoman.losses import LossCode, Losses
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 
@@ -64,7 +65,7 @@ def read(*chunks: Json, context: ReplyContext | None = None) -> list[Event]:
 
 def test_tokens_follow_their_text() -> None:
     events = read(piece({"role": "assistant", "content": ""}), piece({"content": "He"}, token("He")))
-    assert events[1:] == [BlockStart(0, Kind.TEXT), Delta(0, "He"), Logprobs(0, [token("He")])]
+    assert events[1:] == [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [token("He")])]
 
 
 def test_tokens_follow_their_text_even_if_the_chunk_says_more() -> None:
@@ -108,13 +109,13 @@ def test_tokens_of_what_is_no_text_are_left_out_with_a_row(delta: Json) -> None:
     context = asked()
     events = read(piece(delta, token("Hm")), context=context)
     assert not any(isinstance(event, Logprobs | Error) for event in events)
-    assert context.losses.counts == {Code.UNKNOWN_FIELD: 1}
+    assert context.losses.counts == {LossCode.UNKNOWN_FIELD: 1}
 
 
 def test_tokens_of_a_refusal_are_left_out_with_a_row() -> None:
     context = asked()
     read(piece({"refusal": "No."}, content=None, refusal=[token("No.")]), context=context)
-    assert context.losses.rows[0][:2] == (Code.UNKNOWN_FIELD, "choices[0].logprobs.refusal")
+    assert context.losses.rows[0][:2] == (LossCode.UNKNOWN_FIELD, "choices[0].logprobs.refusal")
 
 
 def test_tokens_that_were_not_asked_for_are_an_error_in_a_stream() -> None:
@@ -167,7 +168,7 @@ def test_a_whole_reply_may_have_none(logprobs: Any) -> None:
 def test_a_whole_reply_without_text_has_no_place_for_them() -> None:
     context = asked()
     whole({"content": None, "refusal": "No."}, {"content": [token("x")]}, context)
-    assert context.losses.rows[0][:2] == (Code.UNKNOWN_FIELD, "choices[0].logprobs.content")
+    assert context.losses.rows[0][:2] == (LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content")
 
 
 def test_a_whole_reply_that_was_not_asked_for_them_is_read_without() -> None:
@@ -203,7 +204,7 @@ def accumulated(chunks: list[Json]) -> ChatCompletion:
 @pytest.mark.parametrize("usage", [False, True])
 def test_tokens_stand_on_the_chunk_of_their_text(usage: bool) -> None:
     bare = {"token": "He", "logprob": -1, "top_logprobs": None}
-    events = [BlockStart(0, Kind.TEXT), Delta(0, "He"), Logprobs(0, [bare]), Delta(0, "y"), BlockEnd(0), *FINISH]
+    events = [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [bare]), Delta(0, "y"), BlockEnd(0), *FINISH]
     chunks = written(*events, context=asked(include_usage=usage))
     said = chunks[1]["choices"][0]
     full = {"token": "He", "logprob": -1, "bytes": None, "top_logprobs": []}
@@ -219,7 +220,7 @@ def test_tokens_stand_on_the_chunk_of_their_text(usage: bool) -> None:
 
 def test_tokens_without_a_text_of_their_own_get_a_chunk() -> None:
     events: list[Event] = [
-        BlockStart(0, Kind.TEXT),
+        BlockStart(0, BlockKind.TEXT),
         Delta(0, "a"),
         Logprobs(0, [token("a")]),
         Logprobs(0, [token("b")]),
@@ -233,7 +234,12 @@ def test_tokens_without_a_text_of_their_own_get_a_chunk() -> None:
 
 
 def test_tokens_do_not_go_to_the_chunk_of_another_block() -> None:
-    events: list[Event] = [BlockStart(0, Kind.TEXT), Delta(0, "a"), BlockStart(1, Kind.TOOL, "c", "f"), Delta(1, "{}")]
+    events: list[Event] = [
+        BlockStart(0, BlockKind.TEXT),
+        Delta(0, "a"),
+        BlockStart(1, BlockKind.TOOL, "c", "f"),
+        Delta(1, "{}"),
+    ]
     chunks = written(*events, Logprobs(0, [token("a")]))
     assert "logprobs" not in chunks[-2]["choices"][0]
     assert chunks[-1]["choices"][0]["delta"] == {}
@@ -280,7 +286,7 @@ def spelled(words: list[str]) -> tuple[str, list[Json], list[Event]]:
 def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[str], stops: list[str]) -> None:
     text, tokens, events = spelled(words)
     cutter = StopCutter(asked(), stops)
-    out = cutter.feed([BlockStart(0, Kind.TEXT), *events, BlockEnd(0), *FINISH])
+    out = cutter.feed([BlockStart(0, BlockKind.TEXT), *events, BlockEnd(0), *FINISH])
     reply = Reply("1", "m", [Text(text, logprobs=tokens)], Stop(StopReason.END))
     cut_reply(reply, stops, Losses())
     (part,) = reply.parts
@@ -301,7 +307,7 @@ def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[s
 
 def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left() -> None:
     tokens = [token("a"), token("b"), token("END"), token(" c")]
-    out = StopCutter(asked(), ["END"]).feed([BlockStart(0, Kind.TEXT), Delta(0, "abEND c"), Logprobs(0, tokens)])
+    out = StopCutter(asked(), ["END"]).feed([BlockStart(0, BlockKind.TEXT), Delta(0, "abEND c"), Logprobs(0, tokens)])
     assert out[1:4] == [Delta(0, "ab"), Logprobs(0, tokens[:2]), BlockEnd(0)]
     reply = Reply("1", "m", [Text("abEND c", logprobs=tokens)], Stop(StopReason.END))
     cut_reply(reply, ["END"], Losses())
@@ -311,7 +317,7 @@ def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left()
 def test_tokens_that_never_fit_their_text_are_not_hoarded() -> None:
     cutter = StopCutter(asked(), ["END"])
     strange = [token("much longer than its text")] * 1000
-    out = cutter.feed([BlockStart(0, Kind.TEXT)])
+    out = cutter.feed([BlockStart(0, BlockKind.TEXT)])
     for _ in range(9):
         out += cutter.feed([Delta(0, "a"), Logprobs(0, list(strange))])
     assert sum(len(event.tokens) for event in out if isinstance(event, Logprobs)) >= 5000

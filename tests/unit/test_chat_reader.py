@@ -10,36 +10,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits, Profile, ReplyContext
-from dragoman.directions import direction
-from dragoman.errors import FailureKind, LimitExceeded
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Ping,
     Start,
     Stop,
     StopReason,
     Usage,
 )
+from dragoman.dialects.chat import Reader
+from dragoman.directions import direction
+from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
-from dragoman.losses import Code
-from dragoman.protocols.chat import Reader
-from dragoman.sse import Frame, OddFrame
+from dragoman.losses import LossCode
 from dragoman.translate import Translation
+from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts
 
 Json = dict[str, Any]
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19, "prompt_tokens_details": {"cached_tokens": 4}}
 COUNTS = Usage(12, 4, None, 7, None)
-SAID: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, Kind.TEXT), Delta(0, "Hel")]
+SAID: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 
 
 def chunk(*choices: Json, **extra: Any) -> Json:
@@ -176,7 +176,7 @@ def test_T01_a_call_without_a_name_never_becomes_a_block() -> None:
 )
 def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, told: str) -> None:
     events = read(ROLE, call(0, "a", "f", '{"x"'), second, piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, Kind.TOOL, "a", "f"), Delta(0, '{"x"')]
+    before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x"')]
     assert told in failed(events, *before)
 
 
@@ -184,8 +184,8 @@ def test_T01_T03_fragments_go_to_their_own_call() -> None:
     frames = [call(1, "b", "g"), call(0, "a", "f"), tool(index=1, function={"arguments": "{}"})]
     events = read(ROLE, *frames, tool(index=0, function={"arguments": "{} "}), piece({}, "tool_calls"), "[DONE]")
     assert events[1:6] == [
-        BlockStart(0, Kind.TOOL, "b", "g"),
-        BlockStart(1, Kind.TOOL, "a", "f"),
+        BlockStart(0, BlockKind.TOOL, "b", "g"),
+        BlockStart(1, BlockKind.TOOL, "a", "f"),
         Delta(0, "{}"),
         BlockEnd(0),
         Delta(1, "{} "),
@@ -216,7 +216,7 @@ def test_T04_whole_calls_in_one_chunk_keep_their_arguments() -> None:
 def test_a_call_without_an_id_is_given_one_that_is_stable() -> None:
     frames = (ROLE, tool(index=0, function={"name": "f", "arguments": "{}"}), piece({}, "tool_calls"))
     assert read(*frames) == read(*frames)
-    assert read(*frames)[1] == BlockStart(0, Kind.TOOL, "call_x_0", "f")
+    assert read(*frames)[1] == BlockStart(0, BlockKind.TOOL, "call_x_0", "f")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_cap_or_a_filter_leaves_open_blocks_incomplete(native: str, complete: 
 
 def test_T06_a_finished_call_whose_arguments_are_not_json_is_never_closed_as_whole() -> None:
     events = read(ROLE, HEL, call(0, "a", "f", '{"pa'), piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [BlockEnd(0), BlockStart(1, Kind.TOOL, "a", "f"), Delta(1, '{"pa')]
+    before: list[Event] = [BlockEnd(0), BlockStart(1, BlockKind.TOOL, "a", "f"), Delta(1, '{"pa')]
     assert "not whole JSON" in failed(events, *SAID, *before)
 
 
@@ -238,7 +238,7 @@ def test_finish_reasons_that_disagree_with_the_content() -> None:
     assert Finish(Stop(StopReason.TOOL_CALLS, "stop"), COUNTS) in read(ROLE, call(0, "a", "f"), STOP, COUNTED)
     assert Finish(Stop(StopReason.END, "tool_calls")) in read(ROLE, HEL, piece({}, "tool_calls"), into=ledger)
     assert Finish(Stop(StopReason.END, "eos")) in read(ROLE, HEL, piece({}, "eos"), into=ledger)
-    assert ledger.losses.counts == {Code.REPLY_REPAIRED: 1, Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 1}
+    assert ledger.losses.counts == {LossCode.REPLY_REPAIRED: 1, LossCode.FINISH_FIXED: 1, LossCode.STOP_UNKNOWN: 1}
 
 
 @pytest.mark.parametrize("profile", [Profile(), Profile(usage_fallback="last_seen")])
@@ -261,7 +261,7 @@ def test_T24_chunks_that_are_no_choice_are_passed_over() -> None:
     events = read(filters, ROLE, HEL, {"object": "novelty"}, chunk(), STOP, COUNTED, into=ledger)
     assert events[:3] == SAID
     assert events[-1] == End()
-    assert ledger.losses.counts == {Code.UNKNOWN_EVENT: 1}
+    assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 
 def test_T28_an_empty_finish_reason_is_none() -> None:
@@ -274,7 +274,7 @@ def test_T72_comments_are_signs_of_life() -> None:
 
 def test_T14_reasoning_in_two_spellings_is_read_once() -> None:
     both = piece({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [{"text": "hm"}]})
-    assert read(ROLE, both, eof=False)[1:] == [BlockStart(0, Kind.REASONING), Delta(0, "hm")]
+    assert read(ROLE, both, eof=False)[1:] == [BlockStart(0, BlockKind.REASONING), Delta(0, "hm")]
 
 
 def test_annotations_belong_to_the_open_text() -> None:
@@ -283,14 +283,14 @@ def test_annotations_belong_to_the_open_text() -> None:
     events = read(piece({"annotations": [note]}), HEL, piece({"annotations": [note]}), eof=False, into=ledger)
     assert isinstance(events[-1], Annotation)
     assert (events[-1].index, events[-1].citation.url) == (0, "https://a.example")
-    assert ledger.losses.counts == {Code.CITATIONS: 1}
+    assert ledger.losses.counts == {LossCode.CITATIONS: 1}
 
 
 @pytest.mark.parametrize("annotations", [{"type": "url_citation"}, "see", ["see"]])
 def test_annotations_that_are_none_are_told(annotations: Any) -> None:
     ledger = context()
     read(HEL, piece({"annotations": annotations}), eof=False, into=ledger)
-    assert ledger.losses.counts == {Code.CITATIONS: 1}
+    assert ledger.losses.counts == {LossCode.CITATIONS: 1}
 
 
 def test_T22_an_error_frame_in_any_shape_ends_the_stream() -> None:

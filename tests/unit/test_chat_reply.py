@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.chat.reply import read_reply, write_reply
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 
 
 def upstream(message: Json, finish: str | None = "stop", **more: Any) -> Json:
@@ -21,7 +23,7 @@ def upstream(message: Json, finish: str | None = "stop", **more: Any) -> Json:
     return {"id": "chatcmpl-1", "object": "chat.completion", "created": 5, "model": "up", "choices": [choice], **more}
 
 
-def read(body: Json, names: dict[str, str] | None = None) -> tuple[Reply, list[Code]]:
+def read(body: Json, names: dict[str, str] | None = None) -> tuple[Reply, list[LossCode]]:
     losses = Losses()
     reply = read_reply(body, ReplyContext("asked", losses=losses, names=names or {}))
     return reply, [row.code for row in losses.rows]
@@ -37,7 +39,9 @@ def tool_call(arguments: Any = "{}", **more: Any) -> Json:
     return {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}, **more}
 
 
-def give(*parts: Part, stop: Stop | None = None, knobs: Knobs | None = None, **more: Any) -> tuple[Json, list[Code]]:
+def give(
+    *parts: Part, stop: Stop | None = None, knobs: Knobs | None = None, **more: Any
+) -> tuple[Json, list[LossCode]]:
     """A written reply, which must also be one in the eyes of the official SDK."""
     losses = Losses()
     reply = Reply("msg_1", "up", list(parts), stop or Stop(StopReason.END), **more)
@@ -149,11 +153,11 @@ def test_free_text_calls_are_read() -> None:
 
 def test_finish_is_corrected_by_the_content() -> None:
     reply, losses = read(upstream({"content": "x", "tool_calls": [tool_call()]}, "stop"))
-    assert (reply.stop.reason, losses) == (StopReason.TOOL_CALLS, [Code.FINISH_FIXED])
+    assert (reply.stop.reason, losses) == (StopReason.TOOL_CALLS, [LossCode.FINISH_FIXED])
     reply, losses = read(upstream({"content": "x", "tool_calls": []}, "tool_calls"))
-    assert (reply.stop.reason, losses) == (StopReason.END, [Code.FINISH_FIXED])
+    assert (reply.stop.reason, losses) == (StopReason.END, [LossCode.FINISH_FIXED])
     reply, losses = read(upstream({"content": "x"}, None))
-    assert (reply.stop.reason, losses) == (StopReason.END, [Code.STOP_UNKNOWN])
+    assert (reply.stop.reason, losses) == (StopReason.END, [LossCode.STOP_UNKNOWN])
 
 
 def test_refusal_in_the_models_words() -> None:
@@ -188,7 +192,7 @@ def test_annotations_that_are_none_are_told(annotations: Any, kept: int) -> None
     text = reply.parts[0]
     assert isinstance(text, Text)
     assert len(text.citations) == kept
-    assert losses == [Code.CITATIONS]
+    assert losses == [LossCode.CITATIONS]
 
 
 def test_content_in_parts_and_audio_beside_text() -> None:
@@ -196,7 +200,7 @@ def test_content_in_parts_and_audio_beside_text() -> None:
     content.append({"type": "refusal", "refusal": ""})
     reply, losses = read(upstream({"content": content, "audio": {"id": "x"}}))
     assert [type(part) for part in reply.parts] == [Text, Refusal]
-    assert losses == [Code.REPLY_REPAIRED, Code.UNKNOWN_EVENT, Code.UNKNOWN_EVENT]
+    assert losses == [LossCode.REPLY_REPAIRED, LossCode.UNKNOWN_EVENT, LossCode.UNKNOWN_EVENT]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def test_whole_reply_is_written() -> None:
             "prompt_tokens_details": {"cached_tokens": 4},
         },
     }
-    assert losses == [Code.REASONING_SIGNATURE]
+    assert losses == [LossCode.REASONING_SIGNATURE]
 
 
 def test_usage_only_if_known_and_time_of_the_upstream() -> None:
@@ -272,9 +276,9 @@ def test_T14_reasoning_goes_to_its_field_and_never_into_content(field: Any, keys
 
 def test_opaque_reasoning_leaves_a_row() -> None:
     _, losses = give(Reasoning("", origin="messages", proof="d", redacted=True), Text("x"))
-    assert losses == [Code.REASONING_ENCRYPTED]
+    assert losses == [LossCode.REASONING_ENCRYPTED]
     _, losses = give(Reasoning("", origin="responses", proof="d"), Text("x"))
-    assert losses == [Code.REASONING_ENCRYPTED]
+    assert losses == [LossCode.REASONING_ENCRYPTED]
 
 
 def test_texts_join_and_native_blocks_are_dropped() -> None:
@@ -283,7 +287,7 @@ def test_texts_join_and_native_blocks_are_dropped() -> None:
     message = message_of(written)
     assert message["content"] == "ab\n\nc\n\nd"
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert losses == [Code.HOSTED_HISTORY, Code.BLOCK_ORDER]
+    assert losses == [LossCode.HOSTED_HISTORY, LossCode.BLOCK_ORDER]
 
 
 def test_web_citations_get_their_place_in_the_content() -> None:
@@ -294,7 +298,7 @@ def test_web_citations_get_their_place_in_the_content() -> None:
     (note,) = message["annotations"]
     span = note["url_citation"]
     assert message["content"][span["start_index"] : span["end_index"]] == "this"
-    assert losses == [Code.CITATIONS]
+    assert losses == [LossCode.CITATIONS]
 
 
 def test_unfit_call_ids_are_made_to_fit() -> None:
@@ -312,7 +316,7 @@ def test_messages_refusal_with_nothing_shown() -> None:
     written, losses = give(stop=REFUSED, refusal=info)
     assert message_of(written) == {"role": "assistant", "content": None, "refusal": "Because."}
     assert written["choices"][0]["finish_reason"] == "stop"
-    assert losses == [Code.REFUSAL_CATEGORY]
+    assert losses == [LossCode.REFUSAL_CATEGORY]
     written, _ = give(stop=REFUSED, refusal=info, knobs=Knobs(refusal_terminal="native"))
     assert written["choices"][0]["finish_reason"] == "content_filter"
     written, _ = give(stop=REFUSED)

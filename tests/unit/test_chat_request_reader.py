@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, TooMany, Unsupported
-from dragoman.events import Citation
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -31,14 +27,18 @@ from dragoman.model import (
     ToolResult,
     Url,
 )
-from dragoman.protocols.chat.request_reader import read_request
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import LossCode, Losses
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HI: Json = {"role": "user", "content": "hi"}
 FUNCTION: Json = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def read(*messages: Json, **fields: Any) -> tuple[Request, list[tuple[Code, str]]]:
+def read(*messages: Json, **fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
     losses = Losses()
     request = read_request({"model": "m", "messages": list(messages or (HI,)), **fields}, losses, Knobs())
     return request, [(row.code, row.path) for row in losses.rows]
@@ -129,7 +129,7 @@ def test_stop_takes_a_string_and_drops_blank_entries() -> None:
     assert read(stop="x")[0].stop == ["x"]
     request, losses = read(stop=["x", " ", ""])
     assert request.stop == ["x"]
-    assert losses == [(Code.STOP_DROPPED, "stop[1]"), (Code.STOP_DROPPED, "stop[2]")]
+    assert losses == [(LossCode.STOP_DROPPED, "stop[1]"), (LossCode.STOP_DROPPED, "stop[2]")]
 
 
 def test_user_is_the_end_user_without_a_safety_identifier() -> None:
@@ -150,15 +150,15 @@ def test_output_formats() -> None:
 
 
 def test_prediction_is_dropped() -> None:
-    assert read(prediction={"type": "content", "content": "x"})[1] == [(Code.PREDICTION, "prediction")]
+    assert read(prediction={"type": "content", "content": "x"})[1] == [(LossCode.PREDICTION, "prediction")]
 
 
 def test_T44_unknown_fields_are_dropped_with_a_row() -> None:
     _, losses = read(context_management={"edits": []}, enable_thinking=True, stream_options={"x": 1})
     assert losses == [
-        (Code.UNKNOWN_FIELD, "stream_options.x"),
-        (Code.LEAKED_FIELD, "context_management"),
-        (Code.UNKNOWN_FIELD, "enable_thinking"),
+        (LossCode.UNKNOWN_FIELD, "stream_options.x"),
+        (LossCode.LEAKED_FIELD, "context_management"),
+        (LossCode.UNKNOWN_FIELD, "enable_thinking"),
     ]
 
 
@@ -220,7 +220,7 @@ def test_roles_become_turns_in_order() -> None:
         {"role": "system", "content": "e"},
     )
     assert losses == []
-    assert [(t.role, t.spelling, t.plain, t.name) for t in request.turns] == [
+    assert [(t.role, t.original, t.plain, t.name) for t in request.turns] == [
         (Role.INSTRUCTION, "system", True, None),
         (Role.INSTRUCTION, "developer", False, "op"),
         (Role.USER, "", True, "bob"),
@@ -387,17 +387,17 @@ def test_opaque_reasoning_extensions_leave_a_row() -> None:
     details = [{"type": "reasoning.encrypted", "data": "x"}, {"text": "t", "signature": "s"}]
     _, losses = read({"role": "assistant", "content": "x", "reasoning_details": details, "thinking_blocks": [{}]})
     assert losses == [
-        (Code.REASONING_ENCRYPTED, "messages[0].reasoning_details"),
-        (Code.REASONING_SIGNATURE, "messages[0].reasoning_details"),
-        (Code.REASONING_SIGNATURE, "messages[0].thinking_blocks"),
+        (LossCode.REASONING_ENCRYPTED, "messages[0].reasoning_details"),
+        (LossCode.REASONING_SIGNATURE, "messages[0].reasoning_details"),
+        (LossCode.REASONING_SIGNATURE, "messages[0].thinking_blocks"),
     ]
 
 
 def test_unknown_message_keys_leave_a_row() -> None:
     _, losses = read({"role": "user", "content": [{"type": "text", "text": "x", "weight": 1}], "mood": "glad"})
     assert losses == [
-        (Code.UNKNOWN_FIELD, "messages[0].mood"),
-        (Code.UNKNOWN_FIELD, "messages[0].content[0].weight"),
+        (LossCode.UNKNOWN_FIELD, "messages[0].mood"),
+        (LossCode.UNKNOWN_FIELD, "messages[0].content[0].weight"),
     ]
 
 
@@ -452,7 +452,7 @@ def test_a_cache_mark_on_a_message_stands_on_a_picture_and_on_a_call_too(message
 )
 def test_a_cache_mark_that_nothing_can_bear_is_a_loss(message: Json) -> None:
     _, losses = read({**message, "cache_control": {"type": "ephemeral"}})
-    assert losses == [(Code.CACHE_HINT, "messages[0].cache_control")]
+    assert losses == [(LossCode.CACHE_HINT, "messages[0].cache_control")]
     assert read({**message, "cache_control": None})[1] == []
 
 

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.events import Citation
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -39,15 +36,18 @@ from dragoman.model import (
     Turn,
     Url,
 )
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.chat.effort import round_effort
-from dragoman.protocols.chat.request_reader import read_request
-from dragoman.protocols.chat.request_writer import write_request
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.dialects.chat.request.write import write_request
+from dragoman.dialects.shared.effort import round_effort
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.tools.names import NameTable
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-OPENAI = shipped("chat", "openai")
-COMPATIBLE = shipped("chat", "compatible")
+OPENAI = builtin_profile("chat", "openai")
+COMPATIBLE = builtin_profile("chat", "compatible")
 PNG = Inline("image/png", "QUJD")
 IMAGE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
@@ -87,7 +87,7 @@ def ask(
     origin: str = "messages",
     names: NameTable | None = None,
     **fields: Any,
-) -> tuple[Json, list[tuple[Code, str]]]:
+) -> tuple[Json, list[tuple[LossCode, str]]]:
     losses = Losses()
     request = Request(origin, "client-model", list(turns or (HI,)), **fields)
     body = write_request(
@@ -101,7 +101,7 @@ def ask(
     return body, [(row.code, row.path) for row in losses.rows]
 
 
-def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[Code]]:
+def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
     body, losses = ask(*turns, **more)
     return body["messages"], [code for code, _ in losses]
 
@@ -113,7 +113,7 @@ def refused(*turns: Turn, **more: Any) -> str | None:
 
 
 def flags(**changed: Any) -> Profile:
-    return OPENAI.with_flags(changed)
+    return OPENAI.replace(changed)
 
 
 # --- instructions -----------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_spelling_is_kept_only_where_the_upstream_takes_both_words() -> None:
     turn = Turn(Role.INSTRUCTION, [Text("x")], (), "system", True)
     assert say(turn, HI, origin="responses")[0][0]["role"] == "system"
     assert say(turn, HI)[0][0]["role"] == "developer"
-    turn.spelling = "developer"
+    turn.original = "developer"
     assert say(turn, HI, origin="responses", profile=COMPATIBLE)[0][0]["role"] == "system"
 
 
@@ -159,7 +159,7 @@ def test_instruction_never_parts_calls_from_results() -> None:
     turns = [HI, assistant(call(), call(call_id="c2")), middle, user(result()), user(result(call_id="c2"))]
     body, losses = ask(*turns)
     assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "tool", "developer"]
-    assert losses == [(Code.SYSTEM_REORDERED, "messages[2]")]
+    assert losses == [(LossCode.SYSTEM_REORDERED, "messages[2]")]
     longer, _ = ask(*turns, assistant(Text("done")), HI)
     assert longer["messages"][:5] == body["messages"]
 
@@ -220,22 +220,22 @@ def test_documents() -> None:
         {"type": "text", "text": "about"},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJD"}},
     ]
-    assert losses == [Code.CITATIONS_REQUEST]
+    assert losses == [LossCode.CITATIONS_REQUEST]
     text = Document(Text("body"), ("d",), "Title", "about")
     messages, losses = say(user(text))
     assert messages[0]["content"] == [{"type": "text", "text": "Title\nabout\nbody"}]
-    assert losses == [Code.DOCUMENT_SHAPE]
+    assert losses == [LossCode.DOCUMENT_SHAPE]
     nested = Document([Text("a"), Text(""), Image(PNG)], ("d",), "Title")
     messages, losses = say(user(nested))
     assert messages[0]["content"] == [{"type": "text", "text": "Title"}, {"type": "text", "text": "a"}, IMAGE]
-    assert losses == [Code.DOCUMENT_SHAPE]
+    assert losses == [LossCode.DOCUMENT_SHAPE]
 
 
 def test_text_file_is_decoded_for_upstreams_without_files() -> None:
     data = b64encode("x,é".encode()).decode()
     messages, losses = say(user(Document(Inline("text/csv", data), ("d",), "a.csv")), profile=COMPATIBLE)
     assert messages[0]["content"] == [{"type": "text", "text": "a.csv\nx,é"}]
-    assert losses == [Code.DOCUMENT_SHAPE]
+    assert losses == [LossCode.DOCUMENT_SHAPE]
     with pytest.raises(ClientRequestError):
         ask(user(Document(Inline("text/csv", "!"), ("d",))), profile=COMPATIBLE)
 
@@ -251,9 +251,9 @@ def test_search_result_and_native_block() -> None:
     body, losses = ask(user(found, native))
     assert body["messages"][0]["content"] == [{"type": "text", "text": "T\nhttps://a.test\na\nb"}]
     assert losses == [
-        (Code.SEARCH_RESULT_SHAPE, "s"),
-        (Code.CITATIONS_REQUEST, "s.citations"),
-        (Code.VENDOR_BLOCK, "n"),
+        (LossCode.SEARCH_RESULT_SHAPE, "s"),
+        (LossCode.CITATIONS_REQUEST, "s.citations"),
+        (LossCode.VENDOR_BLOCK, "n"),
     ]
 
 
@@ -287,7 +287,7 @@ def test_user_turn_between_results_follows_them() -> None:
         HI, assistant(call(), call(call_id="c2")), user(result()), user(Text("hm")), user(result("2", "c2"))
     )
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "user"]
-    assert losses == [Code.BLOCK_ORDER]
+    assert losses == [LossCode.BLOCK_ORDER]
 
 
 def test_media_of_results_follows_all_results_in_one_message() -> None:
@@ -312,7 +312,7 @@ def test_media_of_results_follows_all_results_in_one_message() -> None:
         "and?",
     ]
     assert len(body["messages"]) == 5
-    assert losses == [(Code.RESULT_MEDIA_MOVED, "i"), (Code.RESULT_MEDIA_MOVED, "j")]
+    assert losses == [(LossCode.RESULT_MEDIA_MOVED, "i"), (LossCode.RESULT_MEDIA_MOVED, "j")]
 
 
 def test_media_of_results_in_separate_turns_waits_for_the_last_one() -> None:
@@ -347,7 +347,7 @@ def test_pdf_result_is_named_in_its_place() -> None:
 def test_failure_is_told_by_the_content(content: str | list[Part], written: str) -> None:
     body, losses = ask(HI, assistant(call()), user(result(content, is_error=True)))
     assert body["messages"][2]["content"] == written
-    assert losses == [(Code.IS_ERROR, "result.is_error")]
+    assert losses == [(LossCode.IS_ERROR, "result.is_error")]
 
 
 @pytest.mark.parametrize("content", ["", [], [Text("")]])
@@ -367,7 +367,7 @@ def test_several_texts_of_a_result() -> None:
 def test_tool_reference_names_the_tool_and_is_never_an_empty_result() -> None:
     messages, losses = say(HI, assistant(call()), user(result([ToolReference("mcp__x", ("r",))])))
     assert messages[2]["content"] == "Tool loaded: mcp__x"
-    assert losses == [Code.RESULT_SHAPE]
+    assert losses == [LossCode.RESULT_SHAPE]
 
 
 # --- assistant turns --------------------------------------------------------------------------------------------------
@@ -377,13 +377,13 @@ def test_adjacent_texts_join_without_and_parted_ones_with_a_blank_line() -> None
     turn = assistant(Text("a"), Text("b"), Reasoning("x", ("r",), "messages"), Text("c"))
     messages, losses = say(HI, turn, HI)
     assert messages[1] == {"role": "assistant", "content": "ab\n\nc"}
-    assert losses == [Code.REASONING_FOREIGN]
+    assert losses == [LossCode.REASONING_FOREIGN]
 
 
 def test_text_after_a_call_is_appended_with_a_row() -> None:
     messages, losses = say(HI, assistant(Text("a"), call(), Text("b")), user(result()))
     assert messages[1]["content"] == "a\n\nb"
-    assert losses == [Code.BLOCK_ORDER]
+    assert losses == [LossCode.BLOCK_ORDER]
 
 
 def test_content_is_null_only_with_calls() -> None:
@@ -446,15 +446,15 @@ def test_T15_reasoning_goes_back_to_servers_that_want_it() -> None:
     messages, losses = say(HI, assistant(THOUGHT, call()), user(result()), profile=COMPATIBLE)
     assert messages[1]["reasoning_content"] == "why"
     assert messages[1]["content"] is None
-    assert losses == [Code.REASONING_SIGNATURE]  # the text goes back, its signature has no field in Chat
+    assert losses == [LossCode.REASONING_SIGNATURE]  # the text goes back, its signature has no field in Chat
 
 
 def test_foreign_reasoning_is_left_out_and_never_mixed_in() -> None:
     messages, losses = say(HI, assistant(THOUGHT, Text("a")), HI)
     assert messages[1] == {"role": "assistant", "content": "a"}
-    assert losses == [Code.REASONING_FOREIGN]
+    assert losses == [LossCode.REASONING_FOREIGN]
     chat = Reasoning("why", ("r",), "chat")
-    assert say(HI, assistant(chat, Text("a")), HI)[1] == [Code.REASONING_UNSIGNED]
+    assert say(HI, assistant(chat, Text("a")), HI)[1] == [LossCode.REASONING_UNSIGNED]
 
 
 def test_reasoning_without_text_is_encrypted_reasoning() -> None:
@@ -463,27 +463,27 @@ def test_reasoning_without_text_is_encrypted_reasoning() -> None:
     for profile in (OPENAI, COMPATIBLE):
         messages, losses = say(HI, assistant(redacted, hidden, Text("a")), HI, profile=profile)
         assert "reasoning_content" not in messages[1]
-        assert losses == [Code.REASONING_ENCRYPTED, Code.REASONING_ENCRYPTED]
+        assert losses == [LossCode.REASONING_ENCRYPTED, LossCode.REASONING_ENCRYPTED]
 
 
 def test_demoted_reasoning_is_a_paragraph() -> None:
     messages, losses = say(HI, assistant(THOUGHT, Text("a")), HI, knobs=Knobs(demote_reasoning="on"))
     assert messages[1]["content"] == "why\n\na"
-    assert losses == [Code.REASONING_FOREIGN]
+    assert losses == [LossCode.REASONING_FOREIGN]
 
 
 def test_assistant_turn_left_empty_is_removed() -> None:
     native = Native("messages", "server_tool_use", {}, "hosted_history", ("n",))
     messages, losses = say(HI, assistant(THOUGHT, native), user(Text("x"), plain=True))
     assert [m["role"] for m in messages] == ["user", "user"]
-    assert losses == [Code.REASONING_FOREIGN, Code.HOSTED_HISTORY]
+    assert losses == [LossCode.REASONING_FOREIGN, LossCode.HOSTED_HISTORY]
 
 
 def test_foreign_citations_are_dropped() -> None:
     cited = Text("a", ("t",), citations=[Citation("messages", {}, "https://a.test")])
     messages, losses = say(HI, assistant(cited), HI)
     assert "annotations" not in messages[1]
-    assert losses == [Code.CITATIONS]
+    assert losses == [LossCode.CITATIONS]
 
 
 PREFILL = (HI, Turn(Role.ASSISTANT, [Text("Sure,")], ("messages", 7)))
@@ -493,7 +493,7 @@ PREFILL = (HI, Turn(Role.ASSISTANT, [Text("Sure,")], ("messages", 7)))
 def test_prefill(knob: Any, roles: int) -> None:
     body, losses = ask(*PREFILL, knobs=Knobs(prefill=knob))
     assert len(body["messages"]) == roles
-    assert losses == [(Code.CONTINUATION, "messages[7]")]
+    assert losses == [(LossCode.CONTINUATION, "messages[7]")]
 
 
 def test_prefill_can_be_refused_and_open_calls_are_none() -> None:
@@ -541,10 +541,10 @@ def test_T44_tool_options_leave_a_row_and_nothing_leaks() -> None:
     body, losses = ask(tools=[function(options=options, cache={"ttl": None})])
     assert set(body["tools"][0]["function"]) == {"name", "parameters"}
     assert losses == [
-        (Code.CACHE_HINT, "tools[0]"),
-        (Code.TOOL_SEARCH, "tools[0].defer_loading"),
-        (Code.TOOL_OPTION, "tools[0].eager_input_streaming"),
-        (Code.TOOL_OPTION, "tools[0].input_examples"),
+        (LossCode.CACHE_HINT, "tools[0]"),
+        (LossCode.TOOL_SEARCH, "tools[0].defer_loading"),
+        (LossCode.TOOL_OPTION, "tools[0].eager_input_streaming"),
+        (LossCode.TOOL_OPTION, "tools[0].input_examples"),
     ]
 
 
@@ -583,16 +583,16 @@ def test_hosted_tool_is_dropped_refused_or_mapped() -> None:
     body, losses = ask(tools=[SEARCH], tool_choice=ToolChoice("auto"))
     assert "tools" not in body
     assert "tool_choice" not in body
-    assert losses == [(Code.HOSTED_TOOL, "tools[0]")]
+    assert losses == [(LossCode.HOSTED_TOOL, "tools[0]")]
     assert refused(tools=[SEARCH], knobs=Knobs(hosted_tools="reject")) == "tools[0]"
     body, losses = ask(tools=[SEARCH], knobs=Knobs(hosted_tools="map"))
     location = {"type": "approximate", "approximate": {"city": "Paris"}}
     assert body["web_search_options"] == {"user_location": location}
-    assert losses == [(Code.TOOL_OPTION, "tools[0].allowed_domains")]
+    assert losses == [(LossCode.TOOL_OPTION, "tools[0].allowed_domains")]
     other = Tool(
         ToolKind.HOSTED, "code_execution", ("tools", 0), native={"type": "code_execution_1"}, origin="messages"
     )
-    assert ask(tools=[other], knobs=Knobs(hosted_tools="map"))[1] == [(Code.HOSTED_TOOL, "tools[0]")]
+    assert ask(tools=[other], knobs=Knobs(hosted_tools="map"))[1] == [(LossCode.HOSTED_TOOL, "tools[0]")]
 
 
 @pytest.mark.parametrize(
@@ -646,7 +646,7 @@ def test_cap_goes_into_the_profiles_field_and_is_clamped() -> None:
     assert ask(max_tokens=9, max_tokens_at=at, profile=COMPATIBLE)[0]["max_tokens"] == 9
     body, losses = ask(max_tokens=9, max_tokens_at=at, profile=flags(max_output_tokens=5))
     assert body["max_completion_tokens"] == 5
-    assert losses == [(Code.CAP_CLAMPED, "max_tokens")]
+    assert losses == [(LossCode.CAP_CLAMPED, "max_tokens")]
     assert refused(max_tokens=0, max_tokens_at=at) == "max_tokens"
     assert "max_completion_tokens" not in ask()[0]
 
@@ -656,7 +656,7 @@ def test_sampling() -> None:
     body, losses = ask(**fields)
     assert (body["temperature"], body["top_p"], body["seed"]) == (0.5, 1, 1)
     assert "top_k" not in body
-    assert losses == [(Code.TOP_K, "top_k")]
+    assert losses == [(LossCode.TOP_K, "top_k")]
     body, losses = ask(**fields, profile=flags(sampling="default_only"))
     assert (body.get("temperature"), body["top_p"]) == (None, 1)
     assert [path for _, path in losses] == ["temperature", "seed", "top_k"]
@@ -665,7 +665,7 @@ def test_sampling() -> None:
     assert [path for _, path in losses] == ["temperature", "top_p", "seed", "top_k"]
     body, losses = ask(temperature=1.7, profile=flags(max_temperature=1.0))
     assert body["temperature"] == 1.0
-    assert losses == [(Code.TEMPERATURE_CLAMPED, "temperature")]
+    assert losses == [(LossCode.TEMPERATURE_CLAMPED, "temperature")]
 
 
 def test_stops_beyond_the_limit_are_left_to_emulation() -> None:
@@ -674,7 +674,7 @@ def test_stops_beyond_the_limit_are_left_to_emulation() -> None:
     assert body["stop"] == ["a", "b", "c", "d"]
     assert losses == []
     _, losses = ask(**fields, knobs=Knobs(stop_emulation="off"))
-    assert losses == [(Code.STOP_DROPPED, "stop_sequences")]
+    assert losses == [(LossCode.STOP_DROPPED, "stop_sequences")]
     body, losses = ask(**fields, profile=flags(stop_limit=0))
     assert "stop" not in body
     assert losses == []
@@ -703,15 +703,15 @@ def test_effort_is_written_with_a_row_when_rounded() -> None:
     assert ask(thinking=thinking)[0]["reasoning_effort"] == "max"
     body, losses = ask(thinking=thinking, profile=flags(efforts=("low", "high")))
     assert body["reasoning_effort"] == "high"
-    assert losses == [(Code.EFFORT_ROUNDED, "output_config.effort")]
+    assert losses == [(LossCode.EFFORT_ROUNDED, "output_config.effort")]
     _, losses = ask(thinking=Thinking("none", ("thinking",)), profile=flags(efforts=("low",)))
-    assert losses == [(Code.EFFORT_FLOOR, "thinking")]
+    assert losses == [(LossCode.EFFORT_FLOOR, "thinking")]
 
 
 def test_T47_adaptive_thinking_asks_for_nothing() -> None:
     body, losses = ask(thinking=Thinking(None, ("thinking",), display="updates"), profile=flags(efforts=()))
     assert "reasoning_effort" not in body
-    assert losses == [(Code.REASONING_MODE, "thinking.display")]
+    assert losses == [(LossCode.REASONING_MODE, "thinking.display")]
     assert ask(thinking=Thinking(None, ("thinking",), display="omitted"))[1] == []
 
 
@@ -719,7 +719,7 @@ def test_tools_together_with_reasoning() -> None:
     none = flags(tools_with_reasoning="effort_none")
     body, losses = ask(tools=[function()], thinking=Thinking("high", ("thinking",)), profile=none)
     assert body["reasoning_effort"] == "none"
-    assert losses == [(Code.EFFORT_FLOOR, "thinking")]
+    assert losses == [(LossCode.EFFORT_FLOOR, "thinking")]
     assert ask(tools=[function()], profile=none)[0]["reasoning_effort"] == "none"
     assert ask(thinking=Thinking("high"), profile=none)[0]["reasoning_effort"] == "high"
     never = flags(tools_with_reasoning="never")
@@ -762,7 +762,7 @@ def test_end_user_is_hashed_when_long_or_json() -> None:
 def test_service_tier(origin: str, tier: str, written: str | None) -> None:
     body, losses = ask(origin=origin, service_tier=tier, service_tier_at=("service_tier",))
     assert body.get("service_tier") == written
-    assert losses == ([] if written else [(Code.SERVICE_TIER, "service_tier")])
+    assert losses == ([] if written else [(LossCode.SERVICE_TIER, "service_tier")])
 
 
 def test_store_is_not_taken_over_from_responses() -> None:
@@ -813,14 +813,14 @@ def test_only_the_last_four_marks_are_kept() -> None:
         if "prompt_cache_breakpoint" in part
     ]
     assert kept == ["a", "b", "c", "d"]
-    assert losses == [(Code.CACHE_HINT, "s")]
+    assert losses == [(LossCode.CACHE_HINT, "s")]
 
 
 def test_upstreams_without_marks_get_none() -> None:
     turns = user(marked("a"), plain=True), assistant(marked("b")), HI
     body, losses = ask(*turns, profile=COMPATIBLE)
     assert "prompt_cache_breakpoint" not in json.dumps(body)
-    assert losses == [(Code.CACHE_HINT, "a"), (Code.CACHE_HINT, "b")]
+    assert losses == [(LossCode.CACHE_HINT, "a"), (LossCode.CACHE_HINT, "b")]
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

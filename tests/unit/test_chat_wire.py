@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, Stop, StopReason, Usage
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json
-from dragoman.protocols.chat.wire import (
+from dragoman.canonical.events import Citation, Stop, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.citations import write_citation
+from dragoman.dialects.chat.wire import (
     JoinedText,
-    read_created,
     read_finish,
     read_usage,
     reasoning_text,
     settle,
-    write_citation,
     write_finish,
     write_usage,
 )
+from dragoman.dialects.openai.settings import read_created
+from dragoman.errors import UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_messages_refusal_is_a_filter_when_native_or_after_text() -> None:
 @pytest.mark.parametrize(
     ("native", "calls", "refusal", "reason", "code"),
     [
-        ("stop", True, False, StopReason.TOOL_CALLS, Code.FINISH_FIXED),
+        ("stop", True, False, StopReason.TOOL_CALLS, LossCode.FINISH_FIXED),
         ("stop", False, True, StopReason.REFUSAL, None),
         ("stop", False, False, StopReason.END, None),
-        ("tool_calls", False, False, StopReason.END, Code.FINISH_FIXED),
+        ("tool_calls", False, False, StopReason.END, LossCode.FINISH_FIXED),
         ("length", True, False, StopReason.LENGTH, None),
         ("content_filter", True, False, StopReason.FILTERED, None),
-        ("eos", False, False, StopReason.END, Code.STOP_UNKNOWN),
-        (None, True, False, StopReason.TOOL_CALLS, Code.STOP_UNKNOWN),
+        ("eos", False, False, StopReason.END, LossCode.STOP_UNKNOWN),
+        (None, True, False, StopReason.TOOL_CALLS, LossCode.STOP_UNKNOWN),
     ],
 )
 def test_content_decides_where_word_and_content_disagree(
-    native: str | None, calls: bool, refusal: bool, reason: StopReason, code: Code | None
+    native: str | None, calls: bool, refusal: bool, reason: StopReason, code: LossCode | None
 ) -> None:
     losses = Losses()
     stop = settle(native, calls=calls, refusal=refusal, content=True, losses=losses)

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import direction
 from dragoman.knobs import Knobs
-from dragoman.profile import Profile, shipped
+from dragoman.profiles.profile import Profile, builtin_profile
 
 WRONG: Any = "bogus"
 
@@ -63,16 +63,16 @@ def test_a_profile_takes_only_its_values() -> None:
             with pytest.raises(ValueError, match=f"^{spec.name}: expected one of "):
                 replace(Profile(), **{spec.name: WRONG})
     with pytest.raises(ValueError, match=r"^thinking: expected one of 'adaptive'"):
-        shipped("chat").with_flags({"thinking": "hard"})
+        builtin_profile("chat").replace({"thinking": "hard"})
 
 
 def test_a_profile_that_does_not_exist() -> None:
     with pytest.raises(
         ValueError, match=r"^no profile 'nope' for the dialect 'chat'; there are .*compatible.*, openai"
     ):
-        shipped("chat", "nope")
+        builtin_profile("chat", "nope")
     with pytest.raises(ValueError, match=r"^no dialect 'nope'; there are chat, messages, responses$"):
-        shipped("nope")
+        builtin_profile("nope")
 
 
 def test_a_direction_that_does_not_exist() -> None:

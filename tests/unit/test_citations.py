@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.envelope import TAG, Seal, unseal, unseal_citation
-from dragoman.losses import Code
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import TAG, Envelope, unwrap, unwrap_citation
 from support.directions import stream_through, translated
 
 Json = dict[str, Any]
@@ -115,7 +115,7 @@ def stream_of(upstream: str, *notes: Json) -> bytes:
     return b"".join(b"event: %b\ndata: %b\n\n" % (e["type"].encode(), json.dumps(e).encode()) for e in events)
 
 
-def cited(client: str, upstream: str, *notes: Json) -> list[tuple[list[Json], list[Code]]]:
+def cited(client: str, upstream: str, *notes: Json) -> list[tuple[list[Json], list[LossCode]]]:
     """The citations that the client gets of a stream and of a whole reply, each with its rows."""
     row = direction(client, upstream)
     streamed = translated(row)
@@ -140,15 +140,15 @@ def cited(client: str, upstream: str, *notes: Json) -> list[tuple[list[Json], li
     return [(found, codes(streamed)), (whole, codes(one))]
 
 
-def codes(translation: Any) -> list[Code]:
-    return [row.code for row in translation.losses.rows if row.code is Code.CITATIONS]
+def codes(translation: Any) -> list[LossCode]:
+    return [row.code for row in translation.losses.rows if row.code is LossCode.CITATIONS]
 
 
 @pytest.mark.parametrize("upstream", ["chat", "responses"])
 def test_a_web_page_is_cited_to_a_messages_client_without_a_row(upstream: str) -> None:
     for citations, rows in cited("messages", upstream, NOTES[upstream]):
         (citation,) = citations
-        envelope = unseal_citation(citation["encrypted_index"])
+        envelope = unwrap_citation(citation["encrypted_index"])
         assert envelope is not None
         assert (envelope.dialect, envelope.block) == (upstream, NOTES[upstream])
         assert (citation["type"], citation["url"], citation["title"], citation["cited_text"]) == (
@@ -163,7 +163,7 @@ def test_a_web_page_is_cited_to_a_messages_client_without_a_row(upstream: str) -
 def test_what_names_no_web_page_is_a_row() -> None:
     for citations, rows in cited("messages", "responses", FILE, NOTES["responses"]):
         assert [citation["url"] for citation in citations] == ["https://a.example/x"]
-        assert rows == [Code.CITATIONS]
+        assert rows == [LossCode.CITATIONS]
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
@@ -177,7 +177,7 @@ def test_citations_of_messages_reach_openai_clients_as_annotations(client: str) 
         assert {citation["type"] for citation in citations} == {"url_citation"}
         assert rows == []
     for citations, rows in cited(client, "messages", CHAR):
-        assert (citations, rows) == ([], [Code.CITATIONS])
+        assert (citations, rows) == ([], [LossCode.CITATIONS])
 
 
 def replayed(upstream: str, *citations: Json) -> Any:
@@ -203,10 +203,10 @@ def test_a_replayed_citation_is_restored_or_dropped(origin: str) -> None:
     assert codes(home) == []
     anthropic = replayed("messages", citation, FOUND)
     assert json.loads(anthropic.body)["messages"][1]["content"][0]["citations"] == [FOUND]
-    assert codes(anthropic) == [Code.CITATIONS]
+    assert codes(anthropic) == [LossCode.CITATIONS]
     alone = replayed("messages", citation)
     assert json.loads(alone.body)["messages"][1]["content"] == [{"type": "text", "text": "Hello"}]
-    assert codes(alone) == [Code.CITATIONS]
+    assert codes(alone) == [LossCode.CITATIONS]
     for other in {"chat", "responses"} - {origin}:
         elsewhere = replayed(other, citation)
         assert TAG.encode() not in elsewhere.body
@@ -215,18 +215,18 @@ def test_a_replayed_citation_is_restored_or_dropped(origin: str) -> None:
 
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])
 def test_a_damaged_or_forged_envelope_is_dropped_everywhere(upstream: str) -> None:
-    thought = Seal("f", "m").close("messages", {"type": "thinking", "thinking": "x", "signature": "s"})
-    forged = Seal("f", "m").close("responses", {"type": "url_citation", "url": 5})
+    thought = Envelope("f", "m").wrap("messages", {"type": "thinking", "thinking": "x", "signature": "s"})
+    forged = Envelope("f", "m").wrap("responses", {"type": "url_citation", "url": 5})
     for index in (TAG + "???", thought, forged):
         sent = replayed(upstream, {**FOUND, "encrypted_index": index})
         assert b"b.example" not in sent.body
         assert TAG.encode() not in sent.body
-        assert codes(sent) == [Code.CITATIONS]
+        assert codes(sent) == [LossCode.CITATIONS]
 
 
 def test_a_citation_is_no_reasoning() -> None:
     """An envelope that is put in another place restores nothing there."""
-    sealed = Seal("f", "m").close("responses", NOTES["responses"])
-    envelope = unseal(sealed)
+    sealed = Envelope("f", "m").wrap("responses", NOTES["responses"])
+    envelope = unwrap(sealed)
     assert envelope is not None
     assert envelope.block is None

@@ -11,9 +11,9 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http import StreamWriter
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman.aio.client import Client, EventStream
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import Timeouts
 
 PING = b": ping\n\n"
 
@@ -83,10 +83,10 @@ class Stage:
             transport=self.socket,
             **{"version": HttpVersion11, **request},
         )
-        self.watch = Watch(Timeouts())
+        self.watch = StreamTimers(Timeouts())
         headers = {"content-type": "text/event-stream"}
         self.response = response if response is not None else EventStream(headers=headers)
-        self.client = Client(made, self.response, self.watch, PING)
+        self.client = DownstreamResponse(made, self.response, self.watch, PING)
         self.last = Last()
 
     async def batches(self, *batches: bytes) -> AsyncGenerator[bytes, None]:
@@ -95,7 +95,7 @@ class Stage:
             yield batch
 
     async def carry(self, *batches: bytes) -> None:
-        await self.client.carry(self.batches(*batches), self.last)
+        await self.client.send_body(self.batches(*batches), self.last)
 
 
 async def test_one_write_per_batch_the_first_with_the_headers_the_last_with_the_end() -> None:
@@ -138,7 +138,7 @@ async def test_a_client_that_does_not_read_is_waited_for() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert len(stage.socket.writes) == 1
-    stage.client.beat()
+    stage.client.send_heartbeat()
     assert len(stage.socket.writes) == 1, "no heartbeat behind what has not left"
     stage.socket.full = False
     stage.socket.drained.set()
@@ -157,10 +157,10 @@ async def test_a_client_that_hung_up_ends_it() -> None:
             stage.socket.closing = True
 
     with pytest.raises(ConnectionResetError):
-        await stage.client.carry(hang_up(), stage.last)
+        await stage.client.send_body(hang_up(), stage.last)
     assert len(stage.socket.writes) == 1
     assert stage.writer.output_size == len(stage.socket.writes[0])
-    stage.client.beat()
+    stage.client.send_heartbeat()
     stage.client.flush()
     assert len(stage.socket.writes) == 1
 
@@ -169,7 +169,7 @@ async def test_heartbeats_are_chunks_of_their_own_and_are_counted() -> None:
     stage = Stage()
     await stage.client.open()
     stage.client.flush()
-    stage.client.beat()
+    stage.client.send_heartbeat()
     assert stage.socket.writes[1] == b"8\r\n" + PING + b"\r\n"
     await stage.carry(b"one")
     assert stage.response.body_length == sum(map(len, stage.socket.writes))
@@ -228,12 +228,12 @@ async def test_heartbeats_through_aiohttp_wait_for_each_other_and_end() -> None:
     stage = await _wrapped()
     await stage.client.open()
     stage.client.flush()
-    stage.client.beat()
-    stage.client.beat()
+    stage.client.send_heartbeat()
+    stage.client.send_heartbeat()
     for _ in range(3):
         await asyncio.sleep(0)
     assert len(stage.socket.writes) == 2
-    stage.client.beat()
+    stage.client.send_heartbeat()
     stage.client.close()
     for _ in range(3):
         await asyncio.sleep(0)
@@ -242,5 +242,5 @@ async def test_heartbeats_through_aiohttp_wait_for_each_other_and_end() -> None:
 
 async def test_cutting_a_client_aborts_its_connection() -> None:
     stage = Stage()
-    stage.client.cut()
+    stage.client.abort()
     assert stage.socket.closing

@@ -11,26 +11,16 @@ from typing import Any
 
 import pytest
 
+from dragoman.aio.timeouts import Timeouts
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import MIB, Limits
-from dragoman.profile import FLAGS, SHIPPED, Profile
-from dragoman.protocols import Dialect
-from dragoman_server.config import (
-    Auth,
-    Config,
-    ConfigError,
-    Models,
-    NothingConfigured,
-    Provider,
-    Route,
-    Secret,
-    Server,
-    Timeouts,
-    config_from_environment,
-    load_config,
-    parse_config,
-    simulated_config,
-)
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, Profile
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import NothingConfigured, load_config, parse_config, simulated_config
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.toml_reader import ConfigError
 
 CANARY = "sk-canary-7f3a"
 
@@ -102,9 +92,13 @@ def test_a_full_file_is_read() -> None:
     assert local.api_key.reveal() == CANARY + "-local"
     assert local.headers == {"x-team": "a-none"}
     assert local.profile == replace(
-        SHIPPED["chat", "compatible"], family="local", text_parts=True, efforts=("low", "high"), max_temperature=1
+        BUILTIN_PROFILES["chat", "compatible"],
+        family="local",
+        text_parts=True,
+        efforts=("low", "high"),
+        max_temperature=1,
     )
-    assert claude.profile == replace(SHIPPED["messages", "anthropic"], family="claude")
+    assert claude.profile == replace(BUILTIN_PROFILES["messages", "anthropic"], family="claude")
     assert claude.auth is Auth.CONFIGURED
     assert list(config.routes) == [
         Route("claude-*", "local", "qwen3", None, {"on_loss": "reject"}),
@@ -191,7 +185,7 @@ knobs = { on_los = "reject" }
         "knobs.stop_emulation": 'expected one of on, off; got true (did you mean "on"?)',
         "providers.a.base_url": 'expected a URL like https://host/v1; got "localhost:9000"',
         "providers.a.profile": (
-            f"expected one of {', '.join(name for dialect, name in SHIPPED if dialect == 'chat')}; "
+            f"expected one of {', '.join(name for dialect, name in BUILTIN_PROFILES if dialect == 'chat')}; "
             'got "compatibel" (did you mean "compatible"?)'
         ),
         "providers.a.auth": 'expected one of configured, passthrough; got "none"',
@@ -418,7 +412,7 @@ def test_endpoint_urls(dialect: str, base_url: str, path: str, url: str) -> None
     ],
 )
 def test_the_default_profile_is_the_vendors_for_its_host_only(dialect: str, base_url: str, profile: str) -> None:
-    expected = replace(SHIPPED[dialect, profile], family="p")
+    expected = replace(BUILTIN_PROFILES[dialect, profile], family="p")
     assert Provider("p", Dialect(dialect), base_url).profile == expected
     data = {"providers": {"p": {"dialect": dialect, "base_url": base_url}}}
     assert parse_config(data, {}).providers["p"].profile == expected
@@ -520,7 +514,7 @@ def test_the_simulated_configuration_has_each_dialect() -> None:
         filled.providers, "http://127.0.0.1:5000/v1/models"
     )
     simulated = filled.providers["simulated-messages"]
-    assert simulated.profile == replace(SHIPPED["messages", "anthropic"], family=simulated.name)
+    assert simulated.profile == replace(BUILTIN_PROFILES["messages", "anthropic"], family=simulated.name)
 
 
 def test_vendor_keys_make_vendor_providers() -> None:
@@ -532,7 +526,9 @@ def test_vendor_keys_make_vendor_providers() -> None:
     config = config_from_environment(both)
     assert list(config.providers) == ["openai", "openai-responses", "anthropic"]
     assert config.providers["anthropic"].endpoint("messages") == "http://proxy:1/v1/messages"
-    assert config.providers["anthropic"].profile == replace(SHIPPED["messages", "compatible"], family="anthropic")
+    assert config.providers["anthropic"].profile == replace(
+        BUILTIN_PROFILES["messages", "compatible"], family="anthropic"
+    )
 
     assert config_from_environment(both, dialect="responses").providers["openai"].dialect is Dialect.RESPONSES
     assert list(config_from_environment(both, dialect="responses").providers) == ["openai"]
@@ -547,8 +543,8 @@ def test_openais_key_makes_both_of_its_surfaces() -> None:
     assert list(config.providers) == ["openai", "openai-responses"]
     assert (chat.dialect, chat.base_url, chat.api_key) == ("chat", "https://api.openai.com/v1", Secret("o"))
     assert (responses.dialect, responses.base_url, responses.api_key) == ("responses", chat.base_url, chat.api_key)
-    assert chat.profile == replace(SHIPPED["chat", "openai"], family="openai")
-    assert responses.profile == replace(SHIPPED["responses", "openai"], family="openai")
+    assert chat.profile == replace(BUILTIN_PROFILES["chat", "openai"], family="openai")
+    assert responses.profile == replace(BUILTIN_PROFILES["responses", "openai"], family="openai")
     # Of a server that is not OpenAI's, only Chat is known.
     other = config_from_environment({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     assert list(other.providers) == ["openai"]
@@ -593,5 +589,5 @@ def test_environment_problems_name_the_variable_or_option(env: dict[str, str], m
 
 def test_the_reference_page_names_every_key() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text("utf-8")
-    names = [f.name for kind in (Timeouts, Limits, Knobs) for f in fields(kind)] + list(FLAGS)
+    names = [f.name for kind in (Timeouts, Limits, Knobs) for f in fields(kind)] + list(PROFILE_FIELDS)
     assert [name for name in names if f"`{name}`" not in page] == []

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, DragomanError, FailureKind
-from dragoman.protocols import Dialect
-from dragoman_server import credentials
-from dragoman_server.config import Auth, Config, Provider, Secret, Server
-from dragoman_server.credentials import check_inbound, inbound_key, outbound_headers
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.schema import Config, Server
+from dragoman_server.proxy import auth as auth_module
+from dragoman_server.proxy.auth import check_inbound, inbound_key, outbound_headers
 
 CANARY = "sk-canary-7f3a"
 LOCKED = Config(server=Server(keys=(Secret("first"), Secret("second"), Secret("third"))))
@@ -95,7 +96,7 @@ def test_every_key_is_compared_as_a_digest(key: str, monkeypatch: pytest.MonkeyP
         compared.append((len(a), len(b)))
         return hmac.compare_digest(a, b)
 
-    monkeypatch.setattr(credentials, "compare_digest", watched)
+    monkeypatch.setattr(auth_module, "compare_digest", watched)
     if key == "wrong":
         with pytest.raises(DragomanError):
             check_inbound(LOCKED, {"x-api-key": key})

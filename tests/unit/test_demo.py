@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dragoman_server import demo as package
-from dragoman_server.demo import demo
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.demo import run as package
+from dragoman_server.demo.run import demo
 from dragoman_server.demo.scenes import SCENES
 from dragoman_server.demo.terminal import cells
-from dragoman_server.tables import ConfigError
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Call
-from dragoman.jsontext import dumps
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
-from dragoman_server import demo as package
-from dragoman_server.demo.excerpt import body_text, frame_lines
+from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
+from dragoman_server.demo import run as package
+from dragoman_server.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.demo.recording_transport import _Overheard
 from dragoman_server.demo.scenes import SCENES, Scene, Seen
-from dragoman_server.demo.tee import _Overheard
 from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
-from dragoman_server.demo.told import ToolCall, told
+from dragoman_server.demo.transcript import ToolCall, told
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
             return
 
     class Heard(list[str]):
-        def sent(self, call: Call) -> None:
+        def sent(self, call: UpstreamRequest) -> None:
             self.append("sent")
 
         def said(self, data: bytes) -> None:

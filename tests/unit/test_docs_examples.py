@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,11 +19,11 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman_server import make_app
-from dragoman_server.cli import _parser, main
-from dragoman_server.config import parse_config, simulated_config
-from dragoman_server.running import listening, running
-from dragoman_server.settings import Server
+from dragoman_server.cli.main import _parser, main
+from dragoman_server.config.load import parse_config, simulated_config
+from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.workers.serve import listening, running
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -231,9 +232,20 @@ def test_commands_are_ones_that_there_are(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8"))
-    local = [link for link in links if not link.startswith("http")]
-    assert [link for link in local if not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text("utf-8"))
+    local = [(page.parent / path if path else page, anchor) for path, anchor in links if not path.startswith("http")]
+    assert [path for path, _ in local if not path.exists()] == []
+    assert [(path, anchor) for path, anchor in local if anchor and anchor not in _anchors(path)] == []
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """The anchors of a page: those that it sets, and those that GitHub makes of its headings."""
+    text = page.read_text("utf-8")
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    plain = [re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings]
+    made = [re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain]
+    return frozenset([*made, *re.findall(r'<a id="([^"]+)">', text)])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

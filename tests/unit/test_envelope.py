@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.envelope import TAG, Envelope, Seal, own_block, unseal
-from dragoman.model import Reasoning
+from dragoman.canonical.request import Reasoning
+from dragoman.reasoning.envelope import TAG, Envelope, OpenedEnvelope, own_block, unwrap
 
 THINKING = {"type": "thinking", "thinking": "Größer 👋", "signature": "EqQB/+=="}
 REDACTED = {"type": "redacted_thinking", "data": "d"}
 ITEM = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 FIELD = {"reasoning_content": "Hm"}
-SEAL = Seal("house", "model-1")
+SEAL = Envelope("house", "model-1")
 BLOCKS = [("messages", THINKING), ("messages", REDACTED), ("responses", ITEM), ("chat", FIELD)]
 
 
@@ -28,34 +28,34 @@ def packed(content: Any) -> str:
 
 @pytest.mark.parametrize(("dialect", "block"), BLOCKS)
 def test_what_is_sealed_comes_back(dialect: str, block: Any) -> None:
-    text = SEAL.close(dialect, block)
-    assert unseal(text) == Envelope(dialect, "house", "model-1", block)
-    assert SEAL.close(dialect, dict(block)) == text
+    text = SEAL.wrap(dialect, block)
+    assert unwrap(text) == OpenedEnvelope(dialect, "house", "model-1", block)
+    assert SEAL.wrap(dialect, dict(block)) == text
 
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_any_text_comes_back(thinking: str, signature: str, family: str, model: str) -> None:
     block = {"type": "thinking", "thinking": thinking, "signature": signature}
-    text = Seal(family, model).close("messages", block)
-    assert unseal(text) == Envelope("messages", family, model, block)
+    text = Envelope(family, model).wrap("messages", block)
+    assert unwrap(text) == OpenedEnvelope("messages", family, model, block)
     assert set(text[len(TAG) :]) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 def test_half_a_surrogate_pair_comes_back() -> None:
     block = {"reasoning_content": "\ud83d"}
-    assert unseal(SEAL.close("chat", block)) == Envelope("chat", "house", "model-1", block)
+    assert unwrap(SEAL.wrap("chat", block)) == OpenedEnvelope("chat", "house", "model-1", block)
 
 
 def test_the_envelope_is_readable() -> None:
     """It is no secret: who wonders what travels there can look."""
-    text = SEAL.close("chat", FIELD)[len(TAG) :]
+    text = SEAL.wrap("chat", FIELD)[len(TAG) :]
     content = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     assert content == {"d": "chat", "f": "house", "m": "model-1", "b": FIELD}
 
 
 @pytest.mark.parametrize("text", ["", "EqQBCkYIBxgCKkDabc/+==", "gAAAAABo", "dgm1", "DGM1.x", " dgm1.x", "dgm2.x"])
 def test_what_is_no_envelope_is_the_clients_own(text: str) -> None:
-    assert unseal(text) is None
+    assert unwrap(text) is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_is_no_envelope_is_the_clients_own(text: str) -> None:
     ],
 )
 def test_a_damaged_envelope_belongs_to_nobody(text: str) -> None:
-    assert unseal(text) == Envelope()
+    assert unwrap(text) == OpenedEnvelope()
 
 
 @pytest.mark.parametrize(
@@ -99,23 +99,23 @@ def test_a_damaged_envelope_belongs_to_nobody(text: str) -> None:
 )
 def test_nothing_but_reasoning_comes_out(dialect: str, block: Any) -> None:
     """It is written into the request as it is, without the checks that all other content passes."""
-    assert unseal(SEAL.close(dialect, block)) == Envelope()
+    assert unwrap(SEAL.wrap(dialect, block)) == OpenedEnvelope()
 
 
 @given(st.integers(0, 10_000), st.text("ABCabc019-_=!. \n", max_size=3))
 def test_damage_raises_nothing(place: int, junk: str) -> None:
-    text = SEAL.close("messages", THINKING)
+    text = SEAL.wrap("messages", THINKING)
     at = len(TAG) + place % (len(text) - len(TAG))
     for damaged in (text[:at], text[:at] + junk + text[at:], text[:at] + junk + text[at + 1 :]):
-        found = unseal(damaged)
-        assert isinstance(found, Envelope)
+        found = unwrap(damaged)
+        assert isinstance(found, OpenedEnvelope)
         if "=" in junk or "!" in junk or "." in junk or " " in junk or "\n" in junk:
-            assert damaged == text[:at] or found == Envelope()
+            assert damaged == text[:at] or found == OpenedEnvelope()
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 20])
 def test_a_shortened_envelope_is_damaged(cut: int) -> None:
-    assert unseal(SEAL.close("messages", THINKING)[:-cut]) == Envelope()
+    assert unwrap(SEAL.wrap("messages", THINKING)[:-cut]) == OpenedEnvelope()
 
 
 @pytest.mark.parametrize(

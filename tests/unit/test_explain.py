@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from dragoman import direction, shipped, translate
+from dragoman import builtin_profile, direction, translate
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
-from dragoman.jsontext import dumps
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
 from dragoman.translate import Translation
-from dragoman_server.explain import as_text, explanation, guess_client
-from dragoman_server.providers import Provider
-from dragoman_server.receipts import Receipt
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.explain import as_text, explanation, guess_client
+from dragoman_server.observability.receipts import Receipt
 
 CHAT, MESSAGES, RESPONSES = Dialect
 SAID = [{"role": "user", "content": "Hi"}]
@@ -66,7 +66,7 @@ def translated(client: Dialect, upstream: Dialect, body: dict[str, Any], **more:
 
 def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
     body = {"model": "claude-x", "max_tokens": 9, "top_k": 3, "stream": True, "messages": SAID, "stop_sequences": ["a"]}
-    profile = shipped("chat", "compatible").with_flags({"stop_limit": 0})
+    profile = builtin_profile("chat", "compatible").replace({"stop_limit": 0})
     knobs = Knobs(block_order="sequential")
     sent = translated(MESSAGES, CHAT, body, upstream_model="qwen3", profile=profile, knobs=knobs)
     provider = Provider("local", CHAT, "http://127.0.0.1:9000/v1?key=secret&api-version=7", "hidden")  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def test_the_text_says_the_same_to_a_reader() -> None:
         {"type": "custom", "name": "patch", "description": "Patch"},
     ]
     body = {"model": "gpt-x", "input": "Grüße", "tools": tools, "stream": True}
-    profile = shipped("chat", "compatible")
+    profile = builtin_profile("chat", "compatible")
     text = as_text(explanation(translated(RESPONSES, CHAT, body, upstream_model="qwen3", profile=profile)))
     lines = text.splitlines()
     assert lines[:2] == [

@@ -7,12 +7,14 @@ from collections import Counter
 import orjson
 import pytest
 
+from dragoman.canonical.events import StopReason
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import read_error_frame
+from dragoman.dialects.chat.wire import read_finish
+from dragoman.dialects.errors import codes
+from dragoman.dialects.errors.read import read
+from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import StopReason
-from dragoman.protocols import Dialect, failure_words
-from dragoman.protocols.chat.failure import read_error_frame, write_failure
-from dragoman.protocols.chat.wire import read_finish
-from dragoman.protocols.failures import read
 
 K = FailureKind
 
@@ -22,7 +24,7 @@ def in_band(**error: object) -> Failure:
 
 
 def test_no_word_says_two_things() -> None:
-    rows = (*failure_words._OPENAI, *failure_words._ANTHROPIC, *failure_words._OTHERS)
+    rows = (*codes._OPENAI, *codes._ANTHROPIC, *codes._OTHERS)
     words = Counter(word for _, _, row in rows for word in row.split())
     assert words.most_common(1)[0][1] == 1
     assert all(word == word.lower() for word in words)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman.events import Event
+from dragoman.canonical.events import Event
 from grammar import Accumulated, Call, GrammarError, chat, messages, sse
 from support import canonical
 from support.strategies import ANY, CHAT, MESSAGES, MESSAGES_SEQUENTIAL, event_streams

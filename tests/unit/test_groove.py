@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from dragoman.events import Delta, Deltas
-from dragoman.groove import Groove, Volatile, learn
-from dragoman.sse import Frame, Parser, frame_at
+from dragoman.canonical.events import Delta, TextRun
+from dragoman.wire.delta_template import DeltaTemplate, VaryingKeys, learn
+from dragoman.wire.sse import Frame, Parser, frame_at
 
-NUMBERED = Volatile(number=b"n", padding=b"pad")
+NUMBERED = VaryingKeys(number=b"n", padding=b"pad")
 
 
-def groove(payload: str, text: str = "hi", *, event: str = "") -> Groove | None:
+def groove(payload: str, text: str = "hi", *, event: str = "") -> DeltaTemplate | None:
     return learn(Frame(event, payload.encode()), Delta(3, text), NUMBERED)
 
 
-def known(payload: str, *, event: str = "") -> Groove:
+def known(payload: str, *, event: str = "") -> DeltaTemplate:
     found = groove(payload, event=event)
     assert found is not None
     return found
@@ -27,15 +27,15 @@ def frames(*payloads: str) -> bytes:
     return "".join(f"data: {payload}\n\n" for payload in payloads).encode()
 
 
-def texts(run: Deltas | None) -> list[str] | None:
-    return None if run is None else run.texts
+def texts(run: TextRun | None) -> list[str] | None:
+    return None if run is None else run.pieces
 
 
 def test_a_run_is_all_that_is_alike_and_nothing_behind_it() -> None:
     data = frames('{"t":"a"}', '{"t":"é"}', '{"t":"c"}', '{"u":"d"}', '{"t":"e"}')
     found = known('{"t":"hi"}')
     run = found.run(data)
-    assert run == Deltas(3, "aéc", ["a", "é", "c"], [b'"a"', '"é"'.encode(), b'"c"'])
+    assert run == TextRun(3, "aéc", ["a", "é", "c"], [b'"a"', '"é"'.encode(), b'"c"'])
     assert data[found.end :] == frames('{"u":"d"}', '{"t":"e"}')
     assert found.run(data, found.end) is None
     assert texts(found.run(data, found.end + len(frames('{"u":"d"}')))) == ["e"]
@@ -110,8 +110,8 @@ def test_each_frame_holds_one_whole_text(pieces: list[str]) -> None:
 def test_texts_are_spelled_as_our_writers_do(spelled: str, count: int) -> None:
     run = known('{"t":"hi"}').run(frames(*[f'{{"t":{spelled}}}'] * count))
     assert run is not None
-    assert run.texts == ["é/\n"] * count
-    assert run.spelled == [json.dumps("é/\n", ensure_ascii=False).encode()] * count
+    assert run.pieces == ["é/\n"] * count
+    assert run.encoded == [json.dumps("é/\n", ensure_ascii=False).encode()] * count
 
 
 @pytest.mark.parametrize("shape", ['{"n":%s,"t":"%s"}', '{"t":"%s","n":%s}', '{"t": "%s", "n": %s, "x": 1}'])

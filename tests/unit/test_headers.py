@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.protocols import Dialect
-from dragoman.protocols.headers import failure_headers, reply_headers, request_id
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.headers import failure_headers, reply_headers, request_id
 
 C, M, R = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 NOW = 1_795_255_200.0  # 2026-11-21T10:00:00Z

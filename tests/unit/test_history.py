@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.policies.orphans import NO_RESULT, repair_history
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.orphan_calls import NO_RESULT, repair_history
 
 
 def call(call_id: str) -> ToolCall:
@@ -76,7 +76,7 @@ def test_T41_a_call_without_result_gets_an_error_result_right_after_its_turn() -
     (added,) = after[2].parts
     assert isinstance(added, ToolResult)
     assert (added.call_id, added.content, added.is_error) == ("a", NO_RESULT, True)
-    assert losses.counts == {Code.ORPHAN_REPAIRED: 1}
+    assert losses.counts == {LossCode.ORPHAN_REPAIRED: 1}
     assert losses.rows[0].path == "messages[1].tool_calls[0]"
 
 
@@ -85,7 +85,7 @@ def test_the_missing_one_of_parallel_results_joins_the_others() -> None:
     ids = [part.call_id for part in after[2].parts if isinstance(part, ToolResult)]
     assert ids == ["a", "b", "c"]
     assert isinstance(after[2].parts[-1], Text)
-    assert losses.counts[Code.ORPHAN_REPAIRED] == 2
+    assert losses.counts[LossCode.ORPHAN_REPAIRED] == 2
 
 
 def test_several_broken_places_are_repaired_each_at_its_own() -> None:
@@ -104,13 +104,13 @@ def test_T41_a_repeated_call_id_is_repaired_where_it_is_open() -> None:
 def test_a_result_without_call_is_dropped() -> None:
     after, losses = repaired([user("hi"), assistant("x"), user(result("gone"), "text")])
     assert after[2].parts == [Text("text")]
-    assert losses.counts == {Code.ORPHAN_DROPPED: 1}
+    assert losses.counts == {LossCode.ORPHAN_DROPPED: 1}
 
 
 def test_a_second_result_of_one_call_is_dropped() -> None:
     after, losses = repaired([user("hi"), assistant(call("a")), user(result("a", "1")), user(result("a", "2"))])
     assert [p.content for turn in after for p in turn.parts if isinstance(p, ToolResult)] == ["1"]
-    assert losses.counts == {Code.ORPHAN_DROPPED: 1}
+    assert losses.counts == {LossCode.ORPHAN_DROPPED: 1}
 
 
 def test_strip_takes_the_call_out_and_makes_signed_thinking_text() -> None:
@@ -118,7 +118,7 @@ def test_strip_takes_the_call_out_and_makes_signed_thinking_text() -> None:
     turns = [user("hi"), assistant(signed, "text", call("a"), call("b")), user(result("b"))]
     after, losses = repaired(turns, "strip")
     assert after[1].parts == [Text("because"), Text("text"), call("b")]
-    assert losses.counts == {Code.ORPHAN_DROPPED: 1, Code.THINKING_INVALIDATED: 1}
+    assert losses.counts == {LossCode.ORPHAN_DROPPED: 1, LossCode.THINKING_INVALIDATED: 1}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from orjson import Fragment
 
-from dragoman.jsontext import dump_str, dumps, embed, loads
+from dragoman.wire.json_codec import dump_str, dumps, embed, loads
 from support.strategies import texts
 
 HALF = "\ud83d"

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from dragoman.aio.line import HELD_MAX, Line, LineRunner
+from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection, HijackRunner
 from support.waiting import turns, until
 
 ASKED = b"GET /taken HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -33,15 +33,15 @@ class House:
     def __init__(self) -> None:
         self.going: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.log: list[str] = []
-        self.line: Line | None = None
+        self.line: HijackableConnection | None = None
         self.port = 0
 
     async def handler(self, request: web.Request) -> web.StreamResponse:
-        line = self.line = Line.of(request)
+        line = self.line = HijackableConnection.of(request)
         assert line is not None
         await request.read()
         try:
-            response: web.StreamResponse = await line.attend(self.work())
+            response: web.StreamResponse = await line.run_detachable(self.work())
         except asyncio.CancelledError:
             self.log.append("handler cancelled")
             raise
@@ -67,22 +67,22 @@ class House:
 @asynccontextmanager
 async def a_house(
     *reads: bytes, at_once: bool = True
-) -> AsyncIterator[tuple[House, LineRunner, asyncio.StreamReader, asyncio.StreamWriter]]:
+) -> AsyncIterator[tuple[House, HijackRunner, asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client that has asked, by default for `/taken`; `reads` are what the server read of it each time."""
     house = House()
     app = web.Application()
     app.router.add_route("*", "/taken", house.handler)
-    runner = LineRunner(app, shutdown_timeout=0.1)
+    runner = HijackRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
-        await until(lambda: runner.lines and runner.lines.connections)
-        assert runner.lines is not None
-        (http,) = runner.lines.server.connections
+        await until(lambda: runner.connections and runner.connections.connections)
+        assert runner.connections is not None
+        (http,) = runner.connections.server.connections
         assert http.transport is not None
         line = http.transport.get_protocol()
-        assert isinstance(line, Line)
+        assert isinstance(line, HijackableConnection)
         for data in reads or (ASKED,):
             line.data_received(data)
             if not at_once:
@@ -113,26 +113,26 @@ async def test_a_client_that_hangs_up_cancels_work_that_is_not_taken() -> None:
 async def test_taking_it_ends_the_handler_and_not_the_work() -> None:
     async with a_house() as (house, runner, _, _):
         assert house.line is not None
-        assert runner.lines is not None
-        resume = house.line.take(house, True)
+        assert runner.connections is not None
+        resume = house.line.hijack(house, True)
         assert resume is not None
         await until(lambda: house.log)
         assert house.log == ["handler cancelled"]
-        assert house.line.take(house, True) is None
-        assert runner.lines.connections == [house.line]
+        assert house.line.hijack(house, True) is None
+        assert runner.connections.connections == [house.line]
         house.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not runner.lines or not runner.lines.taken)
+        await until(lambda: not runner.connections or not runner.connections.hijacked)
         assert house.log == ["handler cancelled", "work done"]
-        assert len(runner.lines.server.connections) == 1
+        assert len(runner.connections.server.connections) == 1
 
 
 async def test_who_carries_a_taken_reply_hears_at_once_that_the_client_hung_up() -> None:
     async with a_house() as (house, runner, _, writer):
         assert house.line is not None
-        assert runner.lines is not None
-        resume = house.line.take(house, True)
+        assert runner.connections is not None
+        resume = house.line.hijack(house, True)
         assert resume is not None
         writer.transport.abort()
         await until(lambda: "lost" in house.log)
@@ -140,16 +140,16 @@ async def test_who_carries_a_taken_reply_hears_at_once_that_the_client_hung_up()
         house.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not runner.lines or not runner.lines.taken)
-        assert not runner.lines.connections
+        await until(lambda: not runner.connections or not runner.connections.hijacked)
+        assert not runner.connections.connections
 
 
 async def test_nothing_is_taken_while_the_server_closes() -> None:
     async with a_house() as (house, runner, _, _):
         assert house.line is not None
-        assert runner.lines is not None
-        runner.lines.closing = True
-        assert house.line.take(house, True) is None
+        assert runner.connections is not None
+        runner.connections.closing = True
+        assert house.line.hijack(house, True) is None
         house.going.set_result(None)
 
 
@@ -157,7 +157,7 @@ async def test_whoever_drains_hears_that_the_client_hung_up() -> None:
     async with a_house() as (house, _, _, writer):
         line = house.line
         assert line is not None
-        resume = line.take(house, True)
+        resume = line.hijack(house, True)
         assert resume is not None
         line.pause_writing()
         draining = asyncio.create_task(line.drain())
@@ -178,8 +178,8 @@ async def test_a_client_that_hung_up_and_does_not_read_is_not_given_back() -> No
     async with a_house() as (house, runner, _, writer):
         line = house.line
         assert line is not None
-        assert runner.lines is not None
-        resume = line.take(house, True)
+        assert runner.connections is not None
+        resume = line.hijack(house, True)
         transport = line._transport
         assert resume is not None
         assert transport is not None
@@ -191,8 +191,8 @@ async def test_a_client_that_hung_up_and_does_not_read_is_not_given_back() -> No
         house.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not runner.lines or not runner.lines.taken)
-        assert not runner.lines.connections
+        await until(lambda: not runner.connections or not runner.connections.hijacked)
+        assert not runner.connections.connections
         line.abort()
 
 
@@ -201,8 +201,8 @@ async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() 
     async with a_house() as (house, runner, reader, _):
         line = house.line
         assert line is not None
-        assert runner.lines is not None
-        resume = line.take(house, True)
+        assert runner.connections is not None
+        resume = line.hijack(house, True)
         transport = line._transport
         assert resume is not None
         assert transport is not None
@@ -214,7 +214,7 @@ async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() 
         await turns()
         house.going = asyncio.get_running_loop().create_future()
         resume()
-        await until(lambda: line.reply and not line._lines.taken)
+        await until(lambda: line.reply and not line._lines.hijacked)
         assert not transport.is_reading()
         house.going.set_result(None)
         for _ in range(40):
@@ -236,7 +236,7 @@ async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() 
 async def test_a_reply_is_taken_if_its_request_is_all_that_was_read(reads: tuple[bytes, ...], at_once: bool) -> None:
     async with a_house(*reads, at_once=at_once) as (house, _, _, _):
         assert house.line is not None
-        resume = house.line.take(house, True)
+        resume = house.line.hijack(house, True)
         assert resume is not None
         house.going.set_result(None)
         await turns()
@@ -266,7 +266,7 @@ async def test_a_reply_is_not_taken_if_anything_was_read_behind_its_request(
 ) -> None:
     async with a_house(*reads, at_once=at_once) as (house, _, reader, _):
         assert house.line is not None
-        assert house.line.take(house, True) is None
+        assert house.line.hijack(house, True) is None
         house.going.set_result(None)
         for _ in range(replies):
             assert b"200 OK" in await reader.readuntil(b"\r\n\r\nall")
@@ -276,19 +276,19 @@ async def test_a_reply_is_taken_again_once_pipelined_requests_are_answered() -> 
     async with a_house(LONG + LONG) as (house, _, reader, _):
         line = house.line
         assert line is not None
-        assert line.take(house, True) is None
+        assert line.hijack(house, True) is None
         house.going.set_result(None)
         for _ in range(2):
             await reader.readuntil(b"\r\n\r\nall")
         house.going = asyncio.get_running_loop().create_future()
         line.data_received(LONG)
         await until(lambda: line.reply)
-        resume = line.take(house, True)
+        resume = line.hijack(house, True)
         assert resume is not None
         house.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not line._lines.taken)
+        await until(lambda: not line._lines.hijacked)
 
 
 async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
@@ -305,7 +305,7 @@ async def test_the_application_stops_once_and_while_its_connections_still_answer
 
     app.router.add_get("/", hello)
     app.on_shutdown.append(stop)
-    runner = LineRunner(app, shutdown_timeout=0.1)
+    runner = HijackRunner(app, shutdown_timeout=0.1)
     await runner.cleanup()
     assert not said
     await runner.setup()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from dragoman_server import listeners
-from dragoman_server.listeners import BALANCED, Listeners
+from dragoman_server.workers import listeners
+from dragoman_server.workers.listeners import BALANCED, Listeners
 
 BOTH = pytest.mark.parametrize(
     "balanced", [pytest.param(True, marks=pytest.mark.skipif(not BALANCED, reason="not on this system")), False]

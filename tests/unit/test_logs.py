@@ -10,7 +10,7 @@ from logging import LogRecord
 
 import pytest
 
-from dragoman_server.logs import JsonFormatter, TextFormatter
+from dragoman_server.observability.logs import JsonFormatter, TextFormatter
 
 
 def _record(message: object, *args: object, error: BaseException | None = None) -> LogRecord:
@@ -24,7 +24,7 @@ def _program(form: str, *, level: str = "INFO", worker: str = "None") -> str:
     """What a process that logs with `form` writes to its standard error."""
     code = f"""
 import logging
-from dragoman_server.logs import configure, say
+from dragoman_server.observability.logs import configure, say
 configure(logging.{level}, {form!r}, worker={worker})
 say("  said")
 for name in ("dragoman", "aiohttp.server"):

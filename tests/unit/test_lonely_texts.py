@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from dragoman.jsontext import dumps, loads
+from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
+from dragoman.canonical.request import Json, Native, Part, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.dialects.messages.request.write import write_request as write_messages
+from dragoman.dialects.responses.request.write import write_request as write_responses
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Native, Part, Request, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile, shipped
-from dragoman.protocols.messages.request_writer import write_request as write_messages
-from dragoman.protocols.responses.request_writer import write_request as write_responses
-from dragoman.steps import answered, spoken
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps, loads
 
-MESSAGES = shipped("messages")
-RESPONSES = shipped("responses")
+MESSAGES = builtin_profile("messages")
+RESPONSES = builtin_profile("responses")
 WRITERS = {"messages": write_messages, "responses": write_responses}
 MARK: Json = {"ttl": None}
-DROPPED = Code.VENDOR_BLOCK
+DROPPED = LossCode.VENDOR_BLOCK
 
 
 def user(text: str, number: int, cache: Json | None = None, *, plain: bool = True) -> Turn:
@@ -40,14 +40,16 @@ def system(text: str, number: int) -> Turn:
 
 
 def call(number: int) -> Turn:
-    return spoken(("messages", number), [], "So:", (), [(f"c{number}", "f", "{}", ("messages", number))])
+    return compact_assistant_turn(
+        ("messages", number), [], "So:", (), [(f"c{number}", "f", "{}", ("messages", number))]
+    )
 
 
 def result(number: int, cache: Json | None = None) -> Turn:
     at, call_id = ("messages", number), f"c{number - 1}"
     if cache is not None:  # never in short
         return Turn(Role.USER, [ToolResult(call_id, "out", at, False, cache)], at)
-    return answered(at, [(call_id, "out", at, False)])
+    return compact_result_turn(at, [(call_id, "out", at, False)])
 
 
 def whole(turn: Turn) -> Turn:
@@ -56,7 +58,7 @@ def whole(turn: Turn) -> Turn:
     parts: list[Part] = [*turn.parts]
     if turn.role is not Role.INSTRUCTION:
         parts.append(beside)
-    return Turn(turn.role, parts, turn.at, turn.spelling, turn.plain, turn.name)
+    return Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
 
 
 def write(
@@ -99,10 +101,10 @@ def history(marked: int) -> list[Turn]:
 def test_a_lonely_text_is_written_as_any_other(
     dialect: str, text_parts: bool, explicit_cache: bool, marked: int
 ) -> None:
-    profile = replace(shipped(dialect), text_parts=text_parts, explicit_cache=explicit_cache)
+    profile = replace(builtin_profile(dialect), text_parts=text_parts, explicit_cache=explicit_cache)
     short = write(dialect, history(marked), profile)
     long, losses = write(dialect, [whole(turn) for turn in history(marked)], profile)
-    blank = (Code.BLANK_CUT, "messages[7]")
+    blank = (LossCode.BLANK_CUT, "messages[7]")
     assert short == (long, losses)
     assert (blank in losses) is (dialect == "messages")
 
@@ -117,7 +119,10 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
             ("", at, "chat", "proof", False, None, None),
             ("", at, "chat", None, False, None, None),
         ]
-        return [user("go", 0), spoken(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)])]
+        return [
+            user("go", 0),
+            compact_assistant_turn(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)]),
+        ]
 
     if dialect == "messages":  # whose upstreams take no arguments of white space
         profile = MESSAGES
@@ -132,7 +137,7 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
             (call_id, name, text, at)
             for (call_id, name, _, at), text in zip(said.calls, edit, strict=True)  # type: ignore[attr-defined]
         ]
-        results = answered(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
+        results = compact_result_turn(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
         return [first, said, results]
 
     assert write(dialect, made(), profile, knobs) == write(dialect, [whole(turn) for turn in made()], profile, knobs)
@@ -157,14 +162,14 @@ def test_what_results_overtake_is_named_by_its_own_path() -> None:
     answer = Turn(Role.USER, [ToolResult("c1", "out", ("messages", 4))], ("messages", 4))
     messages, losses = write("messages", [user("go", 0), call_turn, system("mind", 2), said, answer], MESSAGES)
     assert [block["type"] for block in messages[2]["content"]] == ["tool_result", "text"]
-    assert losses == [(Code.SYSTEM_REORDERED, "messages[2]"), (Code.BLOCK_ORDER, "messages[3]")]
+    assert losses == [(LossCode.SYSTEM_REORDERED, "messages[2]"), (LossCode.BLOCK_ORDER, "messages[3]")]
 
 
 def test_a_bare_string_that_is_to_be_continued_loses_its_trailing_space() -> None:
     turns = [user("go", 0), assistant("So \n", 1)]
     messages, losses = write("messages", turns, MESSAGES, Knobs(prefill="pass"))
     assert messages[1] == {"role": "assistant", "content": "So"}
-    assert losses == [(Code.BLANK_CUT, "messages[1]")]
+    assert losses == [(LossCode.BLANK_CUT, "messages[1]")]
     messages, losses = write("messages", turns, MESSAGES, Knobs(prefill="drop"))
     assert messages == [{"role": "user", "content": "go"}]
-    assert losses == [(Code.CONTINUATION, "messages[1]")]
+    assert losses == [(LossCode.CONTINUATION, "messages[1]")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, Knobs, direction, translate
+from dragoman import Knobs, LossCode, direction, translate
 from dragoman.losses import Loss
 
 Json = dict[str, Any]
@@ -49,15 +49,15 @@ def told(*blocks: Json) -> Json:
 
 PLAIN: Json = {"type": "text", "media_type": "text/plain", "data": "plain"}
 FOUND: Json = {"type": "search_result", "source": "s", "title": "t", "content": [text("b")]}
-CASES: dict[Code, tuple[str, str, list[Json], Json]] = {
-    Code.SYSTEM_REORDERED: ("chat", "messages", [USER, {"role": "assistant", "content": "x"}, LATE, USER], {}),
-    Code.SYSTEM_MOVED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "hoist"}}),
-    Code.SYSTEM_DEMOTED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "user"}}),
-    Code.SEARCH_RESULT_SHAPE: ("messages", "responses", [told(FOUND)], {}),
-    Code.DOCUMENT_SHAPE: ("messages", "chat", [told({"type": "document", "source": PLAIN})], {}),
-    Code.RESULT_MEDIA_MOVED: ("messages", "chat", [USER, said(use("a")), told(result("a", [PICTURE]))], {}),
-    Code.BLOCK_ORDER: ("messages", "chat", [USER, said(use("a"), text("b")), told(result("a"))], {}),
-    Code.TOOLS_FILTERED: (
+CASES: dict[LossCode, tuple[str, str, list[Json], Json]] = {
+    LossCode.SYSTEM_REORDERED: ("chat", "messages", [USER, {"role": "assistant", "content": "x"}, LATE, USER], {}),
+    LossCode.SYSTEM_MOVED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "hoist"}}),
+    LossCode.SYSTEM_DEMOTED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "user"}}),
+    LossCode.SEARCH_RESULT_SHAPE: ("messages", "responses", [told(FOUND)], {}),
+    LossCode.DOCUMENT_SHAPE: ("messages", "chat", [told({"type": "document", "source": PLAIN})], {}),
+    LossCode.RESULT_MEDIA_MOVED: ("messages", "chat", [USER, said(use("a")), told(result("a", [PICTURE]))], {}),
+    LossCode.BLOCK_ORDER: ("messages", "chat", [USER, said(use("a"), text("b")), told(result("a"))], {}),
+    LossCode.TOOLS_FILTERED: (
         "chat",
         "messages",
         [USER],
@@ -67,7 +67,7 @@ CASES: dict[Code, tuple[str, str, list[Json], Json]] = {
 
 
 @pytest.mark.parametrize("code", CASES, ids=str)
-def test_what_was_sent_in_another_way_is_not_told_as_dropped(code: Code) -> None:
+def test_what_was_sent_in_another_way_is_not_told_as_dropped(code: LossCode) -> None:
     client, upstream, messages, more = CASES[code]
     (row,) = rows(client, upstream, *messages, **more)
     assert row.code is code
@@ -77,7 +77,7 @@ def test_what_was_sent_in_another_way_is_not_told_as_dropped(code: Code) -> None
 @pytest.mark.parametrize("mode", ["hoist", "user"])
 def test_instructions_that_leave_their_place_for_a_chat_upstream_are_not_told_as_dropped(mode: str) -> None:
     (row,) = rows("messages", "chat", USER, LATE, knobs={"mid_system": mode})
-    assert row.code in (Code.SYSTEM_MOVED, Code.SYSTEM_DEMOTED)
+    assert row.code in (LossCode.SYSTEM_MOVED, LossCode.SYSTEM_DEMOTED)
     assert row.done != "dropped"
 
 
@@ -85,11 +85,11 @@ def test_instructions_that_leave_their_place_for_a_chat_upstream_are_not_told_as
 def test_a_result_that_was_added_here_loses_no_flag_of_the_clients(upstream: str) -> None:
     history = [USER, said(use("a"), use("b")), told(result("a"), text("go on")), said(text("x")), USER]
     assert [row[:2] for row in rows("messages", upstream, *history)] == [
-        (Code.ORPHAN_REPAIRED, "messages[1].content[1]"),
+        (LossCode.ORPHAN_REPAIRED, "messages[1].content[1]"),
     ]
     failed = [USER, said(use("a")), told(result("a", is_error=True))]
     assert [row[:2] for row in rows("messages", upstream, *failed)] == [
-        (Code.IS_ERROR, "messages[2].content[0].is_error"),
+        (LossCode.IS_ERROR, "messages[2].content[0].is_error"),
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_result_that_was_added_here_loses_no_flag_of_the_clients(upstream: str
     ids=["search result", "document"],
 )
 def test_marks_within_a_block_are_told_once_for_each_openai_upstream(upstream: str, block: Json, inner: str) -> None:
-    told_of = [row for row in rows("messages", upstream, told(block)) if row.code is Code.CACHE_HINT]
+    told_of = [row for row in rows("messages", upstream, told(block)) if row.code is LossCode.CACHE_HINT]
     assert [row.path for row in told_of] == [f"messages[0].content[0].{inner}"]
 
 
@@ -115,8 +115,8 @@ def test_a_blank_stop_sequence_is_not_sent_and_named_by_its_place(upstream: str)
     body = {"model": "m", "max_tokens": 99, "messages": [USER], "stop_sequences": ["END", "", " \n"]}
     made = translate(direction("messages", upstream), json.dumps(body).encode())
     assert [row[:2] for row in made.losses.rows] == [
-        (Code.STOP_DROPPED, "stop_sequences[1]"),
-        (Code.STOP_DROPPED, "stop_sequences[2]"),
+        (LossCode.STOP_DROPPED, "stop_sequences[1]"),
+        (LossCode.STOP_DROPPED, "stop_sequences[2]"),
     ]
     assert json.loads(made.body).get("stop", ["END"]) == ["END"]
 
@@ -156,4 +156,4 @@ def test_a_chat_client_is_told_which_count_is_none_of_the_upstreams(streamed: bo
         assert machine.feed(b"".join(b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames))
     else:
         assert made.reply(json.dumps({**reply, "stop_reason": "end_turn", "usage": usage}).encode())
-    assert made.losses.rows == [Loss(Code.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")]
+    assert made.losses.rows == [Loss(LossCode.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")]

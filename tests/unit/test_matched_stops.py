@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
 from dragoman.translate import Translation
 from grammar import messages
 from support.samples import chat_frame, dump, request

@@ -12,12 +12,13 @@ import pytest
 from anthropic import AsyncAnthropic, BadRequestError, beta_async_tool
 
 from conformance.served import serving
+from dragoman.dialects import Dialect
+from dragoman.dialects.messages.errors import write_failure
 from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.protocols import Dialect
-from dragoman.protocols.messages.failure import write_failure
-from dragoman_server.config import Config, Provider, Route
-from dragoman_server.simulator.refusals import Refused
-from dragoman_server.simulator.threads import Threads
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Route
+from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.message_threads import Threads
 
 CREATE: Any = {"type": "create"}
 ASKED: Any = {"model": "sim-tools", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.dialects.chat import errors as chat
+from dragoman.dialects.messages.errors import read_error_frame, read_failure, write_error_frame, write_failure
 from dragoman.errors import (
     ClientRequestError,
     Failure,
@@ -19,8 +21,6 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from dragoman.protocols.chat import failure as chat
-from dragoman.protocols.messages.failure import read_error_frame, read_failure, write_error_frame, write_failure
 
 K = FailureKind
 

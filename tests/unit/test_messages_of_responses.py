@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.context import ReplyContext
-from dragoman.envelope import Envelope, Seal, unseal, unseal_citation
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
-from dragoman.jsontext import dumps
-from dragoman.losses import Code
-from dragoman.model import Json, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.messages import Writer, read_request, write_reply
-from dragoman.replay import events_of
-from dragoman.sse import Frame
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.messages import Writer, read_request, write_reply
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import Envelope, OpenedEnvelope, unwrap, unwrap_citation
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
-SEAL = Seal("openai", "gpt")
+SEAL = Envelope("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 URL: dict[str, Any] = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
 
@@ -66,7 +67,7 @@ def accumulated(frames: list[Frame]) -> Json:
 
 def both(given: Reply) -> tuple[Json, ReplyContext]:
     """The reply as the client has it, which must not depend on how it came."""
-    contexts = [ReplyContext("m", 1, "req_1", seal=SEAL) for _ in range(2)]
+    contexts = [ReplyContext("m", 1, "req_1", envelope=SEAL) for _ in range(2)]
     streamed = accumulated(Writer(contexts[0]).feed(events_of(given)))
     body = whole(given, contexts[1])
     streamed.setdefault("stop_details", None)
@@ -79,7 +80,7 @@ def test_reasoning_without_text_is_an_empty_block_with_an_envelope() -> None:
     body, context = both(reply(hidden(), Text("Yes")))
     thinking, text = body["content"]
     assert (thinking["type"], thinking["thinking"]) == ("thinking", "")
-    assert unseal(thinking["signature"]) == Envelope("responses", "openai", "gpt", ITEM)
+    assert unwrap(thinking["signature"]) == OpenedEnvelope("responses", "openai", "gpt", ITEM)
     assert text == {"type": "text", "text": "Yes"}
     assert not context.losses.counts
 
@@ -88,7 +89,7 @@ def test_reasoning_with_a_summary_is_shown_and_sealed() -> None:
     item = {**ITEM, "summary": [{"type": "summary_text", "text": "Hm"}]}
     body, _ = both(reply(Reasoning("Hm", (), "responses", "gAAA", native=item)))
     (thinking,) = body["content"]
-    assert thinking == {"type": "thinking", "thinking": "Hm", "signature": SEAL.close("responses", item)}
+    assert thinking == {"type": "thinking", "thinking": "Hm", "signature": SEAL.wrap("responses", item)}
 
 
 def test_plain_items_of_a_server_without_encryption_are_sealed_as_well() -> None:
@@ -99,7 +100,7 @@ def test_plain_items_of_a_server_without_encryption_are_sealed_as_well() -> None
         "content": [{"type": "reasoning_text", "text": "Hm"}],
     }
     body, _ = both(reply(Reasoning("Hm", (), "responses", None, native=item)))
-    envelope = unseal(body["content"][0]["signature"])
+    envelope = unwrap(body["content"][0]["signature"])
     assert envelope is not None
     assert envelope.block == item
 
@@ -109,7 +110,7 @@ def test_several_items_keep_an_envelope_each_and_their_places() -> None:
     parts: list[Part] = [hidden(), ToolCall("c1", "f", '{"a":1}'), hidden(second), ToolCall("c2", "f", "{}")]
     body, _ = both(reply(*parts, reason=StopReason.TOOL_CALLS))
     assert [block["type"] for block in body["content"]] == ["thinking", "tool_use", "thinking", "tool_use"]
-    envelopes = [unseal(block["signature"]) for block in body["content"][::2]]
+    envelopes = [unwrap(block["signature"]) for block in body["content"][::2]]
     assert [envelope.block if envelope else None for envelope in envelopes] == [ITEM, second]
 
 
@@ -117,13 +118,13 @@ def test_without_a_seal_encrypted_reasoning_is_left_out_with_a_row() -> None:
     given = reply(Reasoning("Hm", ("output", 0), "responses", "gAAA"))
     streamed, one = ReplyContext("m"), ReplyContext("m")
     assert accumulated(Writer(streamed).feed(events_of(given)))["content"] == whole(given, one)["content"]
-    assert streamed.losses.counts == one.losses.counts == {Code.REASONING_ENCRYPTED: 1}
+    assert streamed.losses.counts == one.losses.counts == {LossCode.REASONING_ENCRYPTED: 1}
 
 
 def test_a_web_page_is_cited_with_the_annotation_in_an_envelope() -> None:
     body, context = both(reply(Text("Yes", citations=[Citation("responses", URL, URL["url"], URL["title"], 0, 1)])))
     (citation,) = body["content"][0]["citations"]
-    envelope = unseal_citation(citation.pop("encrypted_index"))
+    envelope = unwrap_citation(citation.pop("encrypted_index"))
     assert envelope is not None
     assert (envelope.dialect, envelope.block) == ("responses", URL)
     assert citation == {"type": "web_search_result_location", "cited_text": "", "url": "https://x", "title": "t"}
@@ -134,14 +135,14 @@ def test_citations_of_what_is_no_web_page_are_left_out_with_a_row() -> None:
     citation = Citation("responses", {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0})
     body, context = both(reply(Text("Yes", citations=[citation])))
     assert body["content"] == [{"type": "text", "text": "Yes"}]
-    assert context.losses.counts == {Code.CITATIONS: 1}
+    assert context.losses.counts == {LossCode.CITATIONS: 1}
 
 
 def test_items_that_only_responses_has_are_left_out_with_a_row() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    body, context = both(reply(Native("responses", "web_search_call", item, Code.HOSTED_HISTORY), Text("Yes")))
+    body, context = both(reply(Native("responses", "web_search_call", item, LossCode.HOSTED_HISTORY), Text("Yes")))
     assert body["content"] == [{"type": "text", "text": "Yes"}]
-    assert context.losses.counts == {Code.HOSTED_HISTORY: 1}
+    assert context.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
 
 def test_a_refusal_is_text_and_a_reason() -> None:
@@ -163,7 +164,7 @@ def test_the_sources_of_an_empty_text_are_left_out_with_a_row() -> None:
     for origin in ("messages", "responses"):
         body, context = both(reply(Text("", citations=[Citation(origin, URL, "https://x")])))
         assert body["content"] == []
-        assert context.losses.counts == {Code.CITATIONS: 1}
+        assert context.losses.counts == {LossCode.CITATIONS: 1}
 
 
 def test_the_client_brings_all_of_it_back() -> None:

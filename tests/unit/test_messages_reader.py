@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits, ReplyContext
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Opaque,
     Ping,
     RefusalInfo,
@@ -29,16 +28,17 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
-from dragoman.protocols.messages import Reader
-from dragoman.sse import Frame, OddFrame
+from dragoman.dialects.messages import Reader
+from dragoman.errors import FailureKind
+from dragoman.losses import LossCode
+from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts
 
 Json = dict[str, Any]
 INPUT = Usage(12, 4, None, 1, None)
 COUNTS = Usage(12, 4, None, 7, None)
-SAID = [Start("msg_u", "m", INPUT), BlockStart(0, Kind.TEXT), Delta(0, "Hel")]
+SAID = [Start("msg_u", "m", INPUT), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 
 
 def opened(index: int, **block: Any) -> Json:
@@ -175,8 +175,8 @@ def test_done_is_of_another_dialect_and_means_nothing() -> None:
 def test_T01_T03_interleaved_calls_by_their_own_index() -> None:
     events = read(START, tool(1, "b", "g"), tool(0), args(0, "{"), args(1, "[1"), args(0, "}"), args(1, "]"), eof=False)
     assert events[1:] == [
-        BlockStart(0, Kind.TOOL, "b", "g"),
-        BlockStart(1, Kind.TOOL, "toolu_a", "f"),
+        BlockStart(0, BlockKind.TOOL, "b", "g"),
+        BlockStart(1, BlockKind.TOOL, "toolu_a", "f"),
         Delta(1, "{"),
         Delta(0, "[1"),
         Delta(1, "}"),
@@ -211,14 +211,14 @@ def test_T06_a_finished_call_whose_arguments_are_not_json_never_finishes() -> No
 
 def test_names_that_were_renamed_on_the_way_there_come_back() -> None:
     events = read(START, tool(0, name="mcp_x"), eof=False, into=context(names={"mcp_x": "mcp.x"}))
-    assert events[1] == BlockStart(0, Kind.TOOL, "toolu_a", "mcp.x")
+    assert events[1] == BlockStart(0, BlockKind.TOOL, "toolu_a", "mcp.x")
 
 
 def test_T10_T12_thinking_with_its_signature() -> None:
     block = (opened(0, type="thinking", thinking="", signature=""), delta(0, "thinking_delta", thinking="hm"))
     events = read(START, *block, delta(0, "signature_delta", signature="SIG="), closed(0), eof=False)
     assert events[1:] == [
-        BlockStart(0, Kind.REASONING),
+        BlockStart(0, BlockKind.REASONING),
         Delta(0, "hm"),
         Opaque(0, "messages", "signature", "SIG="),
         BlockEnd(0),
@@ -233,10 +233,10 @@ def test_redacted_thinking_and_provider_blocks_are_opaque_and_whole() -> None:
     ledger = context()
     events = read(START, opened(0, **redacted), closed(0), opened(1, **search), args(1, "{}"), eof=False, into=ledger)
     assert events[1:] == [
-        BlockStart(0, Kind.OPAQUE, name="redacted_thinking", code=Code.REASONING_ENCRYPTED),
+        BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code=LossCode.REASONING_ENCRYPTED),
         Opaque(0, "messages", "block", redacted),
         BlockEnd(0),
-        BlockStart(1, Kind.OPAQUE, name="server_tool_use", code=Code.HOSTED_HISTORY),
+        BlockStart(1, BlockKind.OPAQUE, name="server_tool_use", code=LossCode.HOSTED_HISTORY),
         Opaque(1, "messages", "block", search),
         Opaque(1, "messages", "delta", {"type": "input_json_delta", "partial_json": "{}"}),
     ]
@@ -250,14 +250,14 @@ def test_T24_unknown_events_blocks_and_deltas_are_counted_and_never_end_the_stre
         START, {"type": "novel"}, *odd, text(1), delta(1, "novel_delta", x=1), says(1, "a"), closed(1), END_TURN, LAST,
         into=ledger,
     )  # fmt: skip
-    assert events[1:4] == [BlockStart(0, Kind.TEXT), Delta(0, "a"), BlockEnd(0)]
+    assert events[1:4] == [BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0)]
     assert events[-1] == End(COUNTS)
-    assert ledger.losses.counts == {Code.UNKNOWN_EVENT: 3}
+    assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 3}
 
 
 def test_the_index_of_an_unknown_block_may_be_used_again_after_its_end() -> None:
     events = read(START, opened(0, type="novelty"), closed(0), text(0), says(0, "a"), eof=False)
-    assert events[1:] == [BlockStart(0, Kind.TEXT), Delta(0, "a")]
+    assert events[1:] == [BlockStart(0, BlockKind.TEXT), Delta(0, "a")]
 
 
 def test_citations() -> None:
@@ -308,7 +308,7 @@ def test_stop_reasons_that_disagree_with_the_content() -> None:
     assert Finish(Stop(StopReason.TOOL_CALLS, "end_turn"), COUNTS) in read(START, *whole, END_TURN, LAST)
     assert Finish(Stop(StopReason.END, "tool_use"), COUNTS) in read(START, stopped("tool_use"), LAST, into=ledger)
     assert Finish(Stop(StopReason.END, "novel"), COUNTS) in read(START, stopped("novel"), LAST, into=ledger)
-    assert ledger.losses.counts == {Code.FINISH_FIXED: 1, Code.STOP_UNKNOWN: 1}
+    assert ledger.losses.counts == {LossCode.FINISH_FIXED: 1, LossCode.STOP_UNKNOWN: 1}
 
 
 @pytest.mark.parametrize("before", [(START,), (*HEL, closed(0)), (START, tool(0), closed(0))])

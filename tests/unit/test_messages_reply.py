@@ -7,13 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from dragoman.context import ReplyContext
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Image, Native, Part, Reasoning, Refusal, Text, ToolCall, Url
+from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.errors import UpstreamProtocolError
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Image, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall, Url
-from dragoman.protocols.messages.reply import read_reply, write_reply
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 
 
 def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:
@@ -91,14 +93,14 @@ def test_thinking_without_signature_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        ("server_tool_use", Code.HOSTED_HISTORY),
-        ("web_search_tool_result", Code.HOSTED_HISTORY),
-        ("mcp_tool_use", Code.VENDOR_BLOCK),
-        ("compaction", Code.VENDOR_BLOCK),
-        ("fallback", Code.VENDOR_BLOCK),
+        ("server_tool_use", LossCode.HOSTED_HISTORY),
+        ("web_search_tool_result", LossCode.HOSTED_HISTORY),
+        ("mcp_tool_use", LossCode.VENDOR_BLOCK),
+        ("compaction", LossCode.VENDOR_BLOCK),
+        ("fallback", LossCode.VENDOR_BLOCK),
     ],
 )
-def test_blocks_of_the_provider_are_kept_as_they_are(kind: str, code: Code) -> None:
+def test_blocks_of_the_provider_are_kept_as_they_are(kind: str, code: LossCode) -> None:
     block = {"type": kind, "x": 1}
     assert read([block, TEXT]).parts[0] == Native("messages", kind, block, code, ("content", 0))
 
@@ -106,7 +108,7 @@ def test_blocks_of_the_provider_are_kept_as_they_are(kind: str, code: Code) -> N
 def test_T24_an_unknown_block_is_left_out_with_a_row() -> None:
     losses = Losses()
     assert read([{"type": "hologram"}, TEXT], losses=losses).parts == [Text("hi", ("content", 1))]
-    assert losses.counts == {Code.UNKNOWN_EVENT: 1}
+    assert losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,13 @@ def test_T24_an_unknown_block_is_left_out_with_a_row() -> None:
     [
         ([TEXT], "end_turn", StopReason.END, {}),
         ([CALL], "tool_use", StopReason.TOOL_CALLS, {}),
-        ([CALL], "end_turn", StopReason.TOOL_CALLS, {Code.FINISH_FIXED: 1}),
-        ([TEXT], "tool_use", StopReason.END, {Code.FINISH_FIXED: 1}),
+        ([CALL], "end_turn", StopReason.TOOL_CALLS, {LossCode.FINISH_FIXED: 1}),
+        ([TEXT], "tool_use", StopReason.END, {LossCode.FINISH_FIXED: 1}),
         ([CALL], "max_tokens", StopReason.LENGTH, {}),
         ([CALL], "refusal", StopReason.FILTERED, {}),
-        ([TEXT], None, StopReason.END, {Code.STOP_UNKNOWN: 1}),
-        ([TEXT], "brand_new", StopReason.END, {Code.STOP_UNKNOWN: 1}),
-        ([CALL], None, StopReason.TOOL_CALLS, {Code.STOP_UNKNOWN: 1}),
+        ([TEXT], None, StopReason.END, {LossCode.STOP_UNKNOWN: 1}),
+        ([TEXT], "brand_new", StopReason.END, {LossCode.STOP_UNKNOWN: 1}),
+        ([CALL], None, StopReason.TOOL_CALLS, {LossCode.STOP_UNKNOWN: 1}),
         ([], "max_tokens", StopReason.LENGTH, {}),
         ([], "end_turn", StopReason.END, {}),
         ([TEXT], "pause_turn", StopReason.PAUSED, {}),
@@ -268,17 +270,17 @@ def test_call_ids_fit_the_clients_pattern() -> None:
 def test_missing_usage_is_zeros_and_a_row() -> None:
     losses = Losses()
     assert write(Text("x"), usage=None, losses=losses)["usage"] == {"input_tokens": 0, "output_tokens": 0}
-    assert losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 def test_foreign_citations_and_blocks_are_dropped_with_rows() -> None:
     losses = Losses()
     own = {"type": "char_location", "cited_text": "x"}
     cited = Text("x", citations=[Citation("chat", {}, "https://a.test"), Citation("messages", own)])
-    foreign = Native("responses", "web_search_call", {}, Code.HOSTED_HISTORY)
+    foreign = Native("responses", "web_search_call", {}, LossCode.HOSTED_HISTORY)
     written = write(cited, foreign, losses=losses)
     assert written["content"] == [{"type": "text", "text": "x", "citations": [own]}]
-    assert losses.counts == {Code.CITATIONS: 1, Code.HOSTED_HISTORY: 1}
+    assert losses.counts == {LossCode.CITATIONS: 1, LossCode.HOSTED_HISTORY: 1}
 
 
 def test_a_reply_survives_the_round_trip() -> None:

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError, TooMany, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -32,7 +28,11 @@ from dragoman.model import (
     ToolResult,
     Url,
 )
-from dragoman.protocols.messages.request_reader import read_request
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.losses import LossCode, Losses
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HI = [{"role": "user", "content": "hi"}]
@@ -43,7 +43,7 @@ def read(losses: Losses | None = None, **fields: Any) -> Request:
     return read_request(body, Losses() if losses is None else losses, Knobs())
 
 
-def codes(**fields: Any) -> dict[Code, int]:
+def codes(**fields: Any) -> dict[LossCode, int]:
     losses = Losses()
     read(losses, **fields)
     return dict(losses.counts)
@@ -85,9 +85,9 @@ def test_every_recorded_request_is_read(path: Path) -> None:
     calls = [p for turn in request.turns for p in turn.parts if isinstance(p, ToolCall)]
     blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
     assert [json.loads(c.arguments) for c in calls] == [b["input"] for b in blocks if b["type"] == "tool_use"]
-    assert Code.UNKNOWN_FIELD not in losses.counts
-    assert (Code.CONTEXT_MANAGEMENT in losses.counts) == ("context_management" in body)
-    assert (Code.VENDOR_OPTION in losses.counts) == ("safeguards" in body)
+    assert LossCode.UNKNOWN_FIELD not in losses.counts
+    assert (LossCode.CONTEXT_MANAGEMENT in losses.counts) == ("context_management" in body)
+    assert (LossCode.VENDOR_OPTION in losses.counts) == ("safeguards" in body)
 
 
 def test_controls_are_read() -> None:
@@ -108,19 +108,19 @@ def test_controls_are_read() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "code"),
     [
-        ("fallbacks", "default", Code.VENDOR_OPTION),
-        ("fallback_credit_token", "t", Code.VENDOR_OPTION),
-        ("billing_policy", {"type": "x"}, Code.VENDOR_OPTION),
-        ("safeguards", [{"type": "dangerous_tool_use"}], Code.VENDOR_OPTION),
-        ("context_management", {"edits": []}, Code.CONTEXT_MANAGEMENT),
-        ("output_config", {"task_budget": {"tokens": 1}}, Code.TASK_BUDGET),
-        ("speed", "fast", Code.SERVICE_TIER),
-        ("stream_options", {"include_usage": True}, Code.LEAKED_FIELD),
-        ("metadata", {"other": 1}, Code.UNKNOWN_FIELD),
-        ("output_config", {"other": 1}, Code.UNKNOWN_FIELD),
+        ("fallbacks", "default", LossCode.VENDOR_OPTION),
+        ("fallback_credit_token", "t", LossCode.VENDOR_OPTION),
+        ("billing_policy", {"type": "x"}, LossCode.VENDOR_OPTION),
+        ("safeguards", [{"type": "dangerous_tool_use"}], LossCode.VENDOR_OPTION),
+        ("context_management", {"edits": []}, LossCode.CONTEXT_MANAGEMENT),
+        ("output_config", {"task_budget": {"tokens": 1}}, LossCode.TASK_BUDGET),
+        ("speed", "fast", LossCode.SERVICE_TIER),
+        ("stream_options", {"include_usage": True}, LossCode.LEAKED_FIELD),
+        ("metadata", {"other": 1}, LossCode.UNKNOWN_FIELD),
+        ("output_config", {"other": 1}, LossCode.UNKNOWN_FIELD),
     ],
 )
-def test_T44_what_is_of_no_use_elsewhere_is_dropped_with_a_row(field: str, value: Any, code: Code) -> None:
+def test_T44_what_is_of_no_use_elsewhere_is_dropped_with_a_row(field: str, value: Any, code: LossCode) -> None:
     assert codes(**{field: value}) == {code: 1}
 
 
@@ -210,7 +210,7 @@ def test_too_many_messages() -> None:
 
 def test_system_string_and_blocks() -> None:
     turn = read(system="be brief").turns[0]
-    assert (turn.role, turn.spelling, turn.plain, turn.parts) == (
+    assert (turn.role, turn.original, turn.plain, turn.parts) == (
         Role.INSTRUCTION,
         "top",
         True,
@@ -237,7 +237,7 @@ def test_T46_system_messages_stay_in_their_place() -> None:
         ]
     )
     assert [turn.role for turn in request.turns] == ["user", "instruction", "assistant", "user", "instruction"]
-    assert request.turns[1].spelling == "system"
+    assert request.turns[1].original == "system"
     assert request.turns[4].at == ("messages", 4)
 
 
@@ -249,7 +249,7 @@ def test_the_last_effort_of_a_message_holds_for_the_request() -> None:
         messages=[*HI, {"role": "system", "content": "x", "output_config": {"effort": "max"}}],
     )
     assert request.thinking == Thinking("max", ("output_config", "effort"))
-    assert losses.counts == {Code.PER_TURN_EFFORT: 1}
+    assert losses.counts == {LossCode.PER_TURN_EFFORT: 1}
 
 
 def test_a_system_message_may_hold_an_effort_alone() -> None:
@@ -301,7 +301,7 @@ def test_tools_that_come_and_go_become_the_list_in_effect() -> None:
         ],
     )
     assert [tool.name for tool in request.tools] == ["b", "c"]
-    assert losses.counts == {Code.TOOL_TIMELINE: 3}
+    assert losses.counts == {LossCode.TOOL_TIMELINE: 3}
     assert len(request.turns) == 1
 
 
@@ -336,7 +336,7 @@ def test_image_transformations_are_a_vendor_option() -> None:
     losses = Losses()
     source = {"type": "url", "url": "x"}
     part({"type": "image", "source": source, "transformations": {"oversized_image": "error"}}, losses=losses)
-    assert losses.counts == {Code.VENDOR_OPTION: 1}
+    assert losses.counts == {LossCode.VENDOR_OPTION: 1}
 
 
 def test_documents() -> None:
@@ -386,7 +386,7 @@ def test_a_compaction_summary_becomes_user_text_at_its_place(role: str) -> None:
     assert first.text == "so far"
     assert turns[-1].role == role
     assert turns[-1].parts[-1] == Text("go", ("messages", 0, "content", 1))
-    assert losses.counts == {Code.COMPACTION_SHAPE: 1}
+    assert losses.counts == {LossCode.COMPACTION_SHAPE: 1}
 
 
 def test_a_failed_compaction_is_refused() -> None:
@@ -444,7 +444,7 @@ def test_browser_state_becomes_text() -> None:
     state = {"type": "browser_state", "tabs": []}
     result = part({"type": "tool_result", "tool_use_id": "a", "content": [state]}, losses=losses)
     assert result.content[0].text == '{"type":"browser_state","tabs":[]}'
-    assert losses.counts == {Code.RESULT_SHAPE: 1}
+    assert losses.counts == {LossCode.RESULT_SHAPE: 1}
 
 
 # --- assistant content ------------------------------------------------------------------------------------------------
@@ -477,14 +477,14 @@ def test_call_meta_is_dropped_with_a_row_unless_it_says_nothing() -> None:
     part({**call, "caller": {"type": "direct"}, "toolset_name": None}, "assistant", losses)
     assert not len(losses)
     part({**call, "caller": {"type": "code_execution_20260120"}, "toolset_name": "browser"}, "assistant", losses)
-    assert losses.counts == {Code.CALL_META: 2}
+    assert losses.counts == {LossCode.CALL_META: 2}
 
 
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
         *(
-            (kind, Code.HOSTED_HISTORY)
+            (kind, LossCode.HOSTED_HISTORY)
             for kind in (
                 "server_tool_use",
                 "web_search_tool_result",
@@ -496,12 +496,12 @@ def test_call_meta_is_dropped_with_a_row_unless_it_says_nothing() -> None:
             )
         ),
         *(
-            (kind, Code.VENDOR_BLOCK)
+            (kind, LossCode.VENDOR_BLOCK)
             for kind in ("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "advisor_tool_result", "fallback")
         ),
     ],
 )
-def test_blocks_of_the_provider_ride_along(kind: str, code: Code) -> None:
+def test_blocks_of_the_provider_ride_along(kind: str, code: LossCode) -> None:
     block = {"type": kind, "id": "x"}
     native = part(block, "assistant")
     assert native == Native("messages", kind, block, code, ("messages", 0, "content", 0))
@@ -623,11 +623,11 @@ def test_budgets_become_efforts(budget: int, effort: str) -> None:
             {},
         ),
         ({"thinking": {"type": "disabled"}}, Thinking("none", ("thinking",)), {}),
-        ({"thinking": {"type": "between_tools"}}, Thinking("none", ("thinking",)), {Code.THINKING_MODE: 1}),
+        ({"thinking": {"type": "between_tools"}}, Thinking("none", ("thinking",)), {LossCode.THINKING_MODE: 1}),
         (
             {"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}},
             Thinking("none", ("thinking",)),
-            {Code.THINKING_MODE: 1},
+            {LossCode.THINKING_MODE: 1},
         ),
         ({"output_config": {"effort": "low"}}, Thinking("low", ("output_config", "effort")), {}),
         ({}, None, {}),

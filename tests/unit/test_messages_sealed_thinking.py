@@ -10,20 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Code, Knobs, direction, shipped, translate
-from dragoman.envelope import TAG, Envelope, Seal, unseal
+from dragoman import Knobs, LossCode, builtin_profile, direction, translate
+from dragoman.canonical.request import (
+    Part,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolKind,
+    ToolResult,
+    Turn,
+)
+from dragoman.dialects.messages.request.restore_reasoning import unseal_history
+from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import ClientRequestError, Path
-from dragoman.jsontext import dumps
 from dragoman.losses import Losses
-from dragoman.model import Part, Reasoning, Request, Role, Text, Thinking, Tool, ToolCall, ToolKind, ToolResult, Turn
-from dragoman.names import NameTable
-from dragoman.profile import Profile
-from dragoman.protocols.messages.request_writer import write_request
-from dragoman.protocols.messages.unseal import unseal_history
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import TAG, Envelope, OpenedEnvelope, unwrap
+from dragoman.tools.names import NameTable
+from dragoman.wire.json_codec import dumps
 
 Json = dict[str, Any]
 ROW = direction("messages", "messages")
-CLAUDE = shipped("messages").with_flags({"family": "claude"})
+CLAUDE = builtin_profile("messages").replace({"family": "claude"})
 OWN = {"type": "thinking", "thinking": "Größer  than\n", "signature": "EqQBCkYIBxgCKkDD/+=="}
 REDACTED = {"type": "redacted_thinking", "data": "EmwKAhgB"}
 TEXT = {"type": "text", "text": "Yes"}
@@ -33,7 +45,7 @@ USER = {"role": "user", "content": "x"}
 
 
 def envelope(block: Json, family: str = "claude", dialect: str = "messages") -> str:
-    return Seal(family, "m").close(dialect, block)
+    return Envelope(family, "m").wrap(dialect, block)
 
 
 def carried(block: Json, family: str = "claude", dialect: str = "messages") -> Json:
@@ -83,8 +95,8 @@ def test_own_thinking_is_restored_and_foreign_thinking_left_out() -> None:
     assert body["messages"] == [USER, said(OWN, REDACTED, OWN, TEXT), USER, said(TEXT, CALL), RESULT]
     assert body["metadata"] == {"a": 1}
     assert [row[:2] for row in losses.rows] == [
-        (Code.REASONING_FOREIGN, "messages[3].content[0]"),
-        (Code.REASONING_FOREIGN, "messages[3].content[2]"),
+        (LossCode.REASONING_FOREIGN, "messages[3].content[0]"),
+        (LossCode.REASONING_FOREIGN, "messages[3].content[2]"),
     ]
 
 
@@ -109,7 +121,7 @@ def test_the_callers_body_stays_as_it_is() -> None:
     before = copy.deepcopy(payload)
     raw = dumps(payload)
     for family, content in (("claude", [TEXT]), ("deepseek", [OWN, TEXT])):
-        profile = CLAUDE.with_flags({"family": family})
+        profile = CLAUDE.replace({"family": family})
         body = json.loads(translate(ROW, raw, payload=payload, profile=profile).body)
         assert body["messages"][1]["content"] == content
         assert payload == before
@@ -160,9 +172,9 @@ def test_a_longer_history_extends_the_shorter_one(content: list[Json], turns: in
 def brought(block: Json, family: str = "claude", dialect: str = "messages", at: Path = ("input", 1)) -> Reasoning:
     """What the request reader of another dialect makes of an envelope."""
     proof = envelope(block, family, dialect)
-    opened = unseal(proof)
+    opened = unwrap(proof)
     assert opened is not None
-    assert opened != Envelope()
+    assert opened != OpenedEnvelope()
     redacted = block["type"] == "redacted_thinking"
     return Reasoning("as shown", at, opened.dialect, proof, redacted, opened.block, opened.family)
 
@@ -195,21 +207,21 @@ def test_restored_thinking_is_the_block_that_was_made(block: Json) -> None:
 @pytest.mark.parametrize("block", [OWN, REDACTED])
 def test_a_running_tool_loop_may_think_on_if_it_began_with_restored_thinking(block: Json) -> None:
     """With a thinking budget Claude refuses a loop whose assistant turn begins otherwise."""
-    budget = CLAUDE.with_flags({"thinking": "budget"})
+    budget = CLAUDE.replace({"thinking": "budget"})
     losses = Losses()
     assert write(brought(block), profile=budget, losses=losses)["thinking"]["type"] == "enabled"
     assert not losses.counts
     for parts in ([], [brought(block, "other")], [Text("a"), brought(block)]):
         losses = Losses()
         assert "thinking" not in write(*parts, profile=budget, losses=losses)
-        assert losses.counts[Code.THINKING_DISABLED] == 1
+        assert losses.counts[LossCode.THINKING_DISABLED] == 1
 
 
 def test_thinking_of_another_family_is_left_out_or_demoted() -> None:
     losses = Losses()
     body = write(brought(OWN, "other"), losses=losses)
     assert body["messages"][1]["content"] == [CALL]
-    assert losses.rows == [(Code.REASONING_FOREIGN, "input[1]", "dropped")]
+    assert losses.rows == [(LossCode.REASONING_FOREIGN, "input[1]", "dropped")]
     body = write(brought(OWN, "other"), demote_reasoning="on")
     assert body["messages"][1]["content"] == [{"type": "text", "text": "as shown"}, CALL]
 
@@ -217,14 +229,14 @@ def test_thinking_of_another_family_is_left_out_or_demoted() -> None:
 @pytest.mark.parametrize("replay", ["verify", "own_required", "drop"])
 def test_foreign_reasoning_never_becomes_a_thinking_block(replay: str) -> None:
     item = {"type": "reasoning", "summary": [], "encrypted_content": "secret"}
-    body = write(brought(item, dialect="responses"), profile=CLAUDE.with_flags({"thinking_replay": replay}))
+    body = write(brought(item, dialect="responses"), profile=CLAUDE.replace({"thinking_replay": replay}))
     assert body["messages"][1]["content"] == [CALL]
 
 
 def test_a_server_that_signs_nothing_gets_its_blocks_back_and_claude_does_not() -> None:
     unsigned = {"type": "thinking", "thinking": "Hm", "signature": ""}
-    own_required = CLAUDE.with_flags({"thinking_replay": "own_required"})
+    own_required = CLAUDE.replace({"thinking_replay": "own_required"})
     assert write(brought(unsigned), profile=own_required)["messages"][1]["content"] == [unsigned, CALL]
     losses = Losses()
     assert write(brought(unsigned), losses=losses)["messages"][1]["content"] == [CALL]
-    assert losses.counts == {Code.REASONING_UNSIGNED: 1}
+    assert losses.counts == {LossCode.REASONING_UNSIGNED: 1}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dragoman import DragomanError, direction, shipped, translate
-from dragoman.envelope import Seal
-from dragoman.model import Turn
-from dragoman.protocols.messages.steps_reader import read_steps
+from dragoman import DragomanError, builtin_profile, direction, translate
+from dragoman.canonical.request import Turn
+from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.reasoning.envelope import Envelope
 from support.steps import without_steps
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def thought(signature: Any, text: Any = "Hm") -> Json:
 
 
 def sealed(dialect: str, block: Json, family: str | None = None) -> str:
-    return Seal(family or shipped(dialect).family or dialect, "m").close(dialect, block)
+    return Envelope(family or builtin_profile(dialect).family or dialect, "m").wrap(dialect, block)
 
 
 def said(*content: Json) -> Json:
@@ -118,7 +118,7 @@ def outcome(upstream: str, history: list[Json], flags: Json) -> Any:
     first = {"role": "user", "content": "Do it"}
     tool = {"name": "f", "description": "", "input_schema": {"type": "object"}}
     body = {"model": "m", "max_tokens": 9, "tools": [tool], "messages": [first, *history]}
-    profile = shipped(upstream).with_flags(flags)
+    profile = builtin_profile(upstream).replace(flags)
     try:
         made = translate(direction("messages", upstream), json.dumps(body).encode(), profile=profile)
     except DragomanError as error:

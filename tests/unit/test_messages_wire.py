@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.events import Citation, RefusalInfo, StopReason, Usage
-from dragoman.protocols.messages import wire
+from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
+from dragoman.dialects.messages import wire
 
 READ_STOP = {
     "end_turn": StopReason.END,

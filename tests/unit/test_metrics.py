@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.aio import relay
+from dragoman.aio import proxy_stream
+from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from dragoman.events import Usage
-from dragoman.protocols import Dialect
-from dragoman_server import metrics
-from dragoman_server.exposition import exposition
-from dragoman_server.metrics import OWN_WORDS, Metrics
-from dragoman_server.receipts import Receipt
-from dragoman_server.totals import CPU, FAMILIES, FILES, MEMORY, TOKENS, Kind
+from dragoman_server.observability import metrics
+from dragoman_server.observability.metric_families import CPU, FAMILIES, FILES, MEMORY, TOKENS, Kind
+from dragoman_server.observability.metrics import OWN_WORDS, Metrics
+from dragoman_server.observability.prometheus import exposition
+from dragoman_server.observability.receipts import Receipt
 from support.clocks import Clock
 from support.exposed import read_exposition, total
 
@@ -119,9 +119,9 @@ def test_whose_fault_it_was(counted: Metrics, error: DragomanError, ended: str, 
 @pytest.mark.parametrize(
     ("failure", "kind"),
     [
-        (relay.STOPPING, "stopping"),
-        (relay._GIVEN_UP, "given_up"),
-        (relay.DEFECT, "defect"),
+        (proxy_stream.STOPPING, "stopping"),
+        (proxy_stream._GIVEN_UP, "given_up"),
+        (proxy_stream.DEFECT, "defect"),
     ],
 )
 def test_the_gateways_own_errors_are_not_the_upstreams(counted: Metrics, failure: Failure, kind: str) -> None:

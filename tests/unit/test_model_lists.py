@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.protocols import Dialect
-from dragoman.protocols.model_lists import NAME_MAX, ListedModel, query, read
+from dragoman.dialects import Dialect
+from dragoman.dialects.shared.model_lists import NAME_MAX, ListedModel, query, read
 
 
 def test_openais_list() -> None:

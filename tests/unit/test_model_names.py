@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.protocols import Dialect
-from dragoman_server.config import Config, Models, Provider, Route, config_from_environment
-from dragoman_server.model_names import ModelNames
-from dragoman_server.routing import Router
+from dragoman.dialects import Dialect
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.routing.router import Router
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman.names import NameTable, all_fit, fit_call_id, fit_name, reply_id
+from dragoman.tools.names import NameTable, all_valid, reply_id, sanitize_call_id, sanitize_tool_name
 from support.strategies import call_ids, names, texts
 
 FITS = re.compile(r"[a-zA-Z0-9_-]+")
@@ -17,7 +17,7 @@ FITS = re.compile(r"[a-zA-Z0-9_-]+")
 
 @given(names)
 def test_T42_a_name_that_fits_is_never_touched(name: str) -> None:
-    assert fit_name(name, 64) == fit_name(name, 128) == name
+    assert sanitize_tool_name(name, 64) == sanitize_tool_name(name, 128) == name
 
 
 @pytest.mark.parametrize(
@@ -33,43 +33,43 @@ def test_T42_a_name_that_fits_is_never_touched(name: str) -> None:
     ],
 )
 def test_T42_a_name_that_does_not_fit_is_sanitised_and_hashed(name: str, start: str) -> None:
-    sent = fit_name(name, 64)
+    sent = sanitize_tool_name(name, 64)
     assert sent.startswith(start)
     assert re.fullmatch(r"[0-9a-f]{8}", sent[len(start) :])
     assert FITS.fullmatch(sent)
-    assert sent == fit_name(name, 64)
+    assert sent == sanitize_tool_name(name, 64)
 
 
 def test_golden_names_and_ids_do_not_change_between_versions() -> None:
-    assert fit_name("mcp.files/read", 64) == "mcp_files_read_6efd9b52"
-    assert fit_call_id("call|1", 64) == "call_c26e9779d73a23c7a5729c9b"
+    assert sanitize_tool_name("mcp.files/read", 64) == "mcp_files_read_6efd9b52"
+    assert sanitize_call_id("call|1", 64) == "call_c26e9779d73a23c7a5729c9b"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), st.sampled_from((64, 128)))
 def test_law_whatever_is_sent_fits_and_is_stable(name: str, longest: int) -> None:
-    sent = fit_name(name, longest)
+    sent = sanitize_tool_name(name, longest)
     assert FITS.fullmatch(sent)
     assert len(sent) <= longest
-    assert fit_name(sent, longest) == sent, "idempotent: a renamed name in old history stays itself"
+    assert sanitize_tool_name(sent, longest) == sent, "idempotent: a renamed name in old history stays itself"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=100), st.sampled_from((40, 64)))
 def test_law_call_ids_fit_and_are_stable(call_id: str, longest: int) -> None:
-    sent = fit_call_id(call_id, longest)
+    sent = sanitize_call_id(call_id, longest)
     assert FITS.fullmatch(sent)
     assert len(sent) <= longest
-    assert fit_call_id(sent, longest) == sent
+    assert sanitize_call_id(sent, longest) == sent
 
 
 @given(call_ids)
 def test_a_call_id_that_fits_is_never_touched(call_id: str) -> None:
-    assert fit_call_id(call_id, 40) == call_id
+    assert sanitize_call_id(call_id, 40) == call_id
 
 
 @pytest.mark.parametrize("longest", [5, 40])
 @pytest.mark.parametrize("call_id", ["", "a-b_9", "call-1", "a.b", "a b", "ä", "\n", "x" * 40, "x" * 41])
 def test_all_ids_fit_if_each_does(call_id: str, longest: int) -> None:
-    assert all_fit(["a", call_id, "b"], longest) is (fit_call_id(call_id, longest) == call_id)
+    assert all_valid(["a", call_id, "b"], longest) is (sanitize_call_id(call_id, longest) == call_id)
 
 
 def test_names_that_differ_only_in_what_is_sanitised_stay_apart() -> None:
@@ -82,14 +82,14 @@ def test_names_that_differ_only_in_what_is_sanitised_stay_apart() -> None:
 
 def test_the_same_name_twice_is_the_same_rename() -> None:
     table = NameTable(64)
-    assert table.fit("a.b") == table.fit("a.b") == fit_name("a.b", 64)
+    assert table.fit("a.b") == table.fit("a.b") == sanitize_tool_name("a.b", 64)
 
 
 @pytest.mark.parametrize("renamed_first", [False, True])
 def test_a_collision_names_the_clients_field(renamed_first: bool) -> None:
     """A client's own tool may be called just what another one becomes: guessing would call the wrong tool."""
     table = NameTable(64)
-    pair = ["a.b", fit_name("a.b", 64)]
+    pair = ["a.b", sanitize_tool_name("a.b", 64)]
     first, second = pair if renamed_first else reversed(pair)
     table.fit(first)
     with pytest.raises(ClientRequestError) as caught:
@@ -105,7 +105,7 @@ def test_law_the_table_is_reversible(client_names: list[str]) -> None:
     assert [table.back.get(name, name) for name in sent] == client_names
 
 
-@pytest.mark.parametrize("fit", [fit_name, fit_call_id])
+@pytest.mark.parametrize("fit", [sanitize_tool_name, sanitize_call_id])
 def test_a_lone_surrogate_is_no_crash(fit: type) -> None:
     assert FITS.fullmatch(fit("\ud83d", 64))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.notify import notify
+from dragoman_server.workers.systemd import notify
 
 
 @pytest.mark.parametrize("abstract", [False, True])

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect, Direction, direction
-from dragoman.context import ReplyContext
-from dragoman.events import Stop, StopReason, Usage
-from dragoman.jsontext import dumps, loads, loads_exact
-from dragoman.model import Reply, ToolCall
-from dragoman.protocols import chat, messages, responses
-from dragoman.replay import events_of
-from dragoman.sse import Encoder
-from dragoman.stages import Chain
+from dragoman.canonical.events import Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import ToolCall
+from dragoman.dialects import chat, messages, responses
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain
+from dragoman.wire.json_codec import dumps, loads, loads_exact
+from dragoman.wire.sse import Encoder
 from support import samples
 from support.directions import CROSS, judge, translated
 from support.responses_samples import response

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.directions import CODECS
+from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.codec import CODECS
+from dragoman.dialects.messages import Observer as MessagesObserver
 from dragoman.errors import StreamTruncated
-from dragoman.events import Usage
-from dragoman.passthrough import Observer
-from dragoman.protocols import Dialect
-from dragoman.protocols.chat import Observer as ChatObserver
-from dragoman.protocols.messages import Observer as MessagesObserver
-from dragoman.sse import Parser, encode
+from dragoman.stages.passthrough import Observer
+from dragoman.wire.sse import Parser, encode
 from grammar import chat, messages
 from support.strategies import texts
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.losses import Code
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.offline import convert, kind_of
+from dragoman.losses import LossCode
+from dragoman.profiles.profile import builtin_profile
+from dragoman_server.cli.translate_files import convert, kind_of
 from support.samples import TEXT, dump, judge, reply, request, text_stream
 
 CHAT, MESSAGES, RESPONSES = Dialect
@@ -30,7 +30,7 @@ def test_the_kind_is_told_by_the_content(dialect: Dialect) -> None:
 def test_a_request(source: Dialect, target: Dialect) -> None:
     data = dump(request(source, stream=True))
     out, losses, _ = convert(
-        data, source, target, kind="request", model="other", profile=shipped(target), knobs=Knobs()
+        data, source, target, kind="request", model="other", profile=builtin_profile(target), knobs=Knobs()
     )
     body = json.loads(out)
     assert (body["model"], body["stream"]) == ("other", True)
@@ -40,7 +40,7 @@ def test_a_request(source: Dialect, target: Dialect) -> None:
 @CROSS
 def test_a_whole_reply(source: Dialect, target: Dialect) -> None:
     data = dump(reply(source))
-    out, _, _ = convert(data, source, target, kind="reply", profile=shipped(source), knobs=Knobs())
+    out, _, _ = convert(data, source, target, kind="reply", profile=builtin_profile(source), knobs=Knobs())
     assert kind_of(out) == "reply"
     assert TEXT in out.decode()
 
@@ -48,13 +48,13 @@ def test_a_whole_reply(source: Dialect, target: Dialect) -> None:
 @CROSS
 def test_a_stream(source: Dialect, target: Dialect) -> None:
     data = b"".join(text_stream(source))
-    out, _, _ = convert(data, source, target, kind="stream", profile=shipped(source), knobs=Knobs())
+    out, _, _ = convert(data, source, target, kind="stream", profile=builtin_profile(source), knobs=Knobs())
     assert judge(target, out, include_usage=True).text == TEXT
 
 
 def test_sealed_reasoning_is_wrapped_as_a_gateway_would() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     data = dump({**reply(RESPONSES), "output": [item, *reply(RESPONSES)["output"]]})
-    out, losses, _ = convert(data, RESPONSES, MESSAGES, kind="reply", profile=shipped(RESPONSES), knobs=Knobs())
+    out, losses, _ = convert(data, RESPONSES, MESSAGES, kind="reply", profile=builtin_profile(RESPONSES), knobs=Knobs())
     assert b"dgm1." in out
-    assert Code.REASONING_SIGNATURE not in losses.counts
+    assert LossCode.REASONING_SIGNATURE not in losses.counts

@@ -14,11 +14,11 @@ from openai.types.responses import Response
 
 from dragoman import direction, translate
 from dragoman.errors import StreamTruncated
-from dragoman.sse import Parser
+from dragoman.wire.sse import Parser
+from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole
 from dragoman_server.simulator.reply import Reply
-from dragoman_server.simulator.scripts import SCRIPTS, scenario_for
-from dragoman_server.simulator.turns import read_responses
+from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
 from grammar import open_responses
 from grammar.accumulated import GrammarError
 

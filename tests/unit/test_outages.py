@@ -6,10 +6,10 @@ from logging import INFO, WARNING
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from dragoman.protocols import Dialect
-from dragoman_server.outages import PAUSE, Outages
-from dragoman_server.providers import Auth, Provider
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.observability.upstream_warnings import PAUSE, Outages
 from support.clocks import Clock
 
 AWAY = UpstreamUnreachable("cannot connect to the upstream: Connection refused").failure

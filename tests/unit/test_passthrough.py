@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Limits
-from dragoman.events import Usage
-from dragoman.passthrough import Passthrough
-from dragoman.protocols.chat import Observer as ChatObserver
-from dragoman.protocols.messages import Observer as MessagesObserver
-from dragoman.splice import Renamer
+from dragoman.canonical.events import Usage
+from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.messages import Observer as MessagesObserver
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import JsonStringRewriter
 from grammar import chat, messages
 from support.strategies import splits
 
@@ -37,7 +37,7 @@ CUT = b'data: {"error":{"message":"upstream stream ended before its terminal eve
 
 
 def machine(model: str | None = None, limits: Limits | None = None) -> Passthrough:
-    renamer = Renamer(model, ("model",)) if model is not None else None
+    renamer = JsonStringRewriter(model, ("model",)) if model is not None else None
     return Passthrough(ChatObserver(), renamer, limits or Limits())
 
 
@@ -140,7 +140,7 @@ def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
     start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"up","usage":{}}}\n\n'
     stop = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
     stop += b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-    stage = Passthrough(MessagesObserver(), Renamer("client", ("message", "model")))
+    stage = Passthrough(MessagesObserver(), JsonStringRewriter("client", ("message", "model")))
     assert play(stage, start + stop) == start.replace(b'"up"', b'"client"') + stop
     cut = play(Passthrough(MessagesObserver()), start)
     assert cut.startswith(start)

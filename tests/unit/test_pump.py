@@ -14,7 +14,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.pump import Pump
+from dragoman.aio.trampoline import InlineTask
 from support.scenes import Scene, parked, play, settle
 
 ASKED_BY: ContextVar[str] = ContextVar("ASKED_BY", default="nobody")
@@ -40,11 +40,11 @@ def test_law_a_pumped_coroutine_does_what_an_awaited_one_does(
 # --- what the law does not tell -------------------------------------------------------------------------------------
 
 
-def pumped(scene: Scene, work: Coroutine[Any, Any, Any] | None = None) -> Pump[Any]:
-    return Pump(work or scene.work(), scene.answer.on_arrival)
+def pumped(scene: Scene, work: Coroutine[Any, Any, Any] | None = None) -> InlineTask[Any]:
+    return InlineTask(work or scene.work(), scene.answer.on_arrival)
 
 
-async def awaited(pump: Pump[Any]) -> Any:
+async def awaited(pump: InlineTask[Any]) -> Any:
     return await pump
 
 
@@ -69,7 +69,7 @@ async def test_a_step_from_within_counts_afterwards() -> None:
         for turn in range(3):
             turns.append(f"begins {turn}")
             if turn < 2:
-                pump.step()  # e.g. a write that breaks the connection, which is told at once
+                pump.resume()  # e.g. a write that breaks the connection, which is told at once
             turns.append(f"ends {turn}")
             await parked()
         return "done"
@@ -77,9 +77,9 @@ async def test_a_step_from_within_counts_afterwards() -> None:
     pump = pumped(scene, work())
     pump.start()
     assert turns == ["begins 0", "ends 0", "begins 1", "ends 1", "begins 2", "ends 2"]
-    pump.step()
+    pump.resume()
     assert await pump == "done"
-    pump.step()
+    pump.resume()
 
 
 async def test_the_work_runs_in_the_handlers_context_whoever_steps_it() -> None:
@@ -180,7 +180,7 @@ async def test_what_stops_the_loop_is_raised_to_it_too(error: type[BaseException
     pump = pumped(scene, work())
     pump.start()
     with pytest.raises(error):
-        pump.step()
+        pump.resume()
     with pytest.raises(error):
         await pump
 

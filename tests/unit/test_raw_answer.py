@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from dragoman.aio.raw.answer import RawAnswer
-from dragoman.aio.watch import ClientGone
+from dragoman.aio.stream_timers import ClientGone
+from dragoman.aio.upstream.http11.response import Http11Response
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamProtocolError
 from support.raw_connections import HEAD, bench, chunk
 
@@ -19,7 +19,7 @@ LAST = b"0\r\n\r\n"
 class Stepped:
     """A reader that nobody awaits: each step runs it to its next wait. `told` is what became of it."""
 
-    def __init__(self, answer: RawAnswer, then: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, answer: Http11Response, then: Callable[[bytes], None] | None = None) -> None:
         self.answer = answer
         self.then = then
         self.steps = 0
@@ -63,7 +63,7 @@ async def test_each_read_is_one_step_and_one_batch() -> None:
         connection.data_received(chunk(b"last") + LAST)
         assert reader.told[2:] == [b"ee", b"last", "end"]
         await answer.close()
-        assert made.pool.take() is connection
+        assert made.pool.acquire_idle() is connection
 
 
 @pytest.mark.parametrize("how", ["lost", "eof", "failed", "malformed", "malformed behind bytes"])
@@ -174,7 +174,7 @@ async def test_who_has_had_enough_lets_the_reply_finish_unless_the_client_is_gon
         assert made.wires[0].closed is gone
         if not gone:
             connection.data_received(LAST)
-            assert made.pool.take() is connection
+            assert made.pool.acquire_idle() is connection
 
 
 async def test_a_body_past_the_limit_is_cut() -> None:

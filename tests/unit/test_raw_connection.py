@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw import connection as raw
+from dragoman.aio.upstream.http11 import connection as raw
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamUnreachable
 from support.raw_connections import HEAD, WHOLE, Bench, bench, chunk
 
@@ -143,8 +143,8 @@ async def test_a_reply_before_its_request_was_sent_ends_the_connection() -> None
         made.wires[0].unsent = 1000
         connection.send(b"head", bytes(10))
         connection.data_received(WHOLE)
-        await connection.answered()
-        connection.leave(finish=True)
+        await connection.wait_for_head()
+        connection.release(finish=True)
         assert made.wires[0].closed
 
 
@@ -160,7 +160,7 @@ async def test_a_second_reply_ends_the_connection() -> None:
 async def test_a_reply_that_was_left_finishes_by_itself(end: str) -> None:
     async with bench() as made:
         _, connection = await made.answer(HEAD + chunk(b"one"))
-        connection.leave(finish=True)
+        connection.release(finish=True)
         wire = made.wires[0]
         connection.data_received(chunk(b"more"))
         assert not wire.closed
@@ -189,7 +189,7 @@ async def test_a_paused_reply_that_is_left_goes_on_to_its_end() -> None:
         answer, connection = await made.answer(HEAD)
         connection.data_received(chunk(bytes(2000)))
         assert made.wires[0].paused
-        connection.leave(finish=True)
+        connection.release(finish=True)
         assert not made.wires[0].paused
         connection.data_received(LAST)
         assert await kept(made)
@@ -234,7 +234,7 @@ async def test_an_end_without_an_answer(phase: str) -> None:
         with pytest.raises(
             UpstreamUnreachable, match=r"^the upstream connection failed: (Server disc|.*reset by peer)"
         ):
-            await connection.answered()
+            await connection.wait_for_head()
 
 
 async def test_header_values_are_as_aiohttp_gives_them() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.raw import dial
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.raw.dial import Dialer
-from dragoman.aio.raw.head import Origin
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Call, Connections, Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.upstream.http11 import connector
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.connector import Connector
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.errors import UpstreamUnreachable
 
 NAME = Origin(False, "upstream.test", 80)
@@ -56,7 +57,7 @@ async def turns() -> None:
 
 
 async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
-    names, dialer = Names(), Dialer(None, 30)
+    names, dialer = Names(), Connector(None, 30)
     dialer.loop = names  # type: ignore[assignment]
     asking = [asyncio.create_task(dialer._resolve(NAME)) for _ in range(3)]
     await turns()
@@ -72,18 +73,18 @@ async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
 
 
 async def test_a_look_up_that_failed_is_not_remembered() -> None:
-    names, dialer = Names(), Dialer(None, 30)
+    names, dialer = Names(), Connector(None, 30)
     dialer.loop = names  # type: ignore[assignment]
     names.answer.set()
     names.failing = True
     for _ in range(2):
         with pytest.raises(UpstreamUnreachable, match=r"^cannot connect to the upstream: Name or service not known$"):
-            await dialer.dial(NAME, Connection.__new__(Connection))
+            await dialer.connect(NAME, Connection.__new__(Connection))
     assert names.asked == 2
 
 
 async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    names, dialer = Names(), Dialer(None, 30)
+    names, dialer = Names(), Connector(None, 30)
     dialer.loop = names  # type: ignore[assignment]
     names.answer.set()
 
@@ -91,15 +92,15 @@ async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pyte
         assert addresses == INFO
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(dial, "start_connection", refused)
+    monkeypatch.setattr(connector, "start_connection", refused)
     for _ in range(2):
         with pytest.raises(UpstreamUnreachable, match=r"^cannot connect to the upstream: Connection refused$"):
-            await dialer.dial(NAME, Connection.__new__(Connection))
+            await dialer.connect(NAME, Connection.__new__(Connection))
     assert names.asked == 2
 
 
 async def test_closing_gives_up_look_ups() -> None:
-    names, dialer = Names(), Dialer(None, 30)
+    names, dialer = Names(), Connector(None, 30)
     dialer.loop = names  # type: ignore[assignment]
     asking = asyncio.create_task(dialer._resolve(NAME))
     await turns()
@@ -121,12 +122,12 @@ async def test_closing_gives_up_look_ups() -> None:
     ],
 )
 def test_what_is_told(error: Exception, told: str) -> None:
-    assert dial._told(error).startswith(told)
+    assert connector._reason(error).startswith(told)
 
 
 def test_the_default_context_verifies() -> None:
     async def context() -> ssl.SSLContext:
-        dialer = Dialer(None, 30)
+        dialer = Connector(None, 30)
         assert dialer._context() is dialer._context()
         return dialer._context()
 
@@ -136,7 +137,7 @@ def test_the_default_context_verifies() -> None:
 
 
 async def test_many_urls_do_not_pile_up() -> None:
-    upstream = RawUpstream(Connections())
+    upstream = Http11Transport(PoolOptions())
     for number in range(3000):
         upstream._target(f"http://h{number}.test/")
     assert len(upstream._targets) <= 1024
@@ -146,10 +147,10 @@ async def test_many_urls_do_not_pile_up() -> None:
 
 
 async def test_a_header_that_cannot_be_sent_opens_no_connection() -> None:
-    upstream = RawUpstream()
-    watch = Watch(Timeouts())
+    upstream = Http11Transport()
+    watch = StreamTimers(Timeouts())
     with pytest.raises(ValueError, match="nothing was sent"):
-        await upstream.open(Call("http://127.0.0.1:1/", {"x": "a\r\nb: c"}, b"", True, Timeouts()), watch)
+        await upstream.open(UpstreamRequest("http://127.0.0.1:1/", {"x": "a\r\nb: c"}, b"", True, Timeouts()), watch)
     assert upstream.busy == 0
     watch.stop()
     await upstream.close()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw.encoding import PIECE, decoder
+from dragoman.aio.upstream.http11.decompress import PIECE, decompressor
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
 
@@ -39,9 +39,9 @@ WAYS: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 def expanded(name: str, pieces: Sequence[bytes]) -> bytes:
     """The body that came in these reads."""
-    found = decoder(name)
+    found = decompressor(name)
     assert found is not None
-    out = b"".join(piece for data in pieces for piece in found.expand(data))
+    out = b"".join(piece for data in pieces for piece in found.feed(data))
     found.finish()
     return out
 
@@ -63,9 +63,9 @@ def test_byte_by_byte(name: str, pack: Callable[[bytes], bytes]) -> None:
 @pytest.mark.parametrize(("name", "pack"), [WAYS[0], WAYS[3], WAYS[5]])
 @pytest.mark.parametrize("size", [PIECE - 1, PIECE, PIECE + 1, 5 * PIECE, 5 * PIECE + 258])
 def test_no_step_gives_more_than_a_piece(name: str, pack: Callable[[bytes], bytes], size: int) -> None:
-    found = decoder(name)
+    found = decompressor(name)
     assert found is not None
-    sizes = [len(piece) for piece in found.expand(pack(bytes(size)))]
+    sizes = [len(piece) for piece in found.feed(pack(bytes(size)))]
     found.finish()
     assert max(sizes) <= PIECE
     assert min(sizes) > 0
@@ -74,24 +74,24 @@ def test_no_step_gives_more_than_a_piece(name: str, pack: Callable[[bytes], byte
 
 @pytest.mark.parametrize("name", ["", "identity", " Identity "])
 def test_a_body_as_it_is(name: str) -> None:
-    assert decoder(name) is None
+    assert decompressor(name) is None
 
 
 @pytest.mark.parametrize("name", ["br", "zstd", "gzip, deflate", "compress"])
 def test_an_unknown_encoding_is_named(name: str) -> None:
     with pytest.raises(UpstreamProtocolError, match=f"'{name}'"):
-        decoder(name)
+        decompressor(name)
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\nb", "é"])
 def test_a_name_that_cannot_be_shown_is_not(name: str) -> None:
     with pytest.raises(UpstreamProtocolError, match="'unknown'"):
-        decoder(name)
+        decompressor(name)
 
 
 def test_a_long_name_is_shortened() -> None:
     with pytest.raises(UpstreamProtocolError) as raised:
-        decoder("x" * 5000)
+        decompressor("x" * 5000)
     assert len(str(raised.value)) < 300
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.raw.head import Heads, Origin, request_head, split
+from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder, parse_url, request_head
 from dragoman.errors import UpstreamUnreachable
 
 START = "POST /v1 HTTP/1.1\r\nhost: h\r\n"
@@ -32,7 +32,7 @@ START = "POST /v1 HTTP/1.1\r\nhost: h\r\n"
     ],
 )
 def test_where_a_url_leads(url: str, origin: Origin, target: str, host: str) -> None:
-    assert split(url) == (origin, f"POST {target} HTTP/1.1\r\nhost: {host}\r\n")
+    assert parse_url(url) == (origin, f"POST {target} HTTP/1.1\r\nhost: {host}\r\n")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_where_a_url_leads(url: str, origin: Origin, target: str, host: str) -> 
 )
 def test_what_is_no_url_is_told_without_it(url: str) -> None:
     with pytest.raises(UpstreamUnreachable, match="base_url") as raised:
-        split(url)
+        parse_url(url)
     assert not url or url not in str(raised.value)
 
 
@@ -101,7 +101,7 @@ def test_every_head_has_one_line_for_each_header(headers: dict[str, str]) -> Non
 
 
 def test_heads_are_what_each_would_be_by_itself() -> None:
-    heads = Heads(START)
+    heads = RequestHeadEncoder(START)
     mine = {"x-api-key": "k"}
     for headers, length, stream in (
         ({}, 0, False),
@@ -113,4 +113,4 @@ def test_heads_are_what_each_would_be_by_itself() -> None:
         ({"x-api-key": "other"}, 40, True),
         (mine, 41, False),
     ):
-        assert heads.head(headers, length, stream=stream) == request_head(START, headers, length, stream=stream)
+        assert heads.encode(headers, length, stream=stream) == request_head(START, headers, length, stream=stream)

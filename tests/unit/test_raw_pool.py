@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from dragoman.aio.raw.connection import Connection
-from dragoman.aio.watch import ClientGone
+from dragoman.aio.stream_timers import ClientGone
+from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.errors import UpstreamTimeout, UpstreamUnreachable
 from support.raw_connections import WHOLE, Bench, Wire, bench
 
@@ -59,9 +59,9 @@ async def test_the_last_one_in_is_the_first_one_out() -> None:
     async with bench() as made:
         first, second, third = [await used(made) for _ in range(3)]
         for connection in (second, first, third):
-            connection.leave(finish=True)
+            connection.release(finish=True)
         assert made.pool.busy == 0
-        assert [made.pool.take() for _ in range(4)] == [third, first, second, None]
+        assert [made.pool.acquire_idle() for _ in range(4)] == [third, first, second, None]
         assert made.pool.busy == 3
 
 
@@ -70,8 +70,8 @@ async def test_what_came_while_it_was_idle_is_seen_before_it_is_used(sign: str) 
     """The kernel is asked: the loop may not have read it yet."""
     async with bench() as made:
         good, bad = await used(made), await used(made)
-        good.leave(finish=True)
-        bad.leave(finish=True)
+        good.release(finish=True)
+        bad.release(finish=True)
         if sign == "bytes":
             wire(bad).far.send(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         elif sign == "end":
@@ -80,18 +80,18 @@ async def test_what_came_while_it_was_idle_is_seen_before_it_is_used(sign: str) 
             wire(bad).lose()
         else:
             made.pool.loop = cast("asyncio.AbstractEventLoop", Later(made.pool.loop, 15.5))
-        assert made.pool.take() is (None if sign == "expired" else good)
+        assert made.pool.acquire_idle() is (None if sign == "expired" else good)
         assert wire(bad).closed
 
 
 async def test_bytes_that_nobody_asked_for_end_an_idle_connection() -> None:
     async with bench() as made:
         connection = await used(made)
-        connection.leave(finish=True)
+        connection.release(finish=True)
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         assert wire(connection).closed
         await turns()
-        assert made.pool.take() is None
+        assert made.pool.acquire_idle() is None
         assert made.pool.unused
 
 
@@ -99,7 +99,7 @@ async def test_only_so_many_are_kept() -> None:
     async with bench(idle=2) as made:
         connections = [await used(made) for _ in range(4)]
         for connection in connections:
-            connection.leave(finish=True)
+            connection.release(finish=True)
         assert [wire(connection).closed for connection in connections] == [False, False, True, True]
 
 
@@ -107,9 +107,9 @@ async def test_idle_ones_are_swept_away_in_time() -> None:
     async with bench() as made:
         old, young = await used(made), await used(made)
         pool, loop = made.pool, made.pool.loop
-        old.leave(finish=True)
+        old.release(finish=True)
         pool.loop = cast("asyncio.AbstractEventLoop", Later(loop, 10))
-        young.leave(finish=True)
+        young.release(finish=True)
         pool.loop = cast("asyncio.AbstractEventLoop", Later(loop, 16))
         pool._sweep()
         assert wire(old).closed
@@ -129,14 +129,14 @@ async def test_at_the_limit_they_wait_in_turn() -> None:
         asking = [asyncio.create_task(made.connect()) for _ in range(3)]
         await turns()
         assert not any(task.done() for task in asking)
-        one.leave(finish=True)
-        assert made.pool.take() is None, "nobody overtakes those who wait"
+        one.release(finish=True)
+        assert made.pool.acquire_idle() is None, "nobody overtakes those who wait"
         assert await asking[0] is one
         two.abort()
         fresh = await asking[1]
         assert fresh not in (one, two)
         assert not asking[2].done()
-        fresh.leave(finish=False)
+        fresh.release(finish=False)
         await asking[2]
         assert len(made.wires) == 4
         assert made.pool.busy == 2
@@ -149,12 +149,12 @@ async def test_who_gives_up_waiting_passes_it_on(called: bool) -> None:
         first, second = (asyncio.create_task(made.connect()) for _ in range(2))
         await turns()
         if called:
-            one.leave(finish=True)
+            one.release(finish=True)
         first.cancel()
         await turns()
         assert first.cancelled()
         if not called:
-            one.leave(finish=True)
+            one.release(finish=True)
         assert await second is one
 
 
@@ -163,12 +163,12 @@ async def test_what_one_was_called_for_may_be_gone_again() -> None:
         one = await used(made)
         asking = [asyncio.create_task(made.connect()) for _ in range(2)]
         await turns()
-        one.leave(finish=True)
+        one.release(finish=True)
         wire(one).far.send(b"x")
         first = await asking[0]
         assert first is not one
         assert not asking[1].done()
-        first.leave(finish=False)
+        first.release(finish=False)
         assert await asking[1] not in (one, first)
 
 
@@ -192,7 +192,7 @@ async def test_a_request_that_is_given_up_leaves_no_place_taken(when: str, how: 
         holder = await used(made) if when == "waiting" else None
         made.dialled.held = held = asyncio.Event()
         watch = made.watch()
-        asking = asyncio.create_task(made.pool.connect(5, watch))
+        asking = asyncio.create_task(made.pool.acquire(5, watch))
         await turns()
         if when == "connected":
             held.set()
@@ -206,14 +206,14 @@ async def test_a_request_that_is_given_up_leaves_no_place_taken(when: str, how: 
         await turns()
         assert made.pool.busy == (1 if holder else 0)
         if when == "connected":
-            assert made.pool.take() is not None, "made for nobody, and kept"
+            assert made.pool.acquire_idle() is not None, "made for nobody, and kept"
 
 
 async def test_the_connect_timeout() -> None:
     async with bench() as made:
         made.dialled.held = asyncio.Event()
         with pytest.raises(UpstreamTimeout, match=r"0\.01 s \(connect\)"):
-            await made.pool.connect(0.01, made.watch())
+            await made.pool.acquire(0.01, made.watch())
         await turns()
         assert made.pool.unused
 
@@ -224,14 +224,14 @@ async def test_close_ends_whatever_goes_on() -> None:
         answer, _ = await made.answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no")
         reading = asyncio.create_task(answer.read(9))
         made.dialled.held = asyncio.Event()
-        idle.leave(finish=True)
-        assert made.pool.take() is idle
+        idle.release(finish=True)
+        assert made.pool.acquire_idle() is idle
         idle.send(b"head", b"")
         asking = asyncio.create_task(made.connect())
         waiting = asyncio.create_task(made.connect())
         await turns()
         await made.pool.close()
-        done = await asyncio.gather(reading, asking, waiting, idle.answered(), return_exceptions=True)
+        done = await asyncio.gather(reading, asking, waiting, idle.wait_for_head(), return_exceptions=True)
         assert [type(error).__name__ for error in done] == [
             "StreamTruncated", "UpstreamUnreachable", "UpstreamUnreachable", "StreamTruncated"
         ]  # fmt: skip

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.aiohttp_client import AiohttpUpstream
-from dragoman.aio.raw.transport import RawUpstream
-from dragoman.aio.upstream import Connections
-from dragoman_server.config import ConfigError, parse_config
-from dragoman_server.gateway import Gateway
+from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.proxy.gateway import Gateway
 
 
 @pytest.mark.parametrize(
     ("server", "kind"),
-    [({}, RawUpstream), ({"transport": "raw"}, RawUpstream), ({"transport": "aiohttp"}, AiohttpUpstream)],
+    [({}, Http11Transport), ({"transport": "raw"}, Http11Transport), ({"transport": "aiohttp"}, AiohttpTransport)],
 )
 async def test_the_transport_is_the_one_configured(server: dict[str, Any], kind: type) -> None:
     gateway = Gateway(parse_config({"server": server}, {}))
@@ -27,7 +28,7 @@ async def test_the_transport_is_the_one_configured(server: dict[str, Any], kind:
 def test_connections_are_read() -> None:
     given = {"limit": 5, "idle": 0, "idle_seconds": 4, "unread": 65536}
     config = parse_config({"server": {"connections": given}}, {})
-    assert config.server.connections == Connections(limit=5, idle=0, idle_seconds=4, unread=65536)
+    assert config.server.connections == PoolOptions(limit=5, idle=0, idle_seconds=4, unread=65536)
 
 
 @pytest.mark.parametrize(

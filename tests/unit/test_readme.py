@@ -14,10 +14,10 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman_server import Dialect, parse_config
-from dragoman_server.cli import _parser
-from dragoman_server.routing import Router
-from dragoman_server.running import listening
+from dragoman_server.cli.main import _parser
+from dragoman_server.routing.router import Router
 from dragoman_server.simulator import make_simulator
+from dragoman_server.workers.serve import listening
 from support.samples import PATHS, dump, judge, request
 
 ROOT = Path(__file__).parents[2]

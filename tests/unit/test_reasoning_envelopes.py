@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from dragoman import Code, Knobs, Profile, direction, shipped, translate
-from dragoman.context import ReplyContext
-from dragoman.envelope import TAG, Seal, unseal
+from dragoman import Knobs, LossCode, Profile, builtin_profile, direction, translate
+from dragoman.canonical.events import Delta, Error, Opaque
+from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.errors import LimitExceeded, Unsupported
-from dragoman.events import Delta, Error, Opaque
-from dragoman.jsontext import dumps
 from dragoman.limits import Limits
 from dragoman.losses import Losses
-from dragoman.protocols.messages.reader import MessagesReader
-from dragoman.sse import Frame
+from dragoman.reasoning.envelope import TAG, Envelope, unwrap
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
-DEEPSEEK = shipped("chat", "compatible").with_flags({"family": "deepseek"})
-KIMI = shipped("chat", "compatible").with_flags({"family": "kimi"})
-CLAUDE = shipped("messages")
+DEEPSEEK = builtin_profile("chat", "compatible").replace({"family": "deepseek"})
+KIMI = builtin_profile("chat", "compatible").replace({"family": "kimi"})
+CLAUDE = builtin_profile("messages")
 CALL = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "y"}]}
 
@@ -33,7 +33,7 @@ def thinking(text: str, signature: str) -> Json:
 def sealed(text: str = "Hm", dialect: str = "chat", family: str = "deepseek", shown: str | None = None) -> Json:
     """A thinking block as a Messages client holds it that an upstream of `family` made."""
     block: Json = {"reasoning_content": text} if dialect == "chat" else thinking(text, "Eq==")
-    return thinking(text if shown is None else shown, Seal(family, "m").close(dialect, block))
+    return thinking(text if shown is None else shown, Envelope(family, "m").wrap(dialect, block))
 
 
 def history(*content: Json, loop: bool = True) -> list[Json]:
@@ -98,7 +98,7 @@ def test_each_run_of_reasoning_is_sealed_by_itself() -> None:
 
 
 def test_reasoning_that_no_server_wants_back_is_not_sealed() -> None:
-    openai = shipped("chat")
+    openai = builtin_profile("chat")
     assert reply(openai, reasoning_content="Hm") == [thinking("Hm", "")]
     assert stream(openai, {"reasoning_content": "Hm"}) == [thinking("Hm", "")]
 
@@ -106,10 +106,10 @@ def test_reasoning_that_no_server_wants_back_is_not_sealed() -> None:
 def test_the_family_defaults_to_the_dialect_and_the_model_is_the_upstreams() -> None:
     body = dumps({"model": "alias", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]})
     translation = translate(
-        direction("messages", "chat"), body, upstream_model="r1", profile=shipped("chat", "compatible")
+        direction("messages", "chat"), body, upstream_model="r1", profile=builtin_profile("chat", "compatible")
     )
-    assert translation.context.seal == Seal("chat", "r1")
-    assert translate(direction("chat", "messages"), body).context.seal is None
+    assert translation.context.envelope == Envelope("chat", "r1")
+    assert translate(direction("chat", "messages"), body).context.envelope is None
 
 
 # --- home -------------------------------------------------------------------------------------------------------------
@@ -127,14 +127,14 @@ def test_T15_sealed_reasoning_goes_home_whole_whatever_the_client_trimmed(shown:
 def test_another_family_never_gets_it(family: str) -> None:
     body, losses = send(history(sealed("secret", family=family)), KIMI)
     assert "secret" not in json.dumps(body)
-    assert losses.rows == [(Code.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
+    assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
 
 def test_another_dialect_never_gets_it() -> None:
     for block in (sealed("secret", "messages", "deepseek"), sealed("secret", "responses", "deepseek")):
         body, losses = send(history(block), DEEPSEEK)
         assert "secret" not in json.dumps(body)
-        assert losses.counts == {Code.REASONING_FOREIGN: 1}
+        assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
 
 @pytest.mark.parametrize("signature", [TAG, TAG + "!", sealed()["signature"][:-1]])
@@ -143,22 +143,22 @@ def test_a_damaged_envelope_is_left_out(signature: str) -> None:
         body, losses = send(history(thinking("shown", signature)), profile, upstream=upstream)
         assert "shown" not in json.dumps(body)
         assert TAG not in json.dumps(body)
-        assert losses.counts == {Code.REASONING_FOREIGN: 1}
+        assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
 
 def test_foreign_reasoning_becomes_text_where_the_operator_wants_that() -> None:
     body, losses = send(history(sealed(shown="Hm!")), KIMI, knobs=Knobs(demote_reasoning="on"))
     assert body["messages"][1]["content"] == "Hm!"
-    assert losses.rows == [(Code.REASONING_FOREIGN, "messages[1].content[0]", "became plain text")]
+    assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "became plain text")]
     body, losses = send(history(sealed(shown="")), KIMI, knobs=Knobs(demote_reasoning="on"))
     assert body["messages"][1]["content"] is None
-    assert losses.rows == [(Code.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
+    assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
 
 def test_redacted_thinking_in_an_envelope_is_foreign_to_chat() -> None:
-    data = Seal("deepseek", "m").close("messages", {"type": "redacted_thinking", "data": "d"})
+    data = Envelope("deepseek", "m").wrap("messages", {"type": "redacted_thinking", "data": "d"})
     _, losses = send(history({"type": "redacted_thinking", "data": data}), DEEPSEEK)
-    assert losses.counts == {Code.REASONING_FOREIGN: 1}
+    assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
 
 @pytest.mark.parametrize("upstream", ["chat", "messages"])
@@ -183,7 +183,7 @@ def test_the_same_history_makes_the_same_bytes_and_a_longer_one_extends_it() -> 
 def read_thinking(
     *deltas: Json, start: Json | None = None, limits: Limits | None = None, seals: bool = True
 ) -> list[Any]:
-    context = ReplyContext("m", seal=Seal("f", "m") if seals else None, limits=limits or Limits())
+    context = ReplyContext("m", envelope=Envelope("f", "m") if seals else None, limits=limits or Limits())
     reader = MessagesReader(context)
     begun = {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {"input_tokens": 1}}}
     block = {"type": "content_block_start", "index": 0, "content_block": start or thinking("", "")}
@@ -234,6 +234,6 @@ def test_what_is_kept_is_bounded(start: Json | None, deltas: list[Json]) -> None
 
 def test_the_envelope_of_a_reply_is_what_was_read() -> None:
     (block, _) = reply(DEEPSEEK, reasoning_content="Hm", content="x")
-    envelope = unseal(block["signature"])
+    envelope = unwrap(block["signature"])
     assert envelope is not None
     assert (envelope.family, envelope.model, envelope.block) == ("deepseek", "m", {"reasoning_content": "Hm"})

@@ -7,13 +7,13 @@ import tracemalloc
 from typing import Any
 
 from dragoman import direction, translate
+from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, Failure, FailureKind
-from dragoman.events import Usage
 from dragoman.knobs import Knobs
-from dragoman.profile import shipped
-from dragoman.protocols import Dialect
-from dragoman_server.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
-from dragoman_server.renames import renamed, restored
+from dragoman.profiles.profile import builtin_profile
+from dragoman_server.observability.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
+from dragoman_server.observability.tool_renames import renamed, restored
 
 CHAT, MESSAGES, RESPONSES = Dialect
 
@@ -177,7 +177,7 @@ def test_renames_tell_the_clients_name_with_its_namespace() -> None:
             {"type": "function", "name": "plain", "parameters": {"type": "object"}, "strict": False},
         ],
     }
-    receipt = made(body, RESPONSES, CHAT, profile=shipped("chat", "compatible"), knobs=Knobs())
+    receipt = made(body, RESPONSES, CHAT, profile=builtin_profile("chat", "compatible"), knobs=Knobs())
     assert receipt.translation is not None
     context = receipt.translation.context
     assert renamed(context) == {"mcp__notes__add": "mcp__notes.add"}

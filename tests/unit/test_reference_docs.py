@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream import Connections, Timeouts
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
-from dragoman.losses import MEANING, Code
-from dragoman.model import EFFORTS
-from dragoman.profile import FLAGS, SHIPPED
+from dragoman.losses import MEANING, LossCode
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.reference import PAGES, main
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
@@ -27,7 +27,7 @@ def test_a_made_page_is_up_to_date(name: str) -> None:
 
 
 def test_every_loss_has_a_meaning() -> None:
-    assert set(MEANING) == set(Code)
+    assert set(MEANING) == set(LossCode)
 
 
 def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,17 +65,17 @@ def test_timeouts_are_told_as_they_are() -> None:
 
 
 def test_connections_are_told_as_they_are() -> None:
-    expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(Connections)}
+    expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(PoolOptions)}
     assert _rows("`[server.connections]`") == expected
 
 
 def test_profile_flags_are_told_as_they_are() -> None:
-    profiles = [SHIPPED["chat", "openai"], SHIPPED["chat", "compatible"]]
-    profiles += [SHIPPED["messages", "anthropic"], SHIPPED["messages", "compatible"]]
-    profiles += [SHIPPED["responses", "openai"], SHIPPED["responses", "compatible"]]
+    profiles = [BUILTIN_PROFILES["chat", "openai"], BUILTIN_PROFILES["chat", "compatible"]]
+    profiles += [BUILTIN_PROFILES["messages", "anthropic"], BUILTIN_PROFILES["messages", "compatible"]]
+    profiles += [BUILTIN_PROFILES["responses", "openai"], BUILTIN_PROFILES["responses", "compatible"]]
     rows = _rows("`[providers.NAME.profile_flags]`")
-    assert list(rows) == list(FLAGS)
-    for name, flag in FLAGS.items():
+    assert list(rows) == list(PROFILE_FIELDS)
+    for name, flag in PROFILE_FIELDS.items():
         values, meaning, shipped = rows[name]
         assert meaning == _plain(flag.metadata["doc"]), name
         if flag.metadata["values"]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.relay import open_stream
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import Watch
+from dragoman.aio.proxy_stream import open_proxy_stream
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.timeouts import Timeouts
 from dragoman.directions import direction
 from dragoman.translate import Translation, translate
 
@@ -57,8 +57,8 @@ def _translation(*stops: str) -> Translation:
 async def test_a_stop_sequence_ends_the_stream_and_its_upstream(stops: tuple[str, ...], taken: int) -> None:
     machine = _translation(*stops).stream_machine()
     expected = b"".join([machine.feed(data) for data in READS]) + machine.finish()
-    answer, watch = _Answer(), Watch(Timeouts())
-    stream = await open_stream(_translation(*stops), answer, watch)
+    answer, watch = _Answer(), StreamTimers(Timeouts())
+    stream = await open_proxy_stream(_translation(*stops), answer, watch)
     got = b"".join([data async for data in stream.batches])
     watch.stop()
     assert got == expected

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from dragoman_server import setup
-from dragoman_server.config import config_from_environment, simulated_config
-from dragoman_server.providers import Provider, Secret
-from dragoman_server.remarks import open_doors, remarks
-from dragoman_server.settings import Config, Models, Route, Server
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.load import simulated_config
+from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.schema import Config, Models, Route, Server
 
 UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")
 NO_ROUTE = "there is no route, so models are known as PROVIDER/MODEL only, such as up/…: write [[routes]]"
@@ -107,7 +108,7 @@ def test_who_mounts_a_gateway_without_a_route_reads_it_in_the_log(caplog: pytest
 
 
 def test_check_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    from dragoman_server.cli import main
+    from dragoman_server.cli.main import main
 
     path = tmp_path / "dragoman.toml"
     path.write_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.aio.request_framing import RequestFraming
+from dragoman.aio.downstream.request_framing import RequestFraming
 
 GET = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = (

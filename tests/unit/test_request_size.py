@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
+from dragoman.dialects.shared.request_size import check_parts
 from dragoman.errors import TooMany
 from dragoman.limits import Limits
-from dragoman.request_size import check_parts
 
 Json = dict[str, Any]
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from dragoman.canonical.events import Usage
+from dragoman.dialects.responses import Observer
 from dragoman.errors import FailureKind, StreamTruncated
-from dragoman.events import Usage
-from dragoman.passthrough import Passthrough
-from dragoman.protocols.responses import Observer
-from dragoman.splice import Renamer
-from dragoman.sse import Encoder, Frame, Parser, encode
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.json_edit import JsonStringRewriter
+from dragoman.wire.sse import Encoder, Frame, Parser, encode
 from grammar import responses
 from grammar.responses_items import check_response
 from support.mutations import mutated_json
@@ -192,7 +192,7 @@ def test_with_nothing_seen_the_error_is_a_valid_snapshot_all_the_same() -> None:
 
 
 def test_our_error_names_the_model_as_the_client_knows_it() -> None:
-    stage = Passthrough(Observer(), Renamer("client's", ("response", "model"), ("model",)))
+    stage = Passthrough(Observer(), JsonStringRewriter("client's", ("response", "model"), ("model",)))
     stage.feed(Encoder().feed(frames(*WHOLE[:3])))
     last = json.loads(Parser().feed(stage.finish())[-1].data or b"")
     assert last["response"]["model"] == "client's"

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import ReplyContext
-from dragoman.envelope import Seal
-from dragoman.errors import FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -21,7 +20,6 @@ from dragoman.events import (
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
@@ -30,10 +28,12 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
-from dragoman.profile import shipped
-from dragoman.protocols.responses import Reader
-from dragoman.sse import Frame, OddFrame, Parser
+from dragoman.dialects.responses import Reader
+from dragoman.errors import FailureKind
+from dragoman.losses import LossCode
+from dragoman.profiles.profile import builtin_profile
+from dragoman.reasoning.envelope import Envelope
+from dragoman.wire.sse import Frame, OddFrame, Parser
 from support import canonical
 from support.responses_frames import (
     Json,
@@ -75,7 +75,7 @@ def test_text() -> None:
     said = message(text_part("Hello"))
     assert read(*BEGUN, *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(said)) == [
         START,
-        BlockStart(0, Kind.TEXT),
+        BlockStart(0, BlockKind.TEXT),
         Delta(0, "Hel"),
         Delta(0, "lo"),
         BlockEnd(0),
@@ -101,8 +101,8 @@ def test_T01_T03_text_then_two_interleaved_calls() -> None:
         done(2, **time),
     ]
     assert read(*BEGUN, *stream, ended(message(text_part("Looking up")), weather, time))[4:] == [
-        BlockStart(1, Kind.TOOL, "call_a", "get_weather"),
-        BlockStart(2, Kind.TOOL, "call_b", "get_time"),
+        BlockStart(1, BlockKind.TOOL, "call_a", "get_weather"),
+        BlockStart(2, BlockKind.TOOL, "call_b", "get_time"),
         Delta(1, '{"city":'),
         Delta(2, '{"tz":'),
         Delta(1, '"Oslo"}'),
@@ -130,15 +130,15 @@ def test_T12_T14_reasoning_text_and_call_are_three_blocks() -> None:
     ]
     assert read(*BEGUN, *stream, ended(item, message(text_part("Checking")), call())) == [
         START,
-        BlockStart(0, Kind.REASONING),
+        BlockStart(0, BlockKind.REASONING),
         Delta(0, "Need"),
         Delta(0, " weather"),
         Opaque(0, "responses", "encrypted_content", "ENC"),
         BlockEnd(0),
-        BlockStart(1, Kind.TEXT, apart=True),
+        BlockStart(1, BlockKind.TEXT, apart=True),
         Delta(1, "Checking"),
         BlockEnd(1),
-        BlockStart(2, Kind.TOOL, "call_a", "f"),
+        BlockStart(2, BlockKind.TOOL, "call_a", "f"),
         Delta(2, "{}"),
         BlockEnd(2),
         *finish(StopReason.TOOL_CALLS),
@@ -156,7 +156,7 @@ def test_a_refusal_in_words() -> None:
     ]
     assert read(*BEGUN, *stream, ended(message(part))) == [
         START,
-        BlockStart(0, Kind.REFUSAL),
+        BlockStart(0, BlockKind.REFUSAL),
         Delta(0, "I can't help."),
         BlockEnd(0),
         *finish(StopReason.REFUSAL),
@@ -182,7 +182,7 @@ def test_the_token_cap_inside_arguments_wins_over_the_call() -> None:
     )
     assert events == [
         START,
-        BlockStart(0, Kind.TOOL, "call_a", "f"),
+        BlockStart(0, BlockKind.TOOL, "call_a", "f"),
         Delta(0, '{"path":"a'),
         BlockEnd(0, complete=False),
         *finish(StopReason.LENGTH, "max_output_tokens"),
@@ -197,14 +197,14 @@ FAILED: Json = {
 
 def test_T22_an_error_in_mid_stream_closes_nothing() -> None:
     *said, error = read(*BEGUN, *opens(0), *says(0, "Hel"), FAILED)
-    assert said == [START, BlockStart(0, Kind.TEXT), Delta(0, "Hel")]
+    assert said == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert (error.failure.kind, error.failure.message) == (FailureKind.OVERLOADED, "The server is overloaded")
 
 
 def test_T23_a_cut_stream_is_an_error() -> None:
     *said, error = read(*BEGUN, *opens(0), *says(0, "Hel"))
-    assert said == [START, BlockStart(0, Kind.TEXT), Delta(0, "Hel")]
+    assert said == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert error.failure.code == "stream_truncated"
 
@@ -223,11 +223,11 @@ def test_custom_calls_are_free_text_and_searches_are_objects() -> None:
         ended(patch, search),
     )
     assert events[1:-2] == [
-        BlockStart(0, Kind.TOOL, "call_p", "apply_patch", custom=True),
+        BlockStart(0, BlockKind.TOOL, "call_p", "apply_patch", custom=True),
         Delta(0, "*** "),
         Delta(0, "x"),
         BlockEnd(0),
-        BlockStart(1, Kind.TOOL, "call_s", "tool_search", search=True),
+        BlockStart(1, BlockKind.TOOL, "call_s", "tool_search", search=True),
         Delta(1, '{"query":"q"}'),
         BlockEnd(1),
     ]
@@ -236,7 +236,7 @@ def test_custom_calls_are_free_text_and_searches_are_objects() -> None:
 def test_names_go_back_and_namespaces_come_along() -> None:
     context = ReplyContext("m", names={"sent_1": "sent.by/client"})
     events = read(*BEGUN, done(0, **call(name="sent_1", namespace="mcp__notes")), ended(), context=context)
-    assert events[1] == BlockStart(0, Kind.TOOL, "call_a", "sent.by/client", namespace="mcp__notes")
+    assert events[1] == BlockStart(0, BlockKind.TOOL, "call_a", "sent.by/client", namespace="mcp__notes")
 
 
 def test_annotations_and_the_log_probabilities_that_were_asked_for() -> None:
@@ -266,18 +266,18 @@ HOSTED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "actio
 @pytest.mark.parametrize(
     ("item", "code"),
     [
-        (HOSTED, Code.HOSTED_HISTORY),
-        ({"type": "mcp_call", "id": "mcp_1"}, Code.HOSTED_HISTORY),
-        ({"type": "compaction", "encrypted_content": "C"}, Code.VENDOR_BLOCK),
-        ({"type": "tool_search_call", "execution": "server", "arguments": {}}, Code.TOOL_SEARCH),
+        (HOSTED, LossCode.HOSTED_HISTORY),
+        ({"type": "mcp_call", "id": "mcp_1"}, LossCode.HOSTED_HISTORY),
+        ({"type": "compaction", "encrypted_content": "C"}, LossCode.VENDOR_BLOCK),
+        ({"type": "tool_search_call", "execution": "server", "arguments": {}}, LossCode.TOOL_SEARCH),
     ],
 )
-def test_a_hosted_item_is_one_opaque_block(item: Json, code: Code) -> None:
+def test_a_hosted_item_is_one_opaque_block(item: Json, code: LossCode) -> None:
     context = ReplyContext("m")
     progress = {"type": f"response.{item['type']}.in_progress", "output_index": 0, "item_id": "x"}
     events = read(*BEGUN, added(0, **item), progress, done(0, **item, more=1), ended(item), context=context)
     assert events[1:] == [
-        BlockStart(0, Kind.OPAQUE, name=item["type"], code=code),
+        BlockStart(0, BlockKind.OPAQUE, name=item["type"], code=code),
         Opaque(0, "responses", "block", {**item, "more": 1}),
         BlockEnd(0),
         *finish(StopReason.END),
@@ -285,19 +285,19 @@ def test_a_hosted_item_is_one_opaque_block(item: Json, code: Code) -> None:
     assert not context.losses
 
 
-@pytest.mark.parametrize("seal", [None, Seal("openai", "gpt")])
+@pytest.mark.parametrize("envelope", [None, Envelope("openai", "gpt")])
 @pytest.mark.parametrize("profile", ["openai", "compatible"])
 def test_T10_T16_T17_the_whole_reasoning_item_rides_along_for_clients_that_keep_it(
-    seal: Seal | None, profile: str
+    envelope: Envelope | None, profile: str
 ) -> None:
-    context = ReplyContext("m", seal=seal, profile=shipped("responses", profile))
+    context = ReplyContext("m", envelope=envelope, profile=builtin_profile("responses", profile))
     sealed = {"type": "reasoning", "id": "rs_1", "encrypted_content": "ENC", "content": None, "status": "completed"}
     plain = thought("t") | {"status": "completed", "encrypted_content": None}
     events = read(*BEGUN, done(0, **sealed), done(1, **plain), ended(), context=context)
     told = [event for event in events if isinstance(event, Opaque)]
     native = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}
-    expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if seal else None)]
-    if seal and profile == "compatible":
+    expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if envelope else None)]
+    if envelope and profile == "compatible":
         expected.append(Opaque(1, "responses", "encrypted_content", None, thought("t")))
     assert told == expected
 

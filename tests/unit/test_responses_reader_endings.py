@@ -9,10 +9,10 @@ import pytest
 from openai.types.responses import Response
 
 from dragoman import Failure, FailureKind, Knobs, direction, translate
-from dragoman.passthrough import Passthrough
-from dragoman.protocols.chat.failure import error_object
-from dragoman.protocols.responses.failure import response_error
-from dragoman.sse import encode
+from dragoman.dialects.openai.error_envelope import error_object
+from dragoman.dialects.responses.errors import response_error
+from dragoman.stages.passthrough import Passthrough
+from dragoman.wire.sse import encode
 from peers.wire import DONE, ROLE, chat_reply, chunk
 from support.directions import translated
 

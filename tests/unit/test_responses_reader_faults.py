@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from dragoman import Limits, ReplyContext
+from dragoman.canonical.events import BlockKind, BlockStart, Delta, Error, Start
+from dragoman.dialects.responses import Reader
 from dragoman.errors import FailureKind
-from dragoman.events import BlockStart, Delta, Error, Kind, Start
-from dragoman.protocols.responses import Reader
-from dragoman.sse import Frame
+from dragoman.wire.sse import Frame
 from support import canonical
 from support.mutations import mutated_json
 from support.responses_frames import (
@@ -36,7 +36,7 @@ from support.responses_frames import (
 )
 
 HEL = (created(), *opens(0), *says(0, "Hel"))
-SAID = [Start("resp_u", "m", None, 5), BlockStart(0, Kind.TEXT), Delta(0, "Hel")]
+SAID = [Start("resp_u", "m", None, 5), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 CALL = added(1, **call(arguments=""))
 PATCH: Json = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "x"}
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from dragoman import ReplyContext
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Start,
@@ -22,7 +22,7 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
+from dragoman.losses import LossCode
 from support.responses_frames import (
     Json,
     added,
@@ -43,8 +43,8 @@ from support.responses_frames import (
 )
 
 HELLO = message(text_part("Hello"))
-TEXT = [BlockStart(0, Kind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
-CALL = [BlockStart(0, Kind.TOOL, "call_a", "f"), Delta(0, '{"a":1}'), BlockEnd(0)]
+TEXT = [BlockStart(0, BlockKind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
+CALL = [BlockStart(0, BlockKind.TOOL, "call_a", "f"), Delta(0, '{"a":1}'), BlockEnd(0)]
 WHOLE = call(arguments='{"a":1}')
 BARE = WHOLE | {"arguments": ""}
 
@@ -78,14 +78,14 @@ def test_a_text_is_said_once_wherever_it_stands(stream: list[Json]) -> None:
 
 def test_what_the_deltas_left_out_is_added() -> None:
     said = body(*opens(0), *says(0, "Hel"), done(0, **HELLO), ended(HELLO))
-    assert said == [BlockStart(0, Kind.TEXT), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
+    assert said == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
 
 
 def test_a_text_that_was_changed_behind_its_deltas_stays_as_it_was_shown() -> None:
     context = ReplyContext("m")
     said = body(*opens(0), *says(0, "Hex"), done(0, **HELLO), ended(), context=context)
-    assert said == [BlockStart(0, Kind.TEXT), Delta(0, "Hex"), BlockEnd(0)]
-    assert context.losses.counts == {Code.UNKNOWN_EVENT: 1}
+    assert said == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hex"), BlockEnd(0)]
+    assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 
 def test_T71_surrogate_halves_in_two_deltas_are_not_a_missing_text() -> None:
@@ -169,31 +169,31 @@ def test_summary_parts_are_joined_by_a_blank_line() -> None:
         ended(whole),
     ]
     expected = [Delta(0, "Plan"), Delta(0, "\n\n"), Delta(0, "Look"), Delta(0, " it up.")]
-    assert body(*stream) == [BlockStart(0, Kind.REASONING), *expected, BlockEnd(0)]
+    assert body(*stream) == [BlockStart(0, BlockKind.REASONING), *expected, BlockEnd(0)]
     joined = [Delta(0, "Plan"), Delta(0, "\n\n"), Delta(0, "Look it up.")]
-    assert body(ended(whole)) == [BlockStart(0, Kind.REASONING), *joined, BlockEnd(0)]
+    assert body(ended(whole)) == [BlockStart(0, BlockKind.REASONING), *joined, BlockEnd(0)]
 
 
 def test_T14_thoughts_and_their_summary_are_not_both_shown() -> None:
     context = ReplyContext("m")
     whole = thought("Deep", summary=("Short", "er"))
     said = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
-    assert said == [BlockStart(0, Kind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
-    assert context.losses.counts == {Code.UNKNOWN_EVENT: 1, Code.REPLY_REPAIRED: 1}
+    assert said == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1, LossCode.REPLY_REPAIRED: 1}
 
 
 @pytest.mark.parametrize("name", ["reasoning_text.done", "content_part.done"])
 def test_thoughts_that_come_only_whole(name: str) -> None:
     fields: Json = {"text": "Deep"} if name == "reasoning_text.done" else {"part": {"type": "reasoning_text"}}
     said = body(added(0, **thought()), at(0, name, **fields), done(0, **thought("Deep")), ended())
-    assert said == [BlockStart(0, Kind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    assert said == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
 
 
 def test_the_proof_is_the_finished_items_even_if_only_the_last_snapshot_has_it() -> None:
     whole = thought(encrypted_content="ENC")
     said = body(added(0, **thought(encrypted_content="draft")), ended(whole))
     opaque = Opaque(0, "responses", "encrypted_content", "ENC")
-    assert said == [BlockStart(0, Kind.REASONING), opaque, BlockEnd(0)]
+    assert said == [BlockStart(0, BlockKind.REASONING), opaque, BlockEnd(0)]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_T22_T25_every_terminal(terminal: Json, reason: StopReason, rows: int) -
     finish = read(created(), terminal, context=context)[-2]
     assert isinstance(finish, Finish)
     assert finish.stop.reason is reason
-    assert context.losses.counts.get(Code.STOP_UNKNOWN, 0) == rows
+    assert context.losses.counts.get(LossCode.STOP_UNKNOWN, 0) == rows
 
 
 def test_a_call_beside_a_refusal_is_a_call_and_counts_may_be_missing() -> None:
@@ -304,7 +304,7 @@ def test_a_phase_and_the_extras_of_calls_are_one_row_each() -> None:
     said = HELLO | {"phase": "commentary"}
     told = WHOLE | {"caller": {"type": "program", "caller_id": "p"}, "async": True}
     body(added(0, **said | {"content": []}), done(0, **said), added(1, **told), ended(said, told), context=context)
-    assert context.losses.counts == {Code.PHASE: 1, Code.CALL_META: 2, Code.REPLY_REPAIRED: 2}
+    assert context.losses.counts == {LossCode.PHASE: 1, LossCode.CALL_META: 2, LossCode.REPLY_REPAIRED: 2}
 
 
 def test_log_probabilities_that_come_only_at_the_end() -> None:

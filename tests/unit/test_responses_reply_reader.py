@@ -9,17 +9,15 @@ import pytest
 from hypothesis import given
 
 from dragoman import ReplyContext
-from dragoman.envelope import Seal
-from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Start,
@@ -27,11 +25,14 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
-from dragoman.model import Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.profile import shipped
-from dragoman.protocols.responses import Reader, read_reply
-from dragoman.sse import Parser
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.responses import Reader, read_reply
+from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import LossCode
+from dragoman.profiles.profile import builtin_profile
+from dragoman.reasoning.envelope import Envelope
+from dragoman.wire.sse import Parser
 from support.mutations import mutated_json
 from support.responses_frames import (
     USAGE,
@@ -71,7 +72,7 @@ def test_every_kind_of_part_in_order() -> None:
         "m",
         [
             Reasoning("Need\n\nmore", ("output", 0), "responses", "ENC"),
-            Native("responses", "web_search_call", search, Code.HOSTED_HISTORY, ("output", 1)),
+            Native("responses", "web_search_call", search, LossCode.HOSTED_HISTORY, ("output", 1)),
             Text("Hi", ("output", 2, "content", 0), None, [Citation("responses", web, "u", "T", 1, 2)], apart=True),
             Refusal("No", ("output", 2, "content", 1)),
             ToolCall("call_a", "f", "{}", ("output", 3), namespace="mcp__notes"),
@@ -109,7 +110,7 @@ def test_log_probabilities_that_are_none_are_the_upstreams_fault(logprobs: Any) 
 def test_annotations_that_are_none_are_told(annotations: Any) -> None:
     context = ReplyContext("m")
     reply(message(text_part("Hi") | {"annotations": annotations}), context=context)
-    assert [row[:2] for row in context.losses.rows] == [(Code.CITATIONS, "output[0].content[0].annotations")]
+    assert [row[:2] for row in context.losses.rows] == [(LossCode.CITATIONS, "output[0].content[0].annotations")]
 
 
 def test_T31_counts_that_are_not_told_are_none_and_not_zero() -> None:
@@ -152,8 +153,8 @@ def test_names_log_probabilities_and_the_reasoning_item_by_context() -> None:
         "m",
         names={"sent": "client's"},
         logprobs=True,
-        seal=Seal("local", "m"),
-        profile=shipped("responses", "compatible"),
+        envelope=Envelope("local", "m"),
+        profile=builtin_profile("responses", "compatible"),
     )
     reasoning, text, called = reply(*items, context=context).parts
     assert isinstance(reasoning, Reasoning)
@@ -217,15 +218,15 @@ def test_T22_a_failed_response_is_an_error_even_under_a_good_status(body: Json, 
 
 def started(event: BlockStart) -> Part:
     match event.kind:
-        case Kind.TEXT:
+        case BlockKind.TEXT:
             return Text("", apart=event.apart)
-        case Kind.REFUSAL:
+        case BlockKind.REFUSAL:
             return Refusal("")
-        case Kind.REASONING:
+        case BlockKind.REASONING:
             return Reasoning("", origin="responses")
-        case Kind.OPAQUE:
+        case BlockKind.OPAQUE:
             return Native("responses", event.name, {}, event.code)
-        case Kind.TOOL:
+        case BlockKind.TOOL:
             more: Json = {"custom": event.custom, "namespace": event.namespace, "search": event.search}
             return ToolCall(event.call_id, event.name, "", **more)
 
@@ -271,7 +272,7 @@ def accumulated(events: list[Event]) -> Reply:
 
 
 def context() -> ReplyContext:
-    return ReplyContext("m", seal=Seal("openai", "m"), logprobs=True)
+    return ReplyContext("m", envelope=Envelope("openai", "m"), logprobs=True)
 
 
 @given(responses_streams(RESPONSES_ONLY))
@@ -283,7 +284,7 @@ def test_the_stream_accumulates_to_the_reply_of_its_last_snapshot(upstream: Any)
     for part in read.parts:
         part.at = ()
     assert accumulated(events) == read
-    streams = (Code.UNKNOWN_EVENT, Code.REPLY_REPAIRED)  # what only a stream can leave out or repeat
+    streams = (LossCode.UNKNOWN_EVENT, LossCode.REPLY_REPAIRED)  # what only a stream can leave out or repeat
     assert {c: n for c, n in streamed.losses.counts.items() if c not in streams} == {
         c: n for c, n in whole.losses.counts.items() if c not in streams
     }

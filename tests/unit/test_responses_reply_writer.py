@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from openai.types.responses import Response
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal, unseal
-from dragoman.events import Citation, RefusalInfo, Stop, StopReason, Usage
-from dragoman.losses import Code
-from dragoman.model import Document, Inline, Native, Part, Reasoning, Refusal, Reply, Text, ToolCall
-from dragoman.protocols.responses import Writer, write_reply
-from dragoman.replay import events_of, may_be_cut
+from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of, may_be_cut
+from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.responses import Writer, write_reply
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import Envelope, unwrap
 from grammar import responses
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 
 Json = dict[str, Any]
-SEAL = Seal("anthropic", "claude")
+SEAL = Envelope("anthropic", "claude")
 THOUGHT: Json = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB: Json = {"type": "web_search_result_location", "url": "https://a.example", "title": "A"}
 
@@ -37,10 +38,10 @@ def reply(*parts: Part, reason: StopReason = StopReason.END, native: str | None 
 def test_a_reply_in_full() -> None:
     signed = Reasoning("Hm", (), "messages", "SIG", native=THOUGHT)
     call = ToolCall("toolu_a", "add_note", '{"a":1}', namespace="mcp__notes")
-    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(seal=SEAL))
+    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(envelope=SEAL))
     responses.check_whole(whole)
     Response.model_validate(whole, strict=True)
-    envelope = unseal(whole["output"][0].pop("encrypted_content"))
+    envelope = unwrap(whole["output"][0].pop("encrypted_content"))
     assert envelope is not None
     assert envelope.block == THOUGHT
     assert whole == {
@@ -128,7 +129,7 @@ def test_an_empty_reply_and_one_without_counts() -> None:
     whole = write_reply(one, into)
     assert (whole["status"], whole["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
     assert (whole["output"], whole["usage"]) == ([], None)
-    assert into.losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_a_messages_refusal(parts: list[Part], knob: Any, status: str, refusals:
     whole = write_reply(reply(*parts, reason=StopReason.FILTERED, native="refusal", refusal=info), into)
     said = [part["refusal"] for item in whole["output"] for part in item.get("content", ()) if "refusal" in part]
     assert (whole["status"], said) == (status, refusals)
-    assert into.losses.counts == {Code.REFUSAL_CATEGORY: 1}
+    assert into.losses.counts == {LossCode.REFUSAL_CATEGORY: 1}
 
 
 def test_a_refusal_without_words_after_text_gets_none() -> None:
@@ -181,11 +182,11 @@ def test_what_cannot_be_carried_is_counted() -> None:
     whole = write_reply(reply(*parts), into)
     assert [item["type"] for item in whole["output"]] == ["reasoning", "message"]
     assert [(row.code, row.path) for row in into.losses.rows] == [
-        (Code.HOSTED_HISTORY, "content[0]"),
-        (Code.REASONING_ENCRYPTED, "content[1]"),
-        (Code.REASONING_SIGNATURE, "content[2]"),
-        (Code.CITATIONS, "content[3]"),
-        (Code.UNKNOWN_EVENT, "content[4]"),
+        (LossCode.HOSTED_HISTORY, "content[0]"),
+        (LossCode.REASONING_ENCRYPTED, "content[1]"),
+        (LossCode.REASONING_SIGNATURE, "content[2]"),
+        (LossCode.CITATIONS, "content[3]"),
+        (LossCode.UNKNOWN_EVENT, "content[4]"),
     ]
 
 
@@ -232,7 +233,7 @@ _knobs = st.builds(
 
 @given(_replies, _knobs, st.booleans(), st.booleans())
 def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knobs, sealed: bool, logs: bool) -> None:
-    settings: Json = {"knobs": knobs, "seal": SEAL if sealed else None, "logprobs": logs}
+    settings: Json = {"knobs": knobs, "envelope": SEAL if sealed else None, "logprobs": logs}
     settings["echo"] = {"instructions": "x", "tools": [{"type": "function", "name": "f"}]}
     streamed, at_once = context(**settings), context(**settings)
     frames = Writer(streamed).feed(events_of(one))
@@ -245,4 +246,6 @@ def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knob
 
 @given(_replies, _knobs)
 def test_every_whole_reply_is_what_the_sdk_types_say(one: Reply, knobs: Knobs) -> None:
-    Response.model_validate(json.loads(json.dumps(write_reply(one, context(knobs=knobs, seal=SEAL, logprobs=True)))))
+    Response.model_validate(
+        json.loads(json.dumps(write_reply(one, context(knobs=knobs, envelope=SEAL, logprobs=True))))
+    )

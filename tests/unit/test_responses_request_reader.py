@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, OutputFormat, Request, Role, Text, Thinking, Turn
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, OutputFormat, Request, Role, Text, Thinking, Turn
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.losses import LossCode, Losses
 from dragoman.translate import Translation, translate
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def read(**fields: Any) -> tuple[Request, list[tuple[Code, str]]]:
+def read(**fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
     losses = Losses()
     request = read_request({"model": "m", "input": "hi", **fields}, losses, Knobs())
     return request, [(row.code, row.path) for row in losses.rows]
 
 
-def lost(**fields: Any) -> list[tuple[Code, str]]:
+def lost(**fields: Any) -> list[tuple[LossCode, str]]:
     return read(**fields)[1]
 
 
@@ -57,7 +57,7 @@ def test_instructions_come_first_and_before_leading_items() -> None:
             {"role": "developer", "content": [{"type": "input_text", "text": "d"}]},
         ],
     )
-    assert [(turn.role, turn.spelling, turn.at, turn.plain) for turn in request.turns] == [
+    assert [(turn.role, turn.original, turn.at, turn.plain) for turn in request.turns] == [
         (Role.INSTRUCTION, "top", ("instructions",), True),
         (Role.INSTRUCTION, "system", ("input", 0), True),
         (Role.INSTRUCTION, "developer", ("input", 1), False),
@@ -175,7 +175,7 @@ def test_log_probabilities(fields: Json, wanted: tuple[bool, int | None]) -> Non
 def test_reasoning(reasoning: Json, thinking: Thinking | None, paths: list[str]) -> None:
     request, rows = read(reasoning=reasoning)
     assert request.thinking == thinking
-    assert rows == [(Code.REASONING_MODE, path) for path in paths]
+    assert rows == [(LossCode.REASONING_MODE, path) for path in paths]
 
 
 def test_text() -> None:
@@ -194,25 +194,25 @@ def test_text() -> None:
 @pytest.mark.parametrize(
     ("fields", "row"),
     [
-        ({"max_tool_calls": 3}, (Code.MAX_TOOL_CALLS, "max_tool_calls")),
-        ({"truncation": "auto"}, (Code.TRUNCATION, "truncation")),
-        ({"image": {"context_compression": "enabled"}}, (Code.VENDOR_OPTION, "image")),
-        ({"access_programs": {"cyber": "standard"}}, (Code.VENDOR_OPTION, "access_programs")),
-        ({"stop": ["x"]}, (Code.LEAKED_FIELD, "stop")),
-        ({"generate": False}, (Code.UNKNOWN_FIELD, "generate")),
-        ({"type": "response.create"}, (Code.UNKNOWN_FIELD, "type")),
-        ({"stream_options": {"include_usage": True}}, (Code.UNKNOWN_FIELD, "stream_options.include_usage")),
-        ({"text": {"colour": "red"}}, (Code.UNKNOWN_FIELD, "text.colour")),
-        ({"reasoning": {"depth": 3}}, (Code.UNKNOWN_FIELD, "reasoning.depth")),
+        ({"max_tool_calls": 3}, (LossCode.MAX_TOOL_CALLS, "max_tool_calls")),
+        ({"truncation": "auto"}, (LossCode.TRUNCATION, "truncation")),
+        ({"image": {"context_compression": "enabled"}}, (LossCode.VENDOR_OPTION, "image")),
+        ({"access_programs": {"cyber": "standard"}}, (LossCode.VENDOR_OPTION, "access_programs")),
+        ({"stop": ["x"]}, (LossCode.LEAKED_FIELD, "stop")),
+        ({"generate": False}, (LossCode.UNKNOWN_FIELD, "generate")),
+        ({"type": "response.create"}, (LossCode.UNKNOWN_FIELD, "type")),
+        ({"stream_options": {"include_usage": True}}, (LossCode.UNKNOWN_FIELD, "stream_options.include_usage")),
+        ({"text": {"colour": "red"}}, (LossCode.UNKNOWN_FIELD, "text.colour")),
+        ({"reasoning": {"depth": 3}}, (LossCode.UNKNOWN_FIELD, "reasoning.depth")),
     ],
 )
-def test_what_is_left_out_has_a_row(fields: Json, row: tuple[Code, str]) -> None:
+def test_what_is_left_out_has_a_row(fields: Json, row: tuple[LossCode, str]) -> None:
     assert lost(**fields) == [row]
 
 
 def test_T44_context_management_does_not_travel() -> None:
     management = [{"type": "compaction", "compact_threshold": 1000}]
-    assert lost(context_management=management) == [(Code.CONTEXT_MANAGEMENT, "context_management")]
+    assert lost(context_management=management) == [(LossCode.CONTEXT_MANAGEMENT, "context_management")]
 
 
 def test_what_means_nothing_has_none() -> None:
@@ -302,4 +302,4 @@ def test_options_of_custom_tools_have_rows_too() -> None:
     tool = {"type": "custom", "name": "p", "defer_loading": True, "allowed_callers": ["programmatic"]}
     for upstream in ("chat", "messages"):
         counts = carried(upstream, tools=[tool]).losses.counts
-        assert (counts[Code.TOOL_SEARCH], counts[Code.TOOL_OPTION]) == (1, 1)
+        assert (counts[LossCode.TOOL_SEARCH], counts[LossCode.TOOL_OPTION]) == (1, 1)

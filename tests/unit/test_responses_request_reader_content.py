@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
-from dragoman.events import Citation
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.losses import LossCode, Losses
 
 
-def read(item: Json) -> tuple[Request, list[tuple[Code, str]]]:
+def read(item: Json) -> tuple[Request, list[tuple[LossCode, str]]]:
     losses = Losses()
     request = read_request({"model": "m", "input": [item]}, losses, Knobs())
     return request, [(row.code, row.path) for row in losses.rows]
@@ -96,7 +96,7 @@ def test_instructions_are_text() -> None:
 
 def test_file_detail_has_a_row() -> None:
     given = {"type": "input_file", "file_id": "f", "detail": "low"}
-    assert read({"role": "user", "content": [given]})[1] == [(Code.IMAGE_DETAIL, "input[0].content[0].detail")]
+    assert read({"role": "user", "content": [given]})[1] == [(LossCode.IMAGE_DETAIL, "input[0].content[0].detail")]
 
 
 def test_refusals_and_citations_of_the_assistant() -> None:

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.envelope import Seal
-from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import (
+from dragoman.canonical.request import (
     Image,
     Inline,
     Json,
@@ -23,7 +19,11 @@ from dragoman.model import (
     ToolCall,
     ToolResult,
 )
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.dialects.responses.request.read import read_request
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import Envelope
 
 USER: Json = {"role": "user", "content": "hi"}
 SAID: Json = {"role": "assistant", "content": "said"}
@@ -38,7 +38,7 @@ def output(call_id: str, content: Any = "ok", **more: Any) -> Json:
     return {"type": "function_call_output", "call_id": call_id, "output": content, **more}
 
 
-def read(*items: Any, **fields: Any) -> tuple[Request, list[tuple[Code, str]]]:
+def read(*items: Any, **fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
     losses = Losses()
     request = read_request({"model": "m", "input": list(items), **fields}, losses, Knobs())
     return request, [(row.code, row.path) for row in losses.rows]
@@ -145,7 +145,7 @@ def test_a_bare_string_is_remembered_as_one() -> None:
 
 def test_phase_has_a_row() -> None:
     request, rows = read(USER, {**SAID, "phase": "commentary"}, {**SAID, "phase": None})
-    assert rows == [(Code.PHASE, "input[1].phase")]
+    assert rows == [(LossCode.PHASE, "input[1].phase")]
     assert shape(request)[1] == ("assistant", ["Text", "Text"])
 
 
@@ -188,7 +188,7 @@ def test_text_of_reasoning(fields: Json, text: str) -> None:
 
 def test_reasoning_in_an_envelope_belongs_to_who_made_it() -> None:
     block = {"type": "thinking", "thinking": "whole", "signature": "sig"}
-    proof = Seal("anthropic", "claude").close("messages", block)
+    proof = Envelope("anthropic", "claude").wrap("messages", block)
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "who"}], "encrypted_content": proof}
     assert part(item) == Reasoning("who", ("input", 0), "messages", proof, native=block, family="anthropic")
     damaged = part({**item, "encrypted_content": proof[:-5]})
@@ -210,8 +210,8 @@ def test_calls() -> None:
 def test_what_a_call_says_of_itself_has_a_row() -> None:
     program = {"type": "program", "caller_id": "p"}
     item = call("c", caller=program, **{"async": True})
-    assert read(USER, item)[1] == [(Code.CALL_META, "input[1].caller"), (Code.CALL_META, "input[1].async")]
-    assert read(output("c", caller=program))[1] == [(Code.CALL_META, "input[0].caller")]
+    assert read(USER, item)[1] == [(LossCode.CALL_META, "input[1].caller"), (LossCode.CALL_META, "input[1].async")]
+    assert read(output("c", caller=program))[1] == [(LossCode.CALL_META, "input[0].caller")]
 
 
 def test_calls_need_id_and_name() -> None:
@@ -268,8 +268,8 @@ def test_searches_by_the_server_are_left_to_the_writers() -> None:
     found = {"type": "tool_search_output", "execution": "server", "tools": [{"type": "function", "name": "g"}]}
     request, rows = read(USER, asked, found, call("c"), output("c"))
     assert request.turns[1].parts[:2] == [
-        Native("responses", "tool_search_call", asked, Code.TOOL_SEARCH, ("input", 1)),
-        Native("responses", "tool_search_output", found, Code.TOOL_SEARCH, ("input", 2)),
+        Native("responses", "tool_search_call", asked, LossCode.TOOL_SEARCH, ("input", 1)),
+        Native("responses", "tool_search_output", found, LossCode.TOOL_SEARCH, ("input", 2)),
     ]
     assert [tool.name for tool in request.tools] == ["g"]
     assert rows == []
@@ -290,7 +290,7 @@ def test_hosted_history(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "status": "completed"}
     request, _ = read(USER, item, SAID)
     assert request.turns[1].parts == [
-        Native("responses", kind, item, Code.HOSTED_HISTORY, ("input", 1)),
+        Native("responses", kind, item, LossCode.HOSTED_HISTORY, ("input", 1)),
         Text("said", ("input", 2, "content"), apart=True),
     ]
 
@@ -331,7 +331,7 @@ def test_configuration_updates() -> None:
     assert request.thinking == Thinking("low", ("input", 2, "reasoning", "effort"), summary="auto")
     assert request.format == OutputFormat("json_schema", ("input", 2, "text", "format"), "n", {})
     paths = ["input[0].reasoning.effort", "input[2].reasoning.effort", "input[2].text.format"]
-    assert rows == [(Code.PER_TURN_EFFORT, path) for path in paths]
+    assert rows == [(LossCode.PER_TURN_EFFORT, path) for path in paths]
     assert len(request.turns) == 1
     plain = {"type": "configuration_update", "text": {"format": {"type": "text"}}}
     assert read(USER, plain, text={"format": form})[0].format is None

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Request, Role, ToolCall, ToolKind, ToolResult
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Request, Role, ToolCall, ToolKind, ToolResult
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.losses import LossCode, Losses
 from dragoman.translate import Translation, translate
 from support.mutations import places
 
@@ -40,7 +40,7 @@ def body_of(name: str) -> Json:
     return body
 
 
-def read(name: str) -> tuple[Request, dict[Code, int]]:
+def read(name: str) -> tuple[Request, dict[LossCode, int]]:
     losses = Losses()
     return read_request(body_of(name), losses, Knobs()), losses.counts
 
@@ -73,7 +73,7 @@ def test_every_recorded_request_reaches_both_dialects_with_all_its_tools(path: P
     body = body_of(path.stem)
     losses = Losses()
     read_request(body, losses, Knobs())
-    assert Code.UNKNOWN_FIELD not in losses.counts
+    assert LossCode.UNKNOWN_FIELD not in losses.counts
     wanted = declared(body)
     chat = translated(path.stem, "chat")[1]
     assert [tool[tool["type"]]["name"] for tool in chat.get("tools", [])] == wanted
@@ -131,7 +131,7 @@ def test_codex_lite_declares_its_tools_in_an_item() -> None:
     assert ("functions", "exec", ToolKind.CUSTOM) in [
         (tool.namespace.name, tool.name, tool.kind) for tool in request.tools if tool.namespace is not None
     ]
-    assert Code.TOOL_TIMELINE not in counts
+    assert LossCode.TOOL_TIMELINE not in counts
     assert request.turns[0].role is Role.INSTRUCTION
     assert "tools" not in request.echo
     translation, _ = translated("codex_lite-image_2", "messages")

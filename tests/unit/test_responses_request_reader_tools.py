@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.losses import Code, Losses
-from dragoman.model import Json, Namespace, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
-from dragoman.protocols.responses.request_reader import read_request
+from dragoman.losses import LossCode, Losses
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 F: Json = {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False}
@@ -21,7 +21,7 @@ USER: Json = {"role": "user", "content": "hi"}
 CHOICE = ("tool_choice",)
 
 
-def read(*items: Json, knobs: Knobs | None = None, **fields: Any) -> tuple[Request, list[tuple[Code, str]]]:
+def read(*items: Json, knobs: Knobs | None = None, **fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
     losses = Losses()
     body = {"model": "m", "input": list(items) or "hi", **fields}
     request = read_request(body, losses, knobs or Knobs())
@@ -147,7 +147,7 @@ def test_one_name_is_declared_once() -> None:
 
 def test_unknown_keys_of_tools() -> None:
     request, rows = read(tools=[{**F, "colour": "red", "examples": []}])
-    assert rows == [(Code.UNKNOWN_FIELD, "tools[0].colour")]
+    assert rows == [(LossCode.UNKNOWN_FIELD, "tools[0].colour")]
     assert request.tools[0].name == "f"
 
 
@@ -167,9 +167,9 @@ def test_additional_tools_later_have_a_row() -> None:
     item = {"type": "additional_tools", "role": "developer", "tools": [F]}
     developer = {"role": "developer", "content": "d"}
     assert read(developer, item, USER)[1] == []
-    assert read(USER, item)[1] == [(Code.TOOL_TIMELINE, "input[1]")]
+    assert read(USER, item)[1] == [(LossCode.TOOL_TIMELINE, "input[1]")]
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
-    assert read(call, item)[1] == [(Code.TOOL_TIMELINE, "input[1]")]
+    assert read(call, item)[1] == [(LossCode.TOOL_TIMELINE, "input[1]")]
     assert param({**item, "role": "user"}) == "input[0].role"
     assert param({**item, "tools": [F, F]}) == "input[0].tools[1]"
 
@@ -259,7 +259,7 @@ def test_a_search_by_the_client_can_be_chosen() -> None:
 def test_hosted_tools_are_left_out_of_the_allowed_ones() -> None:
     web = {"type": "web_search_preview"}
     f = {"type": "function", "name": "f"}
-    row = (Code.HOSTED_TOOL, "tool_choice.tools[0]")
+    row = (LossCode.HOSTED_TOOL, "tool_choice.tools[0]")
 
     def choice(mode: str, *tools: Json, knobs: Knobs | None = None) -> tuple[ToolChoice | None, list[Any]]:
         given = {"type": "allowed_tools", "mode": mode, "tools": list(tools)}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dragoman import direction, shipped, translate
+from dragoman import builtin_profile, direction, translate
+from dragoman.canonical.request import Json, OutputFormat, Thinking
 from dragoman.knobs import Knobs
-from dragoman.losses import Code
-from dragoman.model import Json, OutputFormat, Thinking
-from dragoman_server.simulator.checks import check
+from dragoman.losses import LossCode
+from dragoman_server.simulator.validate import check
 from support.responses_written import COMPATIBLE, HI, ask, flags, function, refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -30,13 +30,13 @@ SCHEMA: Json = {"type": "object", "properties": {}, "additionalProperties": Fals
     [
         (900, 0, 900, []),
         (16, 0, 16, []),
-        (15, 0, 16, [Code.CAP_RAISED]),
-        (1, 8, 16, [Code.CAP_RAISED]),
-        (900, 500, 500, [Code.CAP_CLAMPED]),
+        (15, 0, 16, [LossCode.CAP_RAISED]),
+        (1, 8, 16, [LossCode.CAP_RAISED]),
+        (900, 500, 500, [LossCode.CAP_CLAMPED]),
     ],
 )
 def test_the_cap_is_raised_to_the_least_and_lowered_to_the_most(
-    cap: int, longest: int, sent: int, codes: list[Code]
+    cap: int, longest: int, sent: int, codes: list[LossCode]
 ) -> None:
     body, losses = ask(max_tokens=cap, max_tokens_at=("max_tokens",), profile=flags(max_output_tokens=longest))
     assert body["max_output_tokens"] == sent
@@ -67,15 +67,15 @@ def test_sampling(sampling: str, sent: Json, lost: list[str]) -> None:
 def test_a_temperature_above_the_most_is_lowered() -> None:
     body, losses = ask(temperature=1.7, profile=flags(max_temperature=1.0))
     assert body["temperature"] == 1.0
-    assert losses == [(Code.TEMPERATURE_CLAMPED, "temperature")]
+    assert losses == [(LossCode.TEMPERATURE_CLAMPED, "temperature")]
 
 
 def test_stops_are_left_to_the_gateway() -> None:
     fields: Json = {"stop": ["a", " ", "b"], "stop_at": ("stop_sequences",)}
     body, losses = ask(**fields)
     assert not {"stop", "stop_sequences"} & set(body)
-    assert losses == [(Code.STOP_DROPPED, "stop_sequences")]
-    assert ask(**fields, knobs=Knobs(stop_emulation="off"))[1] == [(Code.STOP_DROPPED, "stop_sequences")] * 3
+    assert losses == [(LossCode.STOP_DROPPED, "stop_sequences")]
+    assert ask(**fields, knobs=Knobs(stop_emulation="off"))[1] == [(LossCode.STOP_DROPPED, "stop_sequences")] * 3
 
 
 # --- reasoning and text -----------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_stops_are_left_to_the_gateway() -> None:
         (Thinking("high", display="omitted"), {"effort": "high"}, []),
         (Thinking(None, display="summarized"), {"summary": "auto"}, []),
         (Thinking("low", summary="detailed"), {"effort": "low", "summary": "detailed"}, []),
-        (Thinking(None, display="updates"), {"summary": "auto"}, [(Code.REASONING_MODE, "thinking.display")]),
+        (Thinking(None, display="updates"), {"summary": "auto"}, [(LossCode.REASONING_MODE, "thinking.display")]),
         (Thinking("none"), {"effort": "none"}, []),
         (Thinking(None, ("thinking",)), None, []),
     ],
@@ -103,13 +103,13 @@ def test_T47_effort_is_rounded_to_what_there_is() -> None:
     wish = Thinking("max", ("output_config", "effort"))
     body, losses = ask(thinking=wish, profile=flags(efforts=("low", "high")))
     assert body["reasoning"] == {"effort": "high"}
-    assert losses == [(Code.EFFORT_ROUNDED, "output_config.effort")]
+    assert losses == [(LossCode.EFFORT_ROUNDED, "output_config.effort")]
     body, losses = ask(thinking=wish, profile=flags(efforts=()))
     assert "reasoning" not in body
-    assert losses == [(Code.EFFORT_ROUNDED, "output_config.effort")]
+    assert losses == [(LossCode.EFFORT_ROUNDED, "output_config.effort")]
     body, losses = ask(thinking=Thinking("none", ("thinking",)), profile=flags(efforts=("low",)))
     assert body["reasoning"] == {"effort": "low"}
-    assert losses == [(Code.EFFORT_FLOOR, "thinking")]
+    assert losses == [(LossCode.EFFORT_FLOOR, "thinking")]
 
 
 def test_output_formats_are_flat() -> None:
@@ -170,7 +170,7 @@ def test_nothing_is_stored_unasked(origin: str, said: bool | None, sent: bool | 
 def test_service_tiers(origin: str, tier: str, sent: str | None) -> None:
     body, losses = ask(origin=origin, service_tier=tier, service_tier_at=("service_tier",))
     assert body.get("service_tier") == sent
-    assert losses == ([] if sent else [(Code.SERVICE_TIER, "service_tier")])
+    assert losses == ([] if sent else [(LossCode.SERVICE_TIER, "service_tier")])
 
 
 def test_the_end_user_is_hashed_when_long_or_json() -> None:
@@ -230,7 +230,7 @@ RECORDED = _recorded()
 def upstream_body(dialect: str, body: Json, profile: str) -> Json:
     """The body that goes upstream; the same bytes each time."""
     raw = json.dumps(body).encode()
-    row, flags_ = direction(dialect, "responses"), shipped("responses", profile)
+    row, flags_ = direction(dialect, "responses"), builtin_profile("responses", profile)
     sent = translate(row, raw, profile=flags_).body
     assert translate(row, raw, profile=flags_).body == sent
     written: Json = json.loads(sent)

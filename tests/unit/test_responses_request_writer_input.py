@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError
-from dragoman.losses import Code
-from dragoman.model import (
+from dragoman.canonical.request import (
     Document,
     FileRef,
     Image,
@@ -26,6 +24,8 @@ from dragoman.model import (
     Turn,
     Url,
 )
+from dragoman.errors import ClientRequestError
+from dragoman.losses import LossCode
 from support.responses_written import (
     COMPATIBLE,
     HI,
@@ -71,9 +71,9 @@ def test_the_system_prompt_becomes_instructions() -> None:
 
 
 def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages() -> None:
-    one = system("a", plain=True, spelling="developer")
+    one = system("a", plain=True, original="developer")
     assert ask(one, HI, origin="chat")[0]["instructions"] == "a"
-    two = system("b", "c", spelling="system")
+    two = system("b", "c", original="system")
     body, losses = ask(one, two, HI, origin="chat")
     assert "instructions" not in body
     assert body["input"] == [message("developer", "a"), message("system", texts("b", "c")), SAID_HI]
@@ -81,18 +81,18 @@ def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages
 
 
 def test_an_empty_leading_message_does_not_count() -> None:
-    body, _ = ask(system("", spelling="system"), system("a", spelling="developer"), HI, origin="chat")
+    body, _ = ask(system("", original="system"), system("a", original="developer"), HI, origin="chat")
     assert body["instructions"] == "a"
     assert body["input"] == [SAID_HI]
 
 
 def test_role_words_that_compatible_servers_may_not_know() -> None:
-    turns = (system("a", plain=True, spelling="developer"), system("b", plain=True, spelling="system"), HI)
+    turns = (system("a", plain=True, original="developer"), system("b", plain=True, original="system"), HI)
     assert [item["role"] for item in say(*turns, origin="chat", profile=COMPATIBLE)[0]] == ["system", "system", "user"]
 
 
 def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
-    note = system("note", plain=True, spelling="system")
+    note = system("note", plain=True, original="system")
     assert say(HI, note, assistant(Text("a")), HI)[0] == [SAID_HI, message("developer", "note"), answer("a"), SAID_HI]
     items, losses = say(HI, assistant(call()), user(result()), note)
     assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
@@ -100,7 +100,7 @@ def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
 
 
 def test_an_input_of_instructions_only_is_an_input() -> None:
-    body, losses = ask(system("a", plain=True, spelling="system"), origin="chat")
+    body, losses = ask(system("a", plain=True, original="system"), origin="chat")
     assert "instructions" not in body
     assert body["input"] == [message("system", "a")]
     assert losses == []
@@ -108,13 +108,13 @@ def test_an_input_of_instructions_only_is_an_input() -> None:
 
 def test_free_json_mode_finds_its_word_in_the_input() -> None:
     form = OutputFormat("json_object", ("response_format",))
-    body, _ = ask(system("Answer in JSON.", plain=True, spelling="system"), HI, origin="chat", format=form)
+    body, _ = ask(system("Answer in JSON.", plain=True, original="system"), HI, origin="chat", format=form)
     assert body["input"][0] == message("system", "Answer in JSON.")
 
 
 def test_responses_items_stay_items() -> None:
     top = system("top", plain=True)
-    body, _ = ask(top, system("a", plain=True, spelling="developer"), HI, origin="responses")
+    body, _ = ask(top, system("a", plain=True, original="developer"), HI, origin="responses")
     assert body["instructions"] == "top"
     assert body["input"] == [message("developer", "a"), SAID_HI]
 
@@ -147,10 +147,10 @@ def test_T40_empty_texts_and_what_they_leave_empty_are_removed(origin: str) -> N
 
 
 def test_participants_names_are_dropped() -> None:
-    named = [user(Text("a"), plain=True), system("b", plain=True, spelling="system")]
+    named = [user(Text("a"), plain=True), system("b", plain=True, original="system")]
     for turn in named:
         turn.name = "bob"
-    paths = [path for code, path in ask(*named, origin="chat")[1] if code is Code.PARTICIPANT_NAME]
+    paths = [path for code, path in ask(*named, origin="chat")[1] if code is LossCode.PARTICIPANT_NAME]
     assert paths == ["messages[0].name", "system.name"]
     assert ask(named[1], named[0], origin="chat")[0]["instructions"] == "b"
 
@@ -180,15 +180,15 @@ PDF = Inline("application/pdf", "QUJD")
         (
             Document(Url("https://a.test/f"), context="About", cite=True),
             ["About", {"file_url": "https://a.test/f"}],
-            [Code.CITATIONS_REQUEST],
+            [LossCode.CITATIONS_REQUEST],
         ),
         (Document(FileRef("file-1", "chat")), [{"file_id": "file-1"}], []),
-        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [Code.DOCUMENT_SHAPE]),
-        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [Code.DOCUMENT_SHAPE]),
-        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [Code.SEARCH_RESULT_SHAPE]),
+        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [LossCode.DOCUMENT_SHAPE]),
+        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [LossCode.DOCUMENT_SHAPE]),
+        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [LossCode.SEARCH_RESULT_SHAPE]),
     ],
 )
-def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[Code]) -> None:
+def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[LossCode]) -> None:
     items, losses = say(user(document))
     expected: list[Json] = []
     for part in parts:
@@ -205,7 +205,7 @@ def test_text_files_are_text_where_files_are_not_taken() -> None:
     document = Document(Inline("application/yaml", data), name="f.yaml")
     items, losses = say(user(document), profile=flags(pdf=False))
     assert items[0]["content"] == texts("f.yaml\na: 1")
-    assert losses == [Code.DOCUMENT_SHAPE]
+    assert losses == [LossCode.DOCUMENT_SHAPE]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_servers_without_parts_get_strings() -> None:
 def test_a_failed_call_is_told_by_its_content() -> None:
     items, losses = ask(HI, assistant(call()), user(result("boom", is_error=True)))
     assert items["input"][2] == output("boom")
-    assert losses == [(Code.IS_ERROR, "result.is_error")]
+    assert losses == [(LossCode.IS_ERROR, "result.is_error")]
     empty: tuple[str | list[Part], ...] = ("", [])
     for nothing in empty:
         failed, _ = say(HI, assistant(call()), user(result(nothing, is_error=True)))
@@ -270,7 +270,7 @@ def test_references_to_tools_become_text() -> None:
     found: list[Part] = [ToolReference("Web", ("r",)), ToolReference("Cron", ("r",))]
     items, losses = say(HI, assistant(call()), user(result(found)))
     assert items[2] == output(texts("Tool loaded: Web", "Tool loaded: Cron"))
-    assert losses == [Code.RESULT_SHAPE] * 2
+    assert losses == [LossCode.RESULT_SHAPE] * 2
 
 
 def test_results_and_text_of_one_turn_keep_their_order() -> None:
@@ -287,10 +287,10 @@ def test_results_and_text_of_one_turn_keep_their_order() -> None:
 
 
 def test_foreign_blocks_are_dropped_by_their_code_and_own_ones_sent_back() -> None:
-    block = Native("messages", "server_tool_use", {}, Code.HOSTED_HISTORY, ("n",))
-    own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, Code.HOSTED_HISTORY)
+    block = Native("messages", "server_tool_use", {}, LossCode.HOSTED_HISTORY, ("n",))
+    own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, LossCode.HOSTED_HISTORY)
     assert say(user(Text("a"), block, Text("b")))[0] == [message("user", texts("a", "b"))]
-    assert ask(HI, assistant(block, Text("a")), HI)[1] == [(Code.HOSTED_HISTORY, "n")]
+    assert ask(HI, assistant(block, Text("a")), HI)[1] == [(LossCode.HOSTED_HISTORY, "n")]
     items, losses = say(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
     assert items[1:] == [own.payload, answer("a"), own.payload, message("user", texts("b"))]
     assert losses == []
@@ -309,7 +309,7 @@ def test_the_last_four_marks_are_kept() -> None:
     items, losses = say(user(*parts))
     ttl = {"mode": "explicit", "ttl": "30m"}
     assert [part.get("prompt_cache_breakpoint") for part in items[0]["content"]] == [None, None, ttl, KEPT, KEPT, KEPT]
-    assert losses == [Code.CACHE_HINT] * 2
+    assert losses == [LossCode.CACHE_HINT] * 2
 
 
 def test_marked_instructions_are_a_message() -> None:
@@ -323,17 +323,17 @@ def test_marked_instructions_are_a_message() -> None:
     body, losses = ask(top, HI, profile=COMPATIBLE)
     assert body["instructions"] == "a\n\nb"
     assert body["input"] == [SAID_HI]
-    assert losses == [(Code.CACHE_HINT, "marked")]
+    assert losses == [(LossCode.CACHE_HINT, "marked")]
 
 
 def test_marks_on_results_and_where_no_mark_can_stand() -> None:
     turns = (HI, assistant(marked("t"), call(cache=MARK)), user(result("out", cache=MARK)))
     items, losses = say(*turns)
     assert items[3] == output([{**texts("out")[0], "prompt_cache_breakpoint": KEPT}])
-    assert losses == [Code.CACHE_HINT] * 2
+    assert losses == [LossCode.CACHE_HINT] * 2
     items, losses = say(*turns, profile=COMPATIBLE)
     assert items[3] == output("out")
-    assert losses == [Code.CACHE_HINT] * 3
+    assert losses == [LossCode.CACHE_HINT] * 3
 
 
 @pytest.mark.parametrize("profile", [flags(), COMPATIBLE, flags(text_parts=False)])

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
 from dragoman.knobs import Knobs
-from dragoman.losses import Code
-from dragoman.model import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
+from dragoman.losses import LossCode
 from support.responses_written import COMPATIBLE, HI, MARK, ask, assistant, call, function, refused, result, user
 
 EMPTY: Json = {"type": "object", "properties": {}}
 MAP = Knobs(hosted_tools="map")
 
 
-def written(*tools: Tool, **more: Any) -> tuple[list[Json], list[tuple[Code, str]]]:
+def written(*tools: Tool, **more: Any) -> tuple[list[Json], list[tuple[LossCode, str]]]:
     body, losses = ask(tools=list(tools), **more)
     return body.get("tools", []), losses
 
@@ -63,9 +63,9 @@ def test_T44_options_leave_a_row_and_nothing_leaks() -> None:
     tools, losses = written(function(options=options, cache=MARK))
     assert set(tools[0]) == {"type", "name", "parameters", "strict"}
     assert losses == [
-        (Code.CACHE_HINT, "tools[0]"),
-        (Code.TOOL_SEARCH, "tools[0].defer_loading"),
-        (Code.TOOL_OPTION, "tools[0].input_examples"),
+        (LossCode.CACHE_HINT, "tools[0]"),
+        (LossCode.TOOL_SEARCH, "tools[0].defer_loading"),
+        (LossCode.TOOL_OPTION, "tools[0].input_examples"),
     ]
     assert refused(tools=[function(options={"async": True})]) == "tools[0].async"
     own: Json = {"async": True, "defer_loading": True, "output_schema": EMPTY}
@@ -140,7 +140,7 @@ def test_provider_run_tools_are_dropped_refused_or_mapped() -> None:
     search = hosted("web_search_20250305", "web_search", allowed_domains=["a.test"], user_location=place, max_uses=3)
     body, losses = ask(tools=[search], tool_choice=ToolChoice("auto"), parallel=True)
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
-    assert losses == [(Code.HOSTED_TOOL, "tools[0]")]
+    assert losses == [(LossCode.HOSTED_TOOL, "tools[0]")]
     assert refused(tools=[search], knobs=Knobs(hosted_tools="reject")) == "tools[0]"
     tools, losses = written(search, knobs=MAP)
     assert tools == [
@@ -150,15 +150,15 @@ def test_provider_run_tools_are_dropped_refused_or_mapped() -> None:
             "user_location": {"type": "approximate", "city": "Paris"},
         }
     ]
-    assert losses == [(Code.TOOL_OPTION, "tools[0].max_uses")]
+    assert losses == [(LossCode.TOOL_OPTION, "tools[0].max_uses")]
     chosen = ToolChoice("tool", ("tool_choice",), ["web_search"], hosted=True)
     assert ask(tools=[search], tool_choice=chosen, knobs=MAP)[0]["tool_choice"] == {"type": "web_search"}
-    assert written(hosted("code_execution_1", "code_execution"), knobs=MAP)[1] == [(Code.HOSTED_TOOL, "tools[0]")]
+    assert written(hosted("code_execution_1", "code_execution"), knobs=MAP)[1] == [(LossCode.HOSTED_TOOL, "tools[0]")]
 
 
 def test_chats_web_search_options() -> None:
     search = hosted("", "web_search", "chat", search_context_size="low", user_location={"type": "approximate"})
-    assert written(search, origin="chat")[1] == [(Code.HOSTED_TOOL, "web_search_options")]
+    assert written(search, origin="chat")[1] == [(LossCode.HOSTED_TOOL, "web_search_options")]
     tools, losses = written(search, origin="chat", knobs=MAP)
     assert tools == [{"type": "web_search", "search_context_size": "low", "user_location": {"type": "approximate"}}]
     assert losses == []
@@ -174,8 +174,8 @@ def test_a_provider_run_tool_search_is_mapped_if_the_upstream_has_one() -> None:
     assert sent[1]["defer_loading"] is True
     assert losses == []
     assert [code for code, _ in written(*tools, knobs=MAP, profile=COMPATIBLE)[1]] == [
-        Code.HOSTED_TOOL,
-        Code.TOOL_SEARCH,
+        LossCode.HOSTED_TOOL,
+        LossCode.TOOL_SEARCH,
     ]
 
 

@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal, unseal
-from dragoman.errors import Failure, FailureKind, StreamTruncated
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Opaque,
     Ping,
     RefusalInfo,
@@ -27,9 +25,11 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
-from dragoman.protocols.responses import Writer
-from dragoman.sse import Encoder, Frame
+from dragoman.dialects.responses import Writer
+from dragoman.errors import Failure, FailureKind, StreamTruncated
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.wire.sse import Encoder, Frame
 from grammar import responses
 
 Json = dict[str, Any]
@@ -67,7 +67,7 @@ def checked(*events: Event, into: ReplyContext | None = None) -> list[Json]:
     """The payloads of a whole stream, which the grammar must like."""
     into = into or context()
     responses.check(Encoder().feed(frames(*events, into=into)))
-    return payloads(*events, into=context(**{name: getattr(into, name) for name in ("knobs", "seal", "echo")}))
+    return payloads(*events, into=context(**{name: getattr(into, name) for name in ("knobs", "envelope", "echo")}))
 
 
 def brief(event: Json) -> str:
@@ -99,7 +99,7 @@ def told(*events: Event, into: ReplyContext | None = None) -> list[str]:
 OPENING = ["created in_progress", "in_progress in_progress"]
 
 
-def prose(index: int, kind: Kind, *texts: str, complete: bool = True) -> list[Event]:
+def prose(index: int, kind: BlockKind, *texts: str, complete: bool = True) -> list[Event]:
     return [BlockStart(index, kind), *(Delta(index, text) for text in texts), BlockEnd(index, complete)]
 
 
@@ -121,7 +121,7 @@ def test_the_first_frames_in_full() -> None:
 
 def test_text_in_full() -> None:
     """events.md 6.1."""
-    events = checked(START, *prose(0, Kind.TEXT, "Hel", "lo"), finish(StopReason.END, "end_turn"), End())
+    events = checked(START, *prose(0, BlockKind.TEXT, "Hel", "lo"), finish(StopReason.END, "end_turn"), End())
     item = {"type": "message", "id": "msg_x1", "role": "assistant", "status": "in_progress", "content": []}
     at = {"item_id": "msg_x1", "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}
@@ -143,8 +143,11 @@ def test_text_in_full() -> None:
 
 def test_T01_T03_two_interleaved_calls_have_their_own_index_and_id() -> None:
     """events.md 6.2."""
-    events: list[Event] = [START, *prose(0, Kind.TEXT, "Looking up")]
-    events += [BlockStart(1, Kind.TOOL, "toolu_a", "get_weather"), BlockStart(2, Kind.TOOL, "toolu_b", "get_time")]
+    events: list[Event] = [START, *prose(0, BlockKind.TEXT, "Looking up")]
+    events += [
+        BlockStart(1, BlockKind.TOOL, "toolu_a", "get_weather"),
+        BlockStart(2, BlockKind.TOOL, "toolu_b", "get_time"),
+    ]
     events += [Delta(1, '{"city":'), Delta(2, '{"tz":'), Delta(1, '"Oslo"}'), Delta(2, '"CET"}'), BlockEnd(1)]
     assert told(*events, BlockEnd(2), finish(StopReason.TOOL_CALLS), End())[7:] == [
         "output_item.done oi=0 message msg_x1 completed",
@@ -165,10 +168,15 @@ def test_T01_T03_two_interleaved_calls_have_their_own_index_and_id() -> None:
 def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
     """events.md 6.3: reasoning is never part of the answer, and the whole block rides in an envelope."""
     block = {"type": "thinking", "thinking": "Need weather", "signature": "SIG"}
-    events: list[Event] = [START, BlockStart(0, Kind.REASONING), Delta(0, "Need"), Delta(0, " weather")]
-    events += [Opaque(0, "messages", "signature", "SIG", block), BlockEnd(0), *prose(1, Kind.TEXT, "Checking")]
-    events += [BlockStart(2, Kind.TOOL, "toolu_a", "f"), Delta(2, "{}"), BlockEnd(2), finish(StopReason.TOOL_CALLS)]
-    into = context(seal=Seal("anthropic", "claude"))
+    events: list[Event] = [START, BlockStart(0, BlockKind.REASONING), Delta(0, "Need"), Delta(0, " weather")]
+    events += [Opaque(0, "messages", "signature", "SIG", block), BlockEnd(0), *prose(1, BlockKind.TEXT, "Checking")]
+    events += [
+        BlockStart(2, BlockKind.TOOL, "toolu_a", "f"),
+        Delta(2, "{}"),
+        BlockEnd(2),
+        finish(StopReason.TOOL_CALLS),
+    ]
+    into = context(envelope=Envelope("anthropic", "claude"))
     assert told(*events, End(), into=into)[:10] == [
         *OPENING,
         "output_item.added oi=0 reasoning rs_x1 in_progress",
@@ -181,7 +189,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
         "output_item.added oi=1 message msg_x1 in_progress",
     ]
     done = next(event["item"] for event in checked(*events, End(), into=into) if event["type"].endswith("item.done"))
-    envelope = unseal(done.pop("encrypted_content"))
+    envelope = unwrap(done.pop("encrypted_content"))
     assert envelope is not None
     assert (envelope.dialect, envelope.family, envelope.block) == ("messages", "anthropic", block)
     content = [{"type": "reasoning_text", "text": "Need weather"}]
@@ -190,7 +198,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
 
 def test_a_refusal_in_words_is_a_result() -> None:
     """events.md 4.4."""
-    assert told(START, *prose(0, Kind.REFUSAL, "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
+    assert told(START, *prose(0, BlockKind.REFUSAL, "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
         "content_part.added oi=0 refusal ''",
         'refusal.delta oi=0 "I can\'t"',
         "refusal.delta oi=0 ' help.'",
@@ -220,13 +228,13 @@ def test_a_messages_refusal_with_nothing_shown(knob: Any, end: str) -> None:
         "output_item.done oi=0 message msg_x1 completed",
         end,
     ]
-    assert into.losses.counts == {Code.REFUSAL_CATEGORY: 1}
+    assert into.losses.counts == {LossCode.REFUSAL_CATEGORY: 1}
 
 
 def test_a_messages_refusal_without_a_word_gets_one() -> None:
     unsaid = Finish(Stop(StopReason.FILTERED, "refusal"), USAGE)
     assert "refusal.delta oi=0 'The model declined to answer.'" in told(START, unsaid, End())
-    after_text = told(START, *prose(0, Kind.TEXT, "Step one"), unsaid, End())
+    after_text = told(START, *prose(0, BlockKind.TEXT, "Step one"), unsaid, End())
     assert after_text[-1] == "incomplete incomplete content_filter message:completed", "no words of ours"
 
 
@@ -234,7 +242,7 @@ def test_a_messages_refusal_without_a_word_gets_one() -> None:
 def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) -> None:
     """events.md 6.5, decision 0002."""
     lines = told(
-        START, *prose(0, Kind.TEXT, "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))
+        START, *prose(0, BlockKind.TEXT, "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))
     )
     assert lines[8] == "output_item.added oi=1 message msg_x2 in_progress"
     assert lines[-1] == "incomplete incomplete content_filter message:completed message:completed"
@@ -242,7 +250,11 @@ def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) 
 
 def test_a_filter_cut_leaves_the_text_incomplete() -> None:
     """events.md 4.5."""
-    events = [*prose(0, Kind.TEXT, "Step one", complete=False), finish(StopReason.FILTERED, "content_filter"), End()]
+    events = [
+        *prose(0, BlockKind.TEXT, "Step one", complete=False),
+        finish(StopReason.FILTERED, "content_filter"),
+        End(),
+    ]
     assert told(START, *events)[5:] == [
         "output_text.done oi=0 'Step one'",
         "content_part.done oi=0 output_text 'Step one'",
@@ -254,7 +266,7 @@ def test_a_filter_cut_leaves_the_text_incomplete() -> None:
 @pytest.mark.parametrize("complete", [True, False])
 def test_T22_a_cut_call_is_never_told_as_whole(complete: bool) -> None:
     """events.md 6.6: Messages tells of the cap only later, so the arguments themselves decide."""
-    call: list[Event] = [BlockStart(0, Kind.TOOL, "toolu_a", "write_file"), Delta(0, '{"path":"a')]
+    call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "write_file"), Delta(0, '{"path":"a')]
     events = [START, *call, BlockEnd(0, complete), finish(StopReason.LENGTH, "max_tokens"), End()]
     assert told(*events)[2:] == [
         "output_item.added oi=0 function_call fc_x1 in_progress toolu_a write_file",
@@ -266,18 +278,23 @@ def test_T22_a_cut_call_is_never_told_as_whole(complete: bool) -> None:
 
 def test_T22_an_error_closes_nothing() -> None:
     """events.md 6.7."""
-    assert told(START, BlockStart(0, Kind.TEXT), Delta(0, "Hel"), OVERLOADED)[4:] == [
+    assert told(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[4:] == [
         "output_text.delta oi=0 'Hel'",
         "failed failed message:incomplete",
     ]
-    failed = checked(START, BlockStart(0, Kind.TEXT), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
+    failed = checked(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
     assert failed["error"] == {"code": "server_error", "message": "Overloaded"}
     assert failed["output"][0]["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
 
 
 def test_T23_a_cut_stream_fails_with_what_there_was() -> None:
     """events.md 6.8: an item that was whole stays so; a call that was not is not told as done."""
-    events: list[Event] = [START, *prose(0, Kind.TEXT, "Hel"), BlockStart(1, Kind.TOOL, "a", "f"), Delta(1, '{"a":1}')]
+    events: list[Event] = [
+        START,
+        *prose(0, BlockKind.TEXT, "Hel"),
+        BlockStart(1, BlockKind.TOOL, "a", "f"),
+        Delta(1, '{"a":1}'),
+    ]
     lines = told(*events, Error(StreamTruncated().failure))
     assert lines[-1] == "failed failed message:completed function_call:incomplete"
     assert not any("done oi=1" in line for line in lines)
@@ -311,7 +328,7 @@ def test_late_counts_and_none() -> None:
     assert not into.losses.counts
     *_, last = payloads(START, Finish(Stop(StopReason.END)), End(), into=into)
     assert last["response"]["usage"] is None
-    assert into.losses.counts == {Code.USAGE_ESTIMATED: 1}
+    assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from dragoman import Limits, ReplyContext
-from dragoman.bridge import Declared, ToolRestorer
-from dragoman.envelope import Seal
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
     End,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
@@ -28,13 +26,16 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.request import ToolKind
+from dragoman.dialects.responses import Writer
 from dragoman.losses import Losses
-from dragoman.model import ToolKind
-from dragoman.protocols.responses import Writer
+from dragoman.reasoning.envelope import Envelope
+from dragoman.stages.tool_restorer import ToolRestorer
+from dragoman.tools.bridge import OriginalTool
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
-SEAL = Seal("anthropic", "claude")
+SEAL = Envelope("anthropic", "claude")
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB = {"type": "web_search_result_location", "url": "https://a.example", "title": "A"}
 TOKENS: list[Json] = [{"token": "Hel", "logprob": -0.1, "bytes": None}]
@@ -51,7 +52,13 @@ def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
 
 def test_what_is_kept_has_a_limit() -> None:
     into = context(limits=Limits(reply_body=10))
-    events: list[Event] = [START, BlockStart(0, Kind.TEXT), Delta(0, "12345"), BlockEnd(0), BlockStart(1, Kind.TEXT)]
+    events: list[Event] = [
+        START,
+        BlockStart(0, BlockKind.TEXT),
+        Delta(0, "12345"),
+        BlockEnd(0),
+        BlockStart(1, BlockKind.TEXT),
+    ]
     told = payloads(*events, Delta(1, "123456"), Ping(), into=into)
     assert told[-1]["type"] == "response.failed"
     assert "reply_body" in told[-1]["response"]["error"]["message"]
@@ -68,19 +75,21 @@ def test_what_is_kept_has_a_limit() -> None:
     ],
 )
 def test_proofs_citations_and_probabilities_count_too(event: Event) -> None:
-    into = context(limits=Limits(reply_body=90), seal=SEAL, logprobs=True)
-    started = (START, BlockStart(0, Kind.REASONING), BlockStart(1, Kind.TEXT))
+    into = context(limits=Limits(reply_body=90), envelope=SEAL, logprobs=True)
+    started = (START, BlockStart(0, BlockKind.REASONING), BlockStart(1, BlockKind.TEXT))
     assert payloads(*started, event, into=into)[-1]["type"] == "response.failed"
 
 
-@pytest.mark.parametrize("events", [[Delta(3, "x")], [BlockStart(0, Kind.TEXT), BlockEnd(0), Delta(0, "x")], [End()]])
+@pytest.mark.parametrize(
+    "events", [[Delta(3, "x")], [BlockStart(0, BlockKind.TEXT), BlockEnd(0), Delta(0, "x")], [End()]]
+)
 def test_T02_events_out_of_place_are_the_upstreams_fault(events: list[Event]) -> None:
     told = payloads(START, *events)
     assert told[-1]["type"] == "response.failed"
     assert told[-1]["response"]["error"]["code"] == "server_error"
 
 
-WRAPPED = {"exec": Declared("exec", None, ToolKind.CUSTOM)}
+WRAPPED = {"exec": OriginalTool("exec", None, ToolKind.CUSTOM)}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,7 @@ WRAPPED = {"exec": Declared("exec", None, ToolKind.CUSTOM)}
 )
 def test_T22_T50_a_wrapped_call_that_was_cut_is_incomplete(arguments: str, text: str, status: str) -> None:
     """Codex runs a free-text call that it is told as done, and half a text looks like a whole one."""
-    call: list[Event] = [BlockStart(0, Kind.TOOL, "toolu_a", "exec"), Delta(0, arguments), BlockEnd(0)]
+    call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "exec"), Delta(0, arguments), BlockEnd(0)]
     events = [START, *call, Finish(Stop(StopReason.LENGTH, "max_tokens"), Usage(1, 0, 0, 1, 0)), End()]
     told = payloads(*ToolRestorer(WRAPPED, Losses()).feed(events))
     (item,) = told[-1]["response"]["output"]

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal, unseal
-from dragoman.errors import StreamTruncated
-from dragoman.events import (
+from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
+    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -20,7 +19,6 @@ from dragoman.events import (
     Error,
     Event,
     Finish,
-    Kind,
     Logprobs,
     Opaque,
     Ping,
@@ -29,14 +27,16 @@ from dragoman.events import (
     StopReason,
     Usage,
 )
-from dragoman.losses import Code
-from dragoman.protocols.responses import Writer
-from dragoman.sse import Encoder
+from dragoman.dialects.responses import Writer
+from dragoman.errors import StreamTruncated
+from dragoman.losses import LossCode
+from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.wire.sse import Encoder
 from grammar import responses
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
-SEAL = Seal("anthropic", "claude")
+SEAL = Envelope("anthropic", "claude")
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB = {"type": "web_search_result_location", "url": "https://a.example", "title": "A", "encrypted_index": "e"}
 
@@ -64,7 +64,7 @@ def kinds(told: list[Json]) -> list[str]:
 
 def call(text: str, *, complete: bool = True, **start: Any) -> list[Event]:
     return [
-        BlockStart(0, Kind.TOOL, start.pop("call_id", "call_a"), start.pop("name", "f"), **start),
+        BlockStart(0, BlockKind.TOOL, start.pop("call_id", "call_a"), start.pop("name", "f"), **start),
         Delta(0, text),
         BlockEnd(0, complete),
     ]
@@ -153,7 +153,7 @@ def test_unfit_missing_and_repeated_call_ids() -> None:
     given = ["functions.f:0", "", "a" * 65, "same", "same"]
     events: list[Event] = []
     for index, call_id in enumerate(given):
-        events += [BlockStart(index, Kind.TOOL, call_id, "f"), Delta(index, "{}"), BlockEnd(index)]
+        events += [BlockStart(index, BlockKind.TOOL, call_id, "f"), Delta(index, "{}"), BlockEnd(index)]
     made = [item["call_id"] for item in whole(*events, reason=StopReason.TOOL_CALLS)[-1]["output"]]
     assert made[3] == "same"
     assert len(set(made)) == len(made)
@@ -162,7 +162,7 @@ def test_unfit_missing_and_repeated_call_ids() -> None:
 
 
 def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
-    told = payloads(Start("a%d%b", "m"), BlockStart(0, Kind.TEXT), Delta(0, "100% of %s"))
+    told = payloads(Start("a%d%b", "m"), BlockStart(0, BlockKind.TEXT), Delta(0, "100% of %s"))
     assert (told[-1]["item_id"], told[-1]["delta"]) == ("msg_a%d%b1", "100% of %s")
 
 
@@ -170,9 +170,9 @@ def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
 
 
 def test_the_summary_surface() -> None:
-    into = context(knobs=Knobs(reasoning_surface="summary"), seal=SEAL)
+    into = context(knobs=Knobs(reasoning_surface="summary"), envelope=SEAL)
     signed = Opaque(0, "messages", "signature", "SIG", THOUGHT)
-    told = whole(BlockStart(0, Kind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
+    told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
     assert kinds(told) == [
         "output_item.added",
         "reasoning_summary_part.added",
@@ -198,9 +198,9 @@ def test_the_summary_surface() -> None:
 
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
 def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
-    into = context(knobs=Knobs(reasoning_surface=surface), seal=SEAL)
+    into = context(knobs=Knobs(reasoning_surface=surface), envelope=SEAL)
     signed = Opaque(0, "messages", "signature", "SIG", THOUGHT | {"thinking": ""})
-    told = whole(BlockStart(0, Kind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
+    told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
     assert kinds(told) == ["output_item.added", "output_item.done"]
     assert (told[-1]["output"][0]["summary"], "content" in told[-1]["output"][0]) == ([], False)
     assert "encrypted_content" in told[-1]["output"][0]
@@ -208,54 +208,56 @@ def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
 
 def test_T10_redacted_thinking_travels_whole_or_is_counted() -> None:
     block = {"type": "redacted_thinking", "data": "XYZ"}
-    start = BlockStart(0, Kind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted")
+    start = BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted")
     events = (start, Opaque(0, "messages", "block", block), BlockEnd(0))
-    (item,) = whole(*events, into=context(seal=SEAL))[-1]["output"]
-    envelope = unseal(item["encrypted_content"])
+    (item,) = whole(*events, into=context(envelope=SEAL))[-1]["output"]
+    envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
     assert (envelope.block, item["summary"]) == (block, [])
     into = context()
     assert whole(*events, into=into) == [{"output": []}]
-    assert into.losses.counts == {Code.REASONING_ENCRYPTED: 1}
+    assert into.losses.counts == {LossCode.REASONING_ENCRYPTED: 1}
 
 
 def test_other_opaque_blocks_take_no_index() -> None:
     into = context()
-    opaque = BlockStart(0, Kind.OPAQUE, name="web_search_tool_result", code="hosted_history")
+    opaque = BlockStart(0, BlockKind.OPAQUE, name="web_search_tool_result", code="hosted_history")
     events = (opaque, Opaque(0, "messages", "block", {}), Opaque(0, "messages", "delta", {}), BlockEnd(0))
-    told = whole(*events, BlockStart(1, Kind.TEXT), Delta(1, "a"), BlockEnd(1), into=into)
+    told = whole(*events, BlockStart(1, BlockKind.TEXT), Delta(1, "a"), BlockEnd(1), into=into)
     assert [event["output_index"] for event in told if "output_index" in event] == [0] * 6
-    assert into.losses.counts == {Code.HOSTED_HISTORY: 1}
+    assert into.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
 
 @pytest.mark.parametrize(
     ("origin", "form", "payload", "code"),
     [
-        ("messages", "signature", "SIG", Code.REASONING_SIGNATURE),
+        ("messages", "signature", "SIG", LossCode.REASONING_SIGNATURE),
         ("messages", "signature", "", None),
-        ("chat", "reasoning_details", "x", Code.REASONING_ENCRYPTED),
+        ("chat", "reasoning_details", "x", LossCode.REASONING_ENCRYPTED),
     ],
 )
-def test_a_proof_that_cannot_be_kept_is_counted_once(origin: str, form: str, payload: str, code: Code | None) -> None:
+def test_a_proof_that_cannot_be_kept_is_counted_once(
+    origin: str, form: str, payload: str, code: LossCode | None
+) -> None:
     into = context()
     proof = Opaque(0, origin, form, payload)
-    (item,) = whole(BlockStart(0, Kind.REASONING), proof, proof, BlockEnd(0), into=into)[-1]["output"]
+    (item,) = whole(BlockStart(0, BlockKind.REASONING), proof, proof, BlockEnd(0), into=into)[-1]["output"]
     assert "encrypted_content" not in item
     assert into.losses.counts == ({} if code is None else {code: 1})
 
 
 def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
     native = {"reasoning_content": "Hm"}
-    events = (BlockStart(0, Kind.REASONING), Delta(0, "Hm"), Opaque(0, "chat", "reasoning_content", None, native))
-    (item,) = whole(*events, BlockEnd(0), into=context(seal=Seal("deepseek", "r")))[-1]["output"]
-    envelope = unseal(item["encrypted_content"])
+    events = (BlockStart(0, BlockKind.REASONING), Delta(0, "Hm"), Opaque(0, "chat", "reasoning_content", None, native))
+    (item,) = whole(*events, BlockEnd(0), into=context(envelope=Envelope("deepseek", "r")))[-1]["output"]
+    envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
     assert (envelope.dialect, envelope.family, envelope.block) == ("chat", "deepseek", native)
 
 
 def test_the_dialects_own_proof_is_not_wrapped() -> None:
-    events = (BlockStart(0, Kind.REASONING), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
-    assert whole(*events, into=context(seal=SEAL))[-1]["output"][0]["encrypted_content"] == "gAAA"
+    events = (BlockStart(0, BlockKind.REASONING), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
+    assert whole(*events, into=context(envelope=SEAL))[-1]["output"][0]["encrypted_content"] == "gAAA"
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -264,7 +266,7 @@ def test_the_dialects_own_proof_is_not_wrapped() -> None:
 def test_citations_stand_at_the_end_of_their_text() -> None:
     into = context()
     native: Json = {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}
-    events: list[Event] = [BlockStart(0, Kind.TEXT), Annotation(0, Citation("messages", WEB, WEB["url"], "A"))]
+    events: list[Event] = [BlockStart(0, BlockKind.TEXT), Annotation(0, Citation("messages", WEB, WEB["url"], "A"))]
     events += [Delta(0, "Hello"), Annotation(0, Citation("messages", {"type": "char_location"}))]
     events += [Annotation(0, Citation("responses", native)), Annotation(0, Citation("chat", {}, "u", None, 1, 3))]
     told = whole(*events, BlockEnd(0), into=into)
@@ -281,7 +283,7 @@ def test_citations_stand_at_the_end_of_their_text() -> None:
         "output_item.done",
     ]
     assert told[-1]["output"][0]["content"][0]["annotations"] == notes
-    assert into.losses.counts == {Code.CITATIONS: 1}
+    assert into.losses.counts == {LossCode.CITATIONS: 1}
 
 
 TOKENS: list[Json] = [
@@ -294,7 +296,7 @@ WRITTEN: list[Json] = [
 
 def test_probabilities_follow_their_delta_into_it() -> None:
     events: list[Event] = [
-        BlockStart(0, Kind.TEXT),
+        BlockStart(0, BlockKind.TEXT),
         Delta(0, "Hel"),
         Logprobs(0, TOKENS),
         Delta(0, "%d"),
@@ -308,12 +310,12 @@ def test_probabilities_follow_their_delta_into_it() -> None:
 
 def test_probabilities_of_odd_shapes_are_no_trouble() -> None:
     odd: list[Any] = ["x", {"token": "a", "logprob": 0, "top_logprobs": "no"}, {"token": "b", "top_logprobs": [1]}]
-    told = payloads(START, BlockStart(0, Kind.TEXT), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True))
+    told = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True))
     assert [token["token"] for token in told[-1]["logprobs"]] == ["a", "b"]
 
 
 def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
-    text: list[Event] = [START, BlockStart(0, Kind.TEXT), Delta(0, "a")]
+    text: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, "a")]
     assert len(Writer(context()).feed(text)) == 5
     writer = Writer(context(logprobs=True))
     assert len(writer.feed(text)) == 4
@@ -321,19 +323,19 @@ def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
     writer.feed([Delta(0, "b")])
     failed = writer.feed([Error(StreamTruncated().failure)])
     assert [frame.event for frame in failed] == ["response.output_text.delta", "response.failed"]
-    unasked = whole(BlockStart(0, Kind.TEXT), Delta(0, "a"), Logprobs(0, TOKENS), BlockEnd(0))
+    unasked = whole(BlockStart(0, BlockKind.TEXT), Delta(0, "a"), Logprobs(0, TOKENS), BlockEnd(0))
     assert unasked[-1]["output"][0]["content"][0]["logprobs"] == []
 
 
 def test_half_a_surrogate_pair_goes_through() -> None:
-    told = payloads(START, BlockStart(0, Kind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
+    told = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
     assert told[-1]["item"]["content"][0]["text"].encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
 
 
 def test_T71_a_call_whose_character_came_in_two_halves_is_whole() -> None:
     """Codex runs what `output_item.done` tells as completed, and nothing else."""
     halves = [Delta(0, '{"x":"\ud83d'), Delta(0, '\ude00"}')]
-    told = payloads(START, BlockStart(0, Kind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
+    told = payloads(START, BlockStart(0, BlockKind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
     assert [event["type"].split(".", 1)[1] for event in told[-2:]] == [
         "function_call_arguments.done",
         "output_item.done",

@@ -14,10 +14,10 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from dragoman import Knobs, ReplyContext
-from dragoman.envelope import Seal
-from dragoman.events import Event
-from dragoman.protocols.responses import Writer
-from dragoman.sse import Encoder, Frame
+from dragoman.canonical.events import Event
+from dragoman.dialects.responses import Writer
+from dragoman.reasoning.envelope import Envelope
+from dragoman.wire.sse import Encoder, Frame
 from grammar import open_responses, responses
 from support import canonical
 from support.strategies import ANY, RESPONSES_ONLY, batches, event_streams
@@ -32,7 +32,7 @@ surfaces = st.sampled_from(("reasoning_text", "summary"))
 
 def context(surface: Any = "reasoning_text", **settings: Any) -> ReplyContext:
     knobs = Knobs(reasoning_surface=surface, refusal_terminal="native")
-    return ReplyContext("client-model", 1, "req_1", knobs=knobs, seal=Seal("f", "m"), **settings)
+    return ReplyContext("client-model", 1, "req_1", knobs=knobs, envelope=Envelope("f", "m"), **settings)
 
 
 def written(events: list[Event], into: ReplyContext) -> list[Frame]:

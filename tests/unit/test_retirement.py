@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.line import LineRunner, Lines
-from dragoman_server.retirement import Retirement
+from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
+from dragoman_server.workers.drain import Retirement
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class House:
     """A server that is going to leave. `slow` lets `GET /slow` go on."""
 
     retirement: Retirement
-    lines: Lines
+    lines: HijackServer
     url: str
     slow: asyncio.Event
     arrived: asyncio.Event
@@ -49,13 +49,13 @@ async def a_house(linger: float = 20.0) -> AsyncIterator[House]:
     app.router.add_get("/quick", quick)
     app.router.add_get("/slow", streamed)
     retirement = Retirement(app, linger=linger, clock=lambda: house.now)
-    runner = LineRunner(app, shutdown_timeout=1.0)
+    runner = HijackRunner(app, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        assert runner.lines is not None
-        house = House(retirement, runner.lines, f"http://127.0.0.1:{site.port}", slow, arrived)
+        assert runner.connections is not None
+        house = House(retirement, runner.connections, f"http://127.0.0.1:{site.port}", slow, arrived)
         yield house
     finally:
         await runner.cleanup()

@@ -6,20 +6,15 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
-from dragoman.protocols import Dialect
-from dragoman_server.config import (
-    Config,
-    ConfigError,
-    Models,
-    Provider,
-    Route,
-    config_from_environment,
-    parse_config,
-    simulated_config,
-)
-from dragoman_server.routing import MEMO, NAME_MAX, Router, UnknownModel
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import parse_config, simulated_config
+from dragoman_server.config.providers import Provider
+from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.routing.router import MEMO, NAME_MAX, Router, UnknownModel
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 LOCAL = Provider("local", CHAT, "http://127.0.0.1:9000/v1")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.simulator.scripts import Finish, Text, ToolArgs, ToolEnd, ToolStart, scenario_for
-from dragoman_server.simulator.turns import Offer, Turn
+from dragoman_server.simulator.parse_request import Offer, Turn
+from dragoman_server.simulator.scenarios import Finish, Text, ToolArgs, ToolEnd, ToolStart, scenario_for
 
 OFFERS = (Offer("one", {"type": "object"}), Offer("two", {"type": "object"}))
 BODY: dict[str, Any] = {}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from dragoman_server.running import listening
 from dragoman_server.simulator import make_simulator
+from dragoman_server.workers.serve import listening
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from aiohttp.test_utils import TestServer
 
 from dragoman_server.simulator import make_simulator
-from dragoman_server.simulator.plan import pictures
-from dragoman_server.simulator.scripts import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
-from dragoman_server.simulator.turns import Turn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.parse_request import Turn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
+from dragoman_server.simulator.tool_plan import pictures
 
 PROMPT = 'Do it. [[call look {"at": "a [b]"} + look {"at": "ü"}]] and [[call patch "*** Begin\\n"]]'
 LOOK = {"type": "object", "properties": {"at": {"type": "string"}}}

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.slices import DENSE, LINES, SLICE, next_turn, slice_end
+from dragoman.aio.batch_slices import DENSE, LINES, SLICE, next_turn, slice_end
 
 SHORT = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
 LONG = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])

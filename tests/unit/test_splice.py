@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.splice import Renamer, find_value, find_values, put, repeated_key
+from dragoman.wire.json_edit import JsonStringRewriter, find_value, find_values, put, repeated_key
 from support.strategies import texts
 
 _keys = st.sampled_from(("model", "message", "a", "mode", '"model"', "model\\", "{", "mödel")) | texts
@@ -101,14 +101,14 @@ def test_an_endless_string_costs_linear_time() -> None:
 
 @given(st.lists(bodies(), min_size=1, max_size=5), texts)
 def test_the_renamer_remembers_a_prefix_and_still_agrees_with_a_scan(frames: list[bytes], value: str) -> None:
-    renamer = Renamer(value, ("model",))
+    renamer = JsonStringRewriter(value, ("model",))
     for frame in frames + frames:
         span = find_value(frame, "model")
         assert renamer.apply(frame) == (put(frame, [span], value) if span is not None else frame)
 
 
 def test_the_renamer_takes_the_first_path_that_exists() -> None:
-    renamer = Renamer("new", ("message", "model"), ("model",))
+    renamer = JsonStringRewriter("new", ("message", "model"), ("model",))
     assert renamer.apply(b'{"message":{"model":"old"}}') == b'{"message":{"model":"new"}}'
     assert renamer.apply(b'{"model":"old"}') == b'{"model":"new"}'
     assert renamer.apply(b'{"type":"ping"}') == b'{"type":"ping"}'
@@ -153,14 +153,14 @@ def test_every_value_of_a_repeated_key_is_replaced(given_members: list[tuple[str
     changed = json.loads(put(body, find_values(body, "model"), value), object_pairs_hook=list)
     before = json.loads(body, object_pairs_hook=list)
     assert changed == [(key, value if key == "model" and isinstance(old, str) else old) for key, old in before]
-    assert Renamer(value, ("model",)).apply(body) == put(body, find_values(body, "model"), value)
+    assert JsonStringRewriter(value, ("model",)).apply(body) == put(body, find_values(body, "model"), value)
 
 
 @given(st.lists(members(), min_size=2, max_size=4))
 def test_a_renamer_replaces_every_value_behind_a_remembered_prefix_too(
     frames: list[list[tuple[str, Any, str]]],
 ) -> None:
-    renamer = Renamer("new", ("model",))
+    renamer = JsonStringRewriter("new", ("model",))
     renamer.apply(b'{"model":"old"}')
     for frame in frames:
         data = ("{" + ",".join(['"model":"old"', *(spelled for _, _, spelled in frame)]) + "}").encode(

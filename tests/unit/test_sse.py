@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import sse
 from dragoman.errors import LimitExceeded
 from dragoman.limits import Limits
-from dragoman.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
+from dragoman.wire import sse
+from dragoman.wire.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
 from grammar import sse as judge
 from support.strategies import split_at, splits, texts
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.stages import Chain, pipeline, run
+from dragoman.stages.base import Chain, pipeline, run
 
 
 class Source:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import copy
 
-from dragoman.model import Reasoning, Role, Text, ToolCall, ToolResult, Turn
-from dragoman.steps import ResultTurn, SpokenTurn, answered, spoken
+from dragoman.canonical.compact_turns import (
+    CompactAssistantTurn,
+    CompactResultTurn,
+    compact_assistant_turn,
+    compact_result_turn,
+)
+from dragoman.canonical.request import Reasoning, Role, Text, ToolCall, ToolResult, Turn
 
 AT = ("messages", 3)
 BLOCK = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
@@ -13,8 +18,8 @@ CALL = ("toolu_1", "f", '{"a":1}', (*AT, "content", 2))
 RESULT = ("toolu_1", "ok", ("messages", 4, "content", 0), True)
 
 
-def said() -> SpokenTurn:
-    return spoken(
+def said() -> CompactAssistantTurn:
+    return compact_assistant_turn(
         AT, [("Hm", (*AT, "content", 0), "messages", "c2ln", False, BLOCK, None)], "Hi", (*AT, "content", 1), [CALL]
     )
 
@@ -40,7 +45,7 @@ def test_a_spoken_turn_holds_the_parts_of_a_whole_one() -> None:
 
 
 def test_a_turn_of_results_holds_the_parts_of_a_whole_one() -> None:
-    turn = answered(("messages", 4), [RESULT])
+    turn = compact_result_turn(("messages", 4), [RESULT])
     assert turn.results == [RESULT]
     assert turn.parts == RESULTS.parts
     assert turn.results is None
@@ -52,7 +57,7 @@ def test_what_was_changed_counts_from_then_on() -> None:
     assert [type(part) for part in turn.parts] == [Reasoning, Text, ToolCall, Text]
     turn.parts = []
     assert turn.parts == []
-    results = answered(AT, [RESULT])
+    results = compact_result_turn(AT, [RESULT])
     results.parts = [Text("none")]
     assert results.results is None
     assert results.parts == [Text("none")]
@@ -63,30 +68,30 @@ def test_turns_in_short_equal_whole_ones() -> None:
     assert short == whole
     assert whole == short
     assert short == said()
-    results, given = RESULTS, answered(("messages", 4), [RESULT])
+    results, given = RESULTS, compact_result_turn(("messages", 4), [RESULT])
     assert given == results
     assert results == given
     assert said() != given
-    assert said() != spoken(AT, [], "Hi", AT, [])
+    assert said() != compact_assistant_turn(AT, [], "Hi", AT, [])
     assert said() != "Hi"
 
 
 def test_a_text_may_begin_a_message_and_a_turn_be_a_bare_string() -> None:
-    turn = spoken(AT, [], "Hi", AT, [], apart=True, plain=True)
+    turn = compact_assistant_turn(AT, [], "Hi", AT, [], apart=True, plain=True)
     assert turn == Turn(Role.ASSISTANT, [Text("Hi", AT, apart=True)], AT, plain=True)
-    assert spoken(AT, [], None, None, []).parts == []
-    assert spoken(AT, [], "", AT, []).parts == []
+    assert compact_assistant_turn(AT, [], None, None, []).parts == []
+    assert compact_assistant_turn(AT, [], "", AT, []).parts == []
 
 
 def test_the_other_fields_are_those_of_any_turn() -> None:
-    for turn, role in ((said(), Role.ASSISTANT), (answered(AT, []), Role.USER)):
-        assert (turn.role, turn.at, turn.spelling, turn.plain, turn.name) == (role, AT, "", False, None)
+    for turn, role in ((said(), Role.ASSISTANT), (compact_result_turn(AT, []), Role.USER)):
+        assert (turn.role, turn.at, turn.original, turn.plain, turn.name) == (role, AT, "", False, None)
 
 
 def test_copies_are_equal_and_apart() -> None:
-    for turn in (said(), answered(("messages", 4), [RESULT])):
+    for turn in (said(), compact_result_turn(("messages", 4), [RESULT])):
         twin = copy.deepcopy(turn)
         assert twin == turn
         twin.parts.pop()
         assert twin != turn
-        assert isinstance(twin, SpokenTurn | ResultTurn)
+        assert isinstance(twin, CompactAssistantTurn | CompactResultTurn)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.directions import CODECS
-from dragoman.envelope import Seal
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.request import Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT
 from dragoman.losses import Loss, Losses
-from dragoman.model import Request
-from dragoman.protocols import Dialect
-from dragoman.steps import ResultTurn, SpokenTurn
+from dragoman.reasoning.envelope import Envelope
 from support.steps import without_steps
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ ITEM_CALL = {"type": "function_call", "call_id": "t1", "name": "f", "arguments":
 ITEM_RESULT = {"type": "function_call_output", "call_id": "t1", "output": "ok"}
 ITEM_THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "c2ln"}
 SHOWN = {"type": "reasoning_text", "text": "Hm"}
-SEALED = Seal("anthropic", "m").close("messages", THOUGHT)
+SEALED = Envelope("anthropic", "m").wrap("messages", THOUGHT)
 ITEM_CUSTOM = {"type": "custom_tool_call", "call_id": "t0", "name": "g", "input": "x"}
 ITEM_WORDS = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Go"}]}
 ITEM_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
@@ -53,7 +53,7 @@ def kinds(dialect: str, history: list[Any]) -> list[str]:
     found = read(dialect, history)
     assert not isinstance(found, str), found
     request, _ = found
-    short: dict[type, str] = {SpokenTurn: "spoken", ResultTurn: "results"}
+    short: dict[type, str] = {CompactAssistantTurn: "spoken", CompactResultTurn: "results"}
     return [short.get(type(turn), "whole") for turn in request.turns[1:]]
 
 

@@ -7,11 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import ReplyContext
+from dragoman.canonical.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Start,
+    Stop,
+    StopReason,
+    Usage,
+)
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.errors import Failure, FailureKind
-from dragoman.events import BlockEnd, BlockStart, Delta, End, Error, Event, Finish, Kind, Start, Stop, StopReason, Usage
-from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reasoning, Reply, Text, ToolCall
-from dragoman.stops import StopCutter, cut_reply
+from dragoman.losses import LossCode, Losses
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from support import canonical
 from support.strategies import ANY, batches, event_streams, fragments
 
@@ -34,7 +48,7 @@ def cut(events: list[Event], *stops: str) -> list[Event]:
 
 
 def said(*pieces: str, index: int = 0) -> list[Event]:
-    return [BlockStart(index, Kind.TEXT), *(Delta(index, piece) for piece in pieces), BlockEnd(index)]
+    return [BlockStart(index, BlockKind.TEXT), *(Delta(index, piece) for piece in pieces), BlockEnd(index)]
 
 
 def reply(*parts: Part) -> Reply:
@@ -48,7 +62,7 @@ def text_of(events: list[Event]) -> str:
 def test_a_match_across_pieces_never_shows_any_part_of_itself() -> None:
     assert cut([START, *said("One E", "N", "D two"), *END], "END") == [
         START,
-        BlockStart(0, Kind.TEXT),
+        BlockStart(0, BlockKind.TEXT),
         Delta(0, "One "),
         BlockEnd(0),
         Finish(Stop(StopReason.STOP_SEQUENCE, None, "END")),
@@ -63,7 +77,7 @@ def test_what_was_held_leaves_when_it_was_no_match() -> None:
 
 def test_text_that_can_be_no_beginning_of_a_match_is_not_held() -> None:
     cutter = StopCutter(ReplyContext("m"), ("END",))
-    cutter.feed([START, BlockStart(0, Kind.TEXT)])
+    cutter.feed([START, BlockStart(0, BlockKind.TEXT)])
     assert cutter.feed([Delta(0, "One")]) == [Delta(0, "One")]
     assert cutter.feed([Delta(0, " twE")]) == [Delta(0, " tw")]
     assert cutter.feed([Delta(0, "E")]) == [Delta(0, "E")]
@@ -76,14 +90,14 @@ def test_the_match_that_is_whole_first_wins_however_the_text_comes(pieces: list[
     assert Finish(Stop(StopReason.STOP_SEQUENCE, None, "BC")) in events
 
 
-@pytest.mark.parametrize("kind", [Kind.TOOL, Kind.REASONING, Kind.REFUSAL])
-def test_nothing_but_text_is_ever_cut(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [BlockKind.TOOL, BlockKind.REASONING, BlockKind.REFUSAL])
+def test_nothing_but_text_is_ever_cut(kind: BlockKind) -> None:
     events = [START, BlockStart(0, kind, "a", "f"), Delta(0, '{"a":"EN'), Delta(0, 'D"}'), BlockEnd(0), *END]
     assert cut(events, "END") == events
 
 
 def test_a_call_that_is_open_at_the_cut_stays_incomplete() -> None:
-    events = [START, BlockStart(0, Kind.TOOL, "a", "f"), Delta(0, "{"), *said("xEND", index=1)[:-1]]
+    events = [START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, "{"), *said("xEND", index=1)[:-1]]
     assert cut(events, "END")[-4:] == [
         BlockEnd(0, complete=False),
         BlockEnd(1, complete=True),
@@ -107,7 +121,7 @@ def test_T26_the_cutter_is_done_at_the_match_and_ignores_the_rest() -> None:
 
 def test_an_error_passes_and_releases_nothing() -> None:
     error = Error(Failure(FailureKind.API, "cut", 502))
-    assert cut([START, BlockStart(0, Kind.TEXT), Delta(0, "xEN"), error], "END")[-2:] == [Delta(0, "x"), error]
+    assert cut([START, BlockStart(0, BlockKind.TEXT), Delta(0, "xEN"), error], "END")[-2:] == [Delta(0, "x"), error]
 
 
 @given(st.data(), _texts, _stops)
@@ -145,7 +159,7 @@ def test_a_whole_reply_loses_everything_behind_the_match() -> None:
     cut_reply(whole, ("END",), losses)
     assert whole.parts == [Reasoning("END"), call, Text("a")]
     assert whole.stop == Stop(StopReason.TOOL_CALLS)
-    assert losses.counts == {Code.USAGE_ESTIMATED: 1, Code.FINISH_FIXED: 1}
+    assert losses.counts == {LossCode.USAGE_ESTIMATED: 1, LossCode.FINISH_FIXED: 1}
     untouched = reply(Text("abc"))
     cut_reply(untouched, ("END",), losses)
     assert untouched == reply(Text("abc"))
@@ -156,7 +170,7 @@ def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> No
     """A client that is told of a stop sequence, or a plain stop, does not run the call."""
     reason = StopReason.TOOL_CALLS if whole else StopReason.STOP_SEQUENCE
     context = ReplyContext("m")
-    called: list[Event] = [BlockStart(0, Kind.TOOL, "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
+    called: list[Event] = [BlockStart(0, BlockKind.TOOL, "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
     events = StopCutter(context, ("END",)).feed([START, *called, *said("a END b", index=1), *END])
     assert [event.stop.reason for event in events if isinstance(event, Finish)] == [reason]
     assert ("finish_fixed=1" in context.losses.summary()) == whole
@@ -166,4 +180,4 @@ def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> No
         answer.cut = frozenset({0})
     cut_reply(answer, ["END"], losses)
     assert answer.stop.reason is reason
-    assert (Code.FINISH_FIXED in {row.code for row in losses.rows}) == whole
+    assert (LossCode.FINISH_FIXED in {row.code for row in losses.rows}) == whole

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.slices import SLICE, SMALL
+from dragoman.aio.batch_slices import SLICE, SMALL
+from dragoman.dialects import Dialect
 from dragoman.directions import DIRECTIONS
-from dragoman.passthrough import Passthrough
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame, Parser, frame_at, without_empty_lines
+from dragoman.stages.passthrough import Passthrough
 from dragoman.translate import translate
+from dragoman.wire.sse import Frame, Parser, frame_at, without_empty_lines
 from support.gateways import ALL, config_for, gate
 from support.samples import TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, chunk, sse_head

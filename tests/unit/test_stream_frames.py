@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.context import ReplyContext
-from dragoman.events import Event
-from dragoman.protocols.stream import StreamReader
-from dragoman.sse import Parser
+from dragoman.canonical.events import Event
+from dragoman.dialects.shared.stream_codec import StreamReader
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.sse import Parser
 
 
 class Told(StreamReader):

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server import census, hired, workers
-from dragoman_server.exposition import exposition
-from dragoman_server.settings import Config, Server
-from dragoman_server.tables import ConfigError
-from dragoman_server.totals import OPEN_STREAMS, REQUESTS, Totals
-from dragoman_server.workers import GIVE_UP, Supervisor, cores, pause_before
+from dragoman_server.config.schema import Config, Server
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.metric_families import OPEN_STREAMS, REQUESTS, Totals
+from dragoman_server.observability.prometheus import exposition
+from dragoman_server.workers import registry, worker_process
+from dragoman_server.workers import supervisor as supervisor_module
+from dragoman_server.workers.supervisor import GIVE_UP, Supervisor, cores, pause_before
 from support.exposed import read_exposition, total
 from support.gateways import until
 
@@ -84,14 +85,14 @@ class Run:
 def at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A folder of the test's own for its workers, short pauses, and all that is logged."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(workers, "_PAUSE", 0.001)
+    monkeypatch.setattr(supervisor_module, "_PAUSE", 0.001)
     caplog.set_level(logging.INFO)
 
 
 @asynccontextmanager
 async def running(monkeypatch: pytest.MonkeyPatch, script: str, count: int = 2) -> AsyncIterator[Run]:
     code = PREAMBLE + script
-    monkeypatch.setattr(hired, "_command", lambda fd: [sys.executable, "-I", "-S", "-c", code, str(fd)])
+    monkeypatch.setattr(worker_process, "_command", lambda fd: [sys.executable, "-I", "-S", "-c", code, str(fd)])
     config = Config(server=Server(port=0, workers=count))
     configs: list[Config | ConfigError] = []
     announced: list[str] = []
@@ -133,7 +134,7 @@ async def test_a_worker_that_cannot_start_ends_it_all_with_its_own_words_once(
 async def test_a_worker_that_hangs_at_its_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hired, "START_SECONDS", 0.05)
+    monkeypatch.setattr(worker_process, "START_SECONDS", 0.05)
     async with running(monkeypatch, "frame()") as run:
         assert await asyncio.wait_for(run.ended, 10) == 1
     assert "gives up: a worker was not ready within 0.05 s" in caplog.text
@@ -174,13 +175,13 @@ async def test_a_lost_worker_is_replaced_and_its_numbers_are_kept(
 async def test_a_worker_that_does_not_answer_is_down_and_its_numbers_stay(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(census, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(registry, "ANSWER_SECONDS", 0.05)
     async with running(monkeypatch, SERVES) as run:
         await run.up()
-        monkeypatch.setattr(census, "ANSWER_SECONDS", 5)
+        monkeypatch.setattr(registry, "ANSWER_SECONDS", 5)
         await run.asked()
         assert run.told("dragoman_worker_up") == 2
-        monkeypatch.setattr(census, "ANSWER_SECONDS", 0.05)
+        monkeypatch.setattr(registry, "ANSWER_SECONDS", 0.05)
         (tmp_path / "silent").touch()
         await run.asked()
         assert run.told("dragoman_worker_up") == 0
@@ -227,7 +228,7 @@ async def test_it_can_be_stopped_while_workers_start_or_are_awaited(monkeypatch:
         await until(lambda: len(run.supervisor._census.workers) == 2)
         run.supervisor.stop()
         assert await asyncio.wait_for(run.ended, 10) == 0
-    monkeypatch.setattr(workers, "_PAUSE", 30)
+    monkeypatch.setattr(supervisor_module, "_PAUSE", 30)
     async with running(monkeypatch, SERVES) as run:
         await run.up()
         run.supervisor._census.serving[2].kill()

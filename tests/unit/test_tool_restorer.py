@@ -9,45 +9,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge import Declared, ToolRestorer, restore_reply
-from dragoman.errors import UpstreamProtocolError
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Ping,
     Start,
     Stop,
     StopReason,
 )
-from dragoman.losses import Code, Losses
-from dragoman.model import Part, Reply, Text, ToolCall, ToolKind
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Part, Text, ToolCall, ToolKind
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import LossCode, Losses
+from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
+from dragoman.tools.bridge import OriginalTool
 from support.canonical import check
 from support.replies import reply_of
 
 TOOLS = {
-    "patch": Declared("patch", None, ToolKind.CUSTOM),
-    "ns__exec": Declared("exec", "ns", ToolKind.CUSTOM),
-    "ns__add": Declared("add", "ns"),
-    "tool_search": Declared("tool_search", None, ToolKind.SEARCH),
+    "patch": OriginalTool("patch", None, ToolKind.CUSTOM),
+    "ns__exec": OriginalTool("exec", "ns", ToolKind.CUSTOM),
+    "ns__add": OriginalTool("add", "ns"),
+    "tool_search": OriginalTool("tool_search", None, ToolKind.SEARCH),
 }
 START = Start("id", "m")
 
 
 def call(index: int, name: str, **fields: Any) -> BlockStart:
-    return BlockStart(index, Kind.TOOL, f"c{index}", name, **fields)
+    return BlockStart(index, BlockKind.TOOL, f"c{index}", name, **fields)
 
 
 def finish(reason: StopReason = StopReason.TOOL_CALLS) -> list[Event]:
     return [Finish(Stop(reason)), End()]
 
 
-def restored(*events: Event, tools: dict[str, Declared] = TOOLS, losses: Losses | None = None) -> list[Event]:
+def restored(*events: Event, tools: dict[str, OriginalTool] = TOOLS, losses: Losses | None = None) -> list[Event]:
     """What the stage gives for events that come one by one."""
     stage = ToolRestorer(tools, Losses() if losses is None else losses)
     out: list[Event] = []
@@ -104,8 +106,8 @@ def test_interleaved_calls_keep_their_own_text() -> None:
 
 
 def test_texts_of_the_same_name_are_left_alone() -> None:
-    events: list[Event] = [START, BlockStart(0, Kind.TEXT), Delta(0, '{"input":"x"}'), BlockEnd(0)]
-    events += [BlockStart(1, Kind.OPAQUE, name="patch", code="vendor_block"), BlockEnd(1), *finish(StopReason.END)]
+    events: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, '{"input":"x"}'), BlockEnd(0)]
+    events += [BlockStart(1, BlockKind.OPAQUE, name="patch", code="vendor_block"), BlockEnd(1), *finish(StopReason.END)]
     assert restored(*events) == events
 
 
@@ -115,7 +117,7 @@ def test_a_call_that_the_upstream_made_as_free_text_is_not_unwrapped() -> None:
 
 
 def test_namespaces_that_the_upstream_takes_tell_tools_apart() -> None:
-    tools = {"ns__exec": Declared("exec", "ns", ToolKind.CUSTOM)}
+    tools = {"ns__exec": OriginalTool("exec", "ns", ToolKind.CUSTOM)}
     for namespace, is_custom in (("ns", True), ("other", False), (None, False)):
         start = restored(START, call(0, "exec", namespace=namespace), tools=tools)[1]
         assert start == call(0, "exec", namespace=namespace, custom=is_custom)
@@ -126,7 +128,7 @@ def test_what_is_left_out_is_told(arguments: str) -> None:
     losses = Losses()
     out = restored(START, call(0, "patch"), Delta(0, arguments), BlockEnd(0), *finish(), losses=losses)
     assert out[2] == Delta(0, "x")
-    assert losses.counts == {Code.CUSTOM_WRAPPED: 1}
+    assert losses.counts == {LossCode.CUSTOM_WRAPPED: 1}
 
 
 # --- what is not whole ------------------------------------------------------------------------------------------------

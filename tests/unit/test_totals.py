@@ -7,8 +7,7 @@ import json
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman_server.exposition import exposition
-from dragoman_server.totals import (
+from dragoman_server.observability.metric_families import (
     DURATION,
     FAMILIES,
     LOSSES,
@@ -19,6 +18,7 @@ from dragoman_server.totals import (
     Kind,
     Totals,
 )
+from dragoman_server.observability.prometheus import exposition
 from support.exposed import read_exposition, total
 
 LABEL = st.text(st.characters(codec="utf-8"), max_size=8)

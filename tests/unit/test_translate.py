@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect, Knobs, Limits, Profile, direction, shipped, translate
+from dragoman import Dialect, Knobs, Limits, Profile, builtin_profile, direction, translate
 from dragoman.errors import (
     ClientRequestError,
     FailureKind,
@@ -73,7 +73,7 @@ def test_passthrough_never_refuses_losses() -> None:
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
 def test_the_context_is_filled_for_the_way_back(client: str, upstream: str) -> None:
-    limits, knobs, profile = Limits(blocks=7), Knobs(block_order="sequential"), shipped(upstream)
+    limits, knobs, profile = Limits(blocks=7), Knobs(block_order="sequential"), builtin_profile(upstream)
     translation = translate(
         direction(client, upstream),
         raw({**BODIES[client], "stream": True}),

@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.context import ReplyContext
-from dragoman.errors import Unsupported, UpstreamProtocolError
-from dragoman.events import BlockStart, Error, Event, Kind, Start, Stop, StopReason
-from dragoman.knobs import Knobs
-from dragoman.losses import Losses
-from dragoman.model import (
+from dragoman.canonical.events import BlockKind, BlockStart, Error, Event, Start, Stop, StopReason
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import (
     Json,
     Namespace,
     Part,
-    Reply,
     Request,
     Role,
     Text,
@@ -30,10 +26,14 @@ from dragoman.model import (
     ToolResult,
     Turn,
 )
-from dragoman.names import NameTable
-from dragoman.profile import Profile
-from dragoman.protocols import chat, messages
-from dragoman.protocols.stream import StreamWriter
+from dragoman.dialects import chat, messages
+from dragoman.dialects.shared.stream_codec import StreamWriter
+from dragoman.errors import Unsupported, UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import NameTable
 
 DIALECTS = pytest.mark.parametrize("dialect", [chat, messages], ids=["chat", "messages"])
 
@@ -95,7 +95,7 @@ def test_free_text_tools_at_messages(dialect: Any) -> None:
 def error_of(dialect: Any, **fields: Any) -> str:
     """The error that a stream with such a call ends in; the call itself is never told."""
     writer: StreamWriter = dialect.Writer(ReplyContext("m"))
-    events: list[Event] = [Start("1", "m"), BlockStart(0, Kind.TOOL, "c", "secret_name", **fields)]
+    events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "secret_name", **fields)]
     frames = writer.feed(events)
     assert writer.done
     assert b"error" in (frames[-1].data or b"")
@@ -120,13 +120,15 @@ def test_a_free_text_call_is_for_chat_clients_and_an_error_for_messages_clients(
         messages.write_reply(reply, ReplyContext("m"))
     (call,) = chat.write_reply(reply, ReplyContext("m"))["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
-    frames = chat.Writer(ReplyContext("m")).feed([Start("1", "m"), BlockStart(0, Kind.TOOL, "c", "p", custom=True)])
+    frames = chat.Writer(ReplyContext("m")).feed(
+        [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "p", custom=True)]
+    )
     assert b'"type":"custom","custom":{"name":"p"' in (frames[-1].data or b"")
 
 
 def test_an_error_is_not_made_of_ordinary_calls() -> None:
     for dialect in (chat, messages):
         writer = dialect.Writer(ReplyContext("m"))
-        frames = writer.feed([Start("1", "m"), BlockStart(0, Kind.TOOL, "c", "f")])
+        frames = writer.feed([Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "f")])
         assert not writer.done
         assert not any(isinstance(frame, Error) for frame in frames)

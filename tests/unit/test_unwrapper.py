@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DragomanError, UpstreamProtocolError
-from dragoman.losses import Code, Losses
-from dragoman.unwrapper import Unwrapper
+from dragoman.losses import LossCode, Losses
+from dragoman.tools.free_text import FreeTextDecoder
 
 SPACES = st.text(" \t\r\n", max_size=3)
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('"\\/\n\t{}:,é東👋'), max_size=40)
@@ -22,7 +22,7 @@ JSONISH = st.text(st.sampled_from('{}[]":,\\uinptabc0189dDeEfF \n+-_'), max_size
 
 def unwrap(pieces: Sequence[str], losses: Losses | None = None) -> tuple[str, bool]:
     """The text of a call that came in these pieces, and whether its JSON was cut."""
-    unwrapper = Unwrapper("patch")
+    unwrapper = FreeTextDecoder("patch")
     text = "".join(unwrapper.feed(piece) for piece in pieces)
     text += unwrapper.finish(Losses() if losses is None else losses)
     return text, unwrapper.cut
@@ -48,7 +48,7 @@ def test_every_split_of_every_text_gives_the_text(
 @given(TEXTS, st.booleans())
 def test_the_text_leaves_as_it_comes(text: str, ascii_only: bool) -> None:
     """All but an escape that is not whole has left before the end."""
-    unwrapper = Unwrapper("patch")
+    unwrapper = FreeTextDecoder("patch")
     raw = json.dumps({"input": text}, ensure_ascii=ascii_only)
     assert "".join(map(unwrapper.feed, raw[:-2])) == text
 
@@ -122,7 +122,7 @@ def test_further_arguments_are_left_out_with_a_row(raw: str) -> None:
     for pieces in ([raw], list(raw)):
         losses = Losses()
         assert unwrap(pieces, losses) == ("text", False)
-        assert losses.counts == {Code.CUSTOM_WRAPPED: 1}
+        assert losses.counts == {LossCode.CUSTOM_WRAPPED: 1}
         assert losses.rows[0].path == "patch"
 
 
@@ -173,7 +173,7 @@ def test_time_is_linear() -> None:
         raw = '{"input":"' + "\\u00e9\\n" * size + '"}'
         best = 9.0
         for _ in range(3):
-            unwrapper = Unwrapper("patch")
+            unwrapper = FreeTextDecoder("patch")
             began = time.perf_counter()
             for at in range(0, len(raw), 5):
                 unwrapper.feed(raw[at : at + 5])

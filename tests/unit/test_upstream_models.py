@@ -11,11 +11,19 @@ from types import MappingProxyType
 
 import pytest
 
-from dragoman.aio.upstream import Call
+from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
-from dragoman.protocols import Dialect
-from dragoman_server.providers import Provider
-from dragoman_server.upstream_models import ASKING_MAX, FRESH, KEPT, MODELS_MAX, PAGES_MAX, PAUSE, UpstreamModels
+from dragoman_server.config.providers import Provider
+from dragoman_server.routing.upstream_models import (
+    ASKING_MAX,
+    FRESH,
+    KEPT,
+    MODELS_MAX,
+    PAGES_MAX,
+    PAUSE,
+    UpstreamModels,
+)
 from support.waiting import turns
 
 UP = Provider("up", Dialect.CHAT, "http://up/v1")
@@ -28,7 +36,7 @@ class Upstreams:
     """What upstreams answer, by URL; an event holds the answer back."""
 
     answers: dict[str, object] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[UpstreamRequest] = field(default_factory=list)
     hold: asyncio.Event | None = None
     at_once: int = 0
     most: int = 0
@@ -37,7 +45,7 @@ class Upstreams:
     def clock(self) -> float:
         return self.now
 
-    async def fetch(self, call: Call) -> tuple[int, bytes]:
+    async def fetch(self, call: UpstreamRequest) -> tuple[int, bytes]:
         self.calls.append(call)
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -141,7 +149,7 @@ async def test_a_silent_upstream_is_waited_for_no_longer_than_allowed() -> None:
 
 
 async def test_a_silent_upstream_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman_server.upstream_models.TIMEOUT", 0.0)
+    monkeypatch.setattr("dragoman_server.routing.upstream_models.TIMEOUT", 0.0)
     up = Upstreams({"*": listing("a")}, hold=asyncio.Event())
     models = up.models()
     assert await names(models) == [[]]
@@ -170,7 +178,7 @@ async def test_pages_are_followed_and_bounded() -> None:
     assert await names(up.models(), claude) == [["a", "b", "c"]]
     endless = Upstreams()
 
-    async def page(call: Call) -> tuple[int, bytes]:
+    async def page(call: UpstreamRequest) -> tuple[int, bytes]:
         endless.calls.append(call)
         number = len(endless.calls)
         return 200, json.dumps({**listing(f"m{number}"), "has_more": True, "last_id": f"m{number}"}).encode()

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.context import ReplyContext
-from dragoman.errors import Failure, FailureKind
-from dragoman.events import (
+from dragoman.canonical.events import (
     BlockEnd,
+    BlockKind,
     BlockStart,
     Delta,
-    Deltas,
     End,
     Error,
     Event,
     Finish,
-    Kind,
     Start,
     Stop,
     StopReason,
+    TextRun,
     Usage,
 )
-from dragoman.protocols import chat, messages, responses
-from dragoman.tokens.told import usage_so_far
+from dragoman.dialects import chat, messages, responses
+from dragoman.errors import Failure, FailureKind
+from dragoman.reply_context import ReplyContext
+from dragoman.tokens.stream_usage import usage_so_far
 
 WRITERS = [chat.Writer, messages.Writer, responses.Writer]
 SAID: list[Event] = [
-    BlockStart(0, Kind.REASONING),
+    BlockStart(0, BlockKind.REASONING),
     Delta(0, "Hm"),
     BlockEnd(0),
-    BlockStart(1, Kind.TEXT),
+    BlockStart(1, BlockKind.TEXT),
     Delta(1, "Größer"),
-    Deltas(1, " als 東京", [" als", " 東京"], [b" als", " 東京".encode()]),
+    TextRun(1, " als 東京", [" als", " 東京"], [b" als", " 東京".encode()]),
     BlockEnd(1),
-    BlockStart(2, Kind.TOOL, "c", "look"),
+    BlockStart(2, BlockKind.TOOL, "c", "look"),
     Delta(2, "{}"),
     BlockEnd(2),
 ]

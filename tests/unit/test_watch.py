@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from dragoman.aio.upstream import Timeouts
-from dragoman.aio.watch import ClientGone, ToolWatch, Watch
+from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.timeouts import Timeouts
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, Ping
 from dragoman.errors import StreamTruncated, UpstreamTimeout
-from dragoman.events import BlockEnd, BlockStart, Delta, Event, Kind, Ping
 from support.manual_clock import ManualClock
 
 LONG = 1000.0
@@ -28,7 +28,7 @@ class Room:
         self.beats: list[float] = []
         self.settled: list[float] = []
         self.cuts: list[float] = []
-        self.watch = Watch(
+        self.watch = StreamTimers(
             Timeouts(**(named | timeouts)),
             lambda: self.client_left,
             loop=cast("asyncio.AbstractEventLoop", self.clock),
@@ -38,13 +38,13 @@ class Room:
     def fail(self, error: BaseException) -> None:
         self.failed.append((self.clock.time() - 1000.0, error))
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         self.beats.append(self.clock.time() - 1000.0)
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         self.cuts.append(self.clock.time() - 1000.0)
 
-    def settle(self) -> None:
+    def detach(self) -> None:
         self.settled.append(self.clock.time())
 
     def only_failure(self) -> tuple[float, BaseException]:
@@ -105,7 +105,7 @@ def test_heartbeats_fill_the_silence_towards_the_client() -> None:
     room.watch.serve(room)
     for _ in range(10):
         room.watch.received()
-        room.watch.told = True
+        room.watch.client_active = True
         room.clock.advance(0.5)
     assert not room.beats
     room.clock.advance(5.0)
@@ -158,19 +158,19 @@ def test_a_side_that_went_is_noticed_within_a_second(reason: str) -> None:
 
 
 def _tool(index: int) -> BlockStart:
-    return BlockStart(index, Kind.TOOL, call_id="c", name="look")
+    return BlockStart(index, BlockKind.TOOL, call_id="c", name="look")
 
 
 def test_a_tool_call_that_does_not_move_on_is_a_stall_though_the_upstream_lives() -> None:
     room = Room(tool_stall=1.0)
-    tools = ToolWatch(room.watch)
+    tools = ToolStallDetector(room.watch)
     batches: list[list[Event]] = [[_tool(1)], [Delta(1, "{")], [Delta(1, "}"), Delta(1, " ")]]
     for batch in batches:
-        tools.see(batch)
+        tools.check_frame(batch)
         room.watch.received()
         room.clock.advance(0.9)
     for _ in range(5):
-        tools.see([Ping()])
+        tools.check_frame([Ping()])
         room.watch.received()
         room.clock.advance(0.1)
     at, error = room.only_failure()
@@ -180,8 +180,8 @@ def test_a_tool_call_that_does_not_move_on_is_a_stall_though_the_upstream_lives(
 
 def test_the_time_of_a_write_is_no_stall_of_a_call() -> None:
     room = Room(tool_stall=1.0)
-    tools = ToolWatch(room.watch)
-    tools.see([_tool(0)])
+    tools = ToolStallDetector(room.watch)
+    tools.check_frame([_tool(0)])
     room.clock.advance(0.5)
     room.watch.writing()
     room.clock.advance(30.0)
@@ -194,10 +194,10 @@ def test_the_time_of_a_write_is_no_stall_of_a_call() -> None:
 
 def test_calls_that_are_closed_do_not_stall() -> None:
     room = Room(tool_stall=1.0)
-    tools = ToolWatch(room.watch)
-    tools.see([_tool(0), _tool(1), BlockEnd(0)])
+    tools = ToolStallDetector(room.watch)
+    tools.check_frame([_tool(0), _tool(1), BlockEnd(0)])
     assert tools.calls == {1}
-    tools.see([BlockEnd(1), BlockStart(2, Kind.TEXT), Delta(2, "done")])
+    tools.check_frame([BlockEnd(1), BlockStart(2, BlockKind.TEXT), Delta(2, "done")])
     assert not tools.calls
     room.clock.advance(20.0)
     assert not room.failed

@@ -10,7 +10,7 @@ from weakref import ref
 
 import pytest
 
-from dragoman.aio.wheel import Wheel, wheel_of
+from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 from support.manual_clock import ManualClock
 
 
@@ -24,8 +24,8 @@ class Clock(ManualClock):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.told.append(context)
 
-    def wheel(self, period: float) -> Wheel:
-        return Wheel(cast("asyncio.AbstractEventLoop", self), period)
+    def wheel(self, period: float) -> TimerWheel:
+        return TimerWheel(cast("asyncio.AbstractEventLoop", self), period)
 
 
 def timers(clock: Clock) -> int:
@@ -39,7 +39,7 @@ class Seen:
     def __init__(self) -> None:
         self.times: list[float] = []
 
-    def look(self, now: float, /) -> None:
+    def on_tick(self, now: float, /) -> None:
         self.times.append(now)
 
 
@@ -50,7 +50,7 @@ def test_everybody_is_looked_at_once_per_period(period: float) -> None:
     watchers = [Seen() for _ in range(100)]
     begun = clock.time()
     for watcher in watchers:
-        wheel.put(watcher)
+        wheel.add(watcher)
     clock.advance(10 * period + period / 1000)
     for watcher in watchers:
         assert len(watcher.times) == 10
@@ -64,7 +64,7 @@ def test_many_that_come_at_once_are_no_burst() -> None:
     wheel = clock.wheel(1.0)
     watchers = [Seen() for _ in range(10_000)]
     for watcher in watchers:
-        wheel.put(watcher)
+        wheel.add(watcher)
     clock.advance(1.001)
     looks = Counter(watcher.times[0] for watcher in watchers)
     assert len(looks) == 16
@@ -76,18 +76,18 @@ def test_an_empty_wheel_stands_still() -> None:
     wheel = clock.wheel(1.0)
     assert timers(clock) == 0
     seen = Seen()
-    slot = wheel.put(seen)
+    slot = wheel.add(seen)
     assert timers(clock) == 1
     clock.advance(3)
     assert timers(clock) == 1
-    wheel.take(seen, slot)
+    wheel.remove(seen, slot)
     assert len(wheel) == 0
     clock.advance(1 / 16)
     assert timers(clock) == 0
     clock.advance(5)
     assert len(seen.times) == 3
     again = Seen()
-    wheel.put(again)
+    wheel.add(again)
     clock.advance(1.001)
     assert len(again.times) == 1
 
@@ -97,7 +97,7 @@ def test_one_timer_however_often_it_was_empty() -> None:
     wheel = clock.wheel(1.0)
     for _ in range(50):
         seen = Seen()
-        wheel.take(seen, wheel.put(seen))
+        wheel.remove(seen, wheel.add(seen))
     assert timers(clock) == 1
 
 
@@ -111,14 +111,14 @@ def test_a_watcher_may_take_out_itself_and_others() -> None:
         def __init__(self, name: str) -> None:
             self.name = name
 
-        def look(self, now: float, /) -> None:
+        def on_tick(self, now: float, /) -> None:
             looked.append(self.name)
             for watcher in list(slots):
-                wheel.take(watcher, slots.pop(watcher))
+                wheel.remove(watcher, slots.pop(watcher))
 
     for name in "abc":
         watcher = Leaving(name)
-        slots[watcher] = wheel.put(watcher)
+        slots[watcher] = wheel.add(watcher)
     clock.advance(0.1)
     assert len(looked) == 1
     assert len(wheel) == 0
@@ -129,12 +129,12 @@ def test_a_watcher_that_fails_does_not_stop_the_others() -> None:
     wheel = clock.wheel(1 / 256)
 
     class Failing:
-        def look(self, now: float, /) -> None:
+        def on_tick(self, now: float, /) -> None:
             raise RuntimeError("mine")
 
     seen = Seen()
     for watcher in (Failing(), seen, Failing()):
-        wheel.put(watcher)
+        wheel.add(watcher)
     clock.advance(2 / 256)
     assert len(seen.times) == 2
     assert [str(context["exception"]) for context in clock.told] == ["mine"] * 4
@@ -142,17 +142,17 @@ def test_a_watcher_that_fails_does_not_stop_the_others() -> None:
 
 async def test_a_loop_has_one_wheel_per_period_and_few_periods() -> None:
     loop = asyncio.get_running_loop()
-    assert wheel_of(loop, 15.0) is wheel_of(loop, 1.0)
-    assert wheel_of(loop, 0.3) is wheel_of(loop, 0.25)
-    assert wheel_of(loop, 0.24) is not wheel_of(loop, 0.25)
-    assert wheel_of(loop, 0.0) is wheel_of(loop, 1e-9)
-    assert len({id(wheel_of(loop, seconds / 10_000)) for seconds in range(20_000)}) == 9
+    assert timer_wheel(loop, 15.0) is timer_wheel(loop, 1.0)
+    assert timer_wheel(loop, 0.3) is timer_wheel(loop, 0.25)
+    assert timer_wheel(loop, 0.24) is not timer_wheel(loop, 0.25)
+    assert timer_wheel(loop, 0.0) is timer_wheel(loop, 1e-9)
+    assert len({id(timer_wheel(loop, seconds / 10_000)) for seconds in range(20_000)}) == 9
 
 
 def test_a_wheel_does_not_keep_its_loop() -> None:
     loop = asyncio.new_event_loop()
     seen = Seen()
-    wheel_of(loop, 1.0).put(seen)
+    timer_wheel(loop, 1.0).add(seen)
     loop.close()
     gone = ref(loop)
     del loop

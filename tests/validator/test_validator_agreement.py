@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from dragoman.dialects import Dialect
 from dragoman.losses import Losses
-from dragoman.protocols import Dialect
 from grammar import Accumulated, GrammarError, chat, messages, responses
 from support.mutations import frames_of, mutated_streams
 from support.verdicts import TEXT, golden, goldens, settings_of, verdict

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.events import BlockEnd, BlockStart, End
-from dragoman.protocols import Dialect
-from dragoman.protocols.chat.writer import ChatWriter
-from dragoman.protocols.messages.writer import MessagesWriter
-from dragoman.protocols.responses.writer import ResponsesWriter
-from dragoman_server.config import parse_config
-from dragoman_server.tables import ConfigError
-from dragoman_server.totals import OUTPUT_VIOLATIONS, Totals
+from dragoman.canonical.events import BlockEnd, BlockStart, End
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.stream.writer import ChatWriter
+from dragoman.dialects.messages.stream.writer import MessagesWriter
+from dragoman.dialects.responses.stream.writer import ResponsesWriter
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.metric_families import OUTPUT_VIOLATIONS, Totals
 from support.exposed import read_exposition, total
 from support.gateways import Gate, config_for, gate
 from support.samples import text_stream

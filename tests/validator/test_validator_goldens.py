@@ -7,7 +7,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Direction
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.directions import CROSS, profiles, stream_through, translated, upstream_streams
 from support.mutations import mutated_streams
 from support.strategies import splits

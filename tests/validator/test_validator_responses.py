@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dragoman.protocols import Dialect
+from dragoman.dialects import Dialect
 from support.defects import Change, add, double, drop, edit, find, move
 from support.verdicts import golden_frames, validator, verdict
 

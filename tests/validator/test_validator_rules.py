@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dragoman.dialects import Dialect
 from dragoman.losses import Losses
-from dragoman.protocols import Dialect
 from support.defects import Change, add, double, drop, edit, find, move
 from support.verdicts import golden_frames, settings_of, verdict
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
-from dragoman.violation import SHOWN_MAX, Violation, masked
-from dragoman_server.offenders import MOST, Offenders
-from dragoman_server.receipts import Receipt
+from dragoman.dialects import Dialect
+from dragoman.stages.violation import SHOWN_MAX, Violation, masked
+from dragoman.wire.sse import Frame
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.violation_log import MOST, Offenders
 from support.verdicts import TEXT, golden_frames, validator
 
 _NAMES = (

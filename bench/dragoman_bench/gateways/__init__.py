@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..wire import PATHS
-from .direct import Direct
-from .dragoman import Dragoman
-from .gateway import ALL, CROSS, SAME, Direction, Gateway, Started, ridden
-from .launch import StartError
-from .nginx import Nginx
-from .own import Own
-from .peers import PEERS
+from dragoman_bench.gateways.builtin import Own
+from dragoman_bench.gateways.direct import Direct
+from dragoman_bench.gateways.dragoman import Dragoman
+from dragoman_bench.gateways.gateway import ALL, CROSS, SAME, Direction, Gateway, Started, ridden
+from dragoman_bench.gateways.launch import StartError
+from dragoman_bench.gateways.nginx import Nginx
+from dragoman_bench.gateways.peers import PEERS
+from dragoman_bench.wire import PATHS
 
 __all__ = ("ALL", "CROSS", "GATEWAYS", "PATHS", "SAME", "Direction", "Gateway", "StartError", "Started", "ridden")
 
@@ -29,7 +29,7 @@ GATEWAYS: dict[str, Gateway] = _registry(
         "floor",
         "translate",
         CROSS,
-        "floor",
+        "minimal_translator",
         "a bare raw-socket translator in Python: text only, no checks, no limits, no errors",
         _TEXTS_ONLY,
         _NO_AGENT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .gateway import SAME, Direction, Kind, Started
+from dragoman_bench.gateways.gateway import SAME, Direction, Kind, Started
 
 
 @dataclass(frozen=True, slots=True)

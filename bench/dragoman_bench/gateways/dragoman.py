@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 
-from .gateway import ALL, Direction, Kind, Started
-from .launch import free_port, launch, own_module
+from dragoman_bench.gateways.gateway import ALL, Direction, Kind, Started
+from dragoman_bench.gateways.launch import free_port, launch, own_module
 
 _CONFIG = """\
 [server]
@@ -40,7 +40,7 @@ class Dragoman:
 
     def missing(self) -> str | None:
         """A version without the choice of transports cannot be measured with one."""
-        from dragoman_server.settings import Server
+        from dragoman_server.config.schema import Server
 
         if self.transport is not None and "transport" not in {spec.name for spec in fields(Server)}:
             return "this version of dragoman has no setting server.transport: measure `dragoman` instead"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from .launch import StartError
+from dragoman_bench.gateways.launch import StartError
 
 HOME_VARIABLE = "DRAGOMAN_BENCH_HOME"
 _LONGEST_INSTALL = 1800.0

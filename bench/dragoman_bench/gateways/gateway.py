@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ..wire import DIALECTS
+from dragoman_bench.wire import DIALECTS
 
 Direction = tuple[str, str]
 """Client dialect, upstream dialect."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .gateway import Started, same_model
+from dragoman_bench.gateways.gateway import Started, same_model
 
 LONGEST_START = 120.0
 """Seconds: the slowest peer imports for ten of them on an idle machine."""

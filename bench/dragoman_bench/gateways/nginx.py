@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from .gateway import SAME, Direction, Kind, Started
-from .launch import free_port, launch
+from dragoman_bench.gateways.gateway import SAME, Direction, Kind, Started
+from dragoman_bench.gateways.launch import free_port, launch
 
 _CONFIG = """\
 daemon off;

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ..scenarios import models
-from .environments import ENVIRONMENTS, Environment
-from .gateway import ALL, SAME, Direction, Kind, Started, same_model
-from .launch import free_port, launch
+from dragoman_bench.gateways.environments import ENVIRONMENTS, Environment
+from dragoman_bench.gateways.gateway import ALL, SAME, Direction, Kind, Started, same_model
+from dragoman_bench.gateways.launch import free_port, launch
+from dragoman_bench.scenarios import models
 
 _KEY = "sk-bench-5b1f0c9e7d2a4836a1c4e8f09b7d6325"
 """Of no use anywhere; long, because LiteLLM refuses to start with a short one."""

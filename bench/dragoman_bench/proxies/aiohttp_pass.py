@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 from aiohttp import web
 
-from .serving import End, Place, serve
+from dragoman_bench.proxies.serving import End, Place, serve
 
 _BACKLOG = 4096
 _LARGEST_REQUEST = 64 * 1024 * 1024

@@ -6,8 +6,8 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from .floor_dialects import READERS, WRITERS, read_whole, rewrite_request
-from .serving import End, Place, serve
+from dragoman_bench.proxies.minimal_translator_dialects import READERS, WRITERS, read_whole, rewrite_request
+from dragoman_bench.proxies.serving import End, Place, serve
 
 _BACKLOG = 4096
 _LARGEST_REQUEST = 64 * 1024 * 1024

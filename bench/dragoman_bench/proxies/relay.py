@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from .serving import End, Place, serve
+from dragoman_bench.proxies.serving import End, Place, serve
 
 _BACKLOG = 4096
 

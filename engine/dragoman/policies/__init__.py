@@ -8,19 +8,20 @@ stripped turn of which nothing is left.
 
 from __future__ import annotations
 
-from ..knobs import Knobs
-from ..losses import Losses
-from ..model import Request
-from ..profile import Profile
-from .alternation import alternate
-from .images import evict_images
-from .noise import drop_billing_line
-from .opening import pad_first_user
-from .orphans import repair_history
-from .results import put_results_first
-from .schemas import sanitise_schemas
+from dragoman.canonical.request import Request
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.policies.alternate_roles import alternate
+from dragoman.policies.billing_line import drop_billing_line
+from dragoman.policies.evict_images import evict_images
+from dragoman.policies.orphan_calls import repair_history
+from dragoman.policies.pad_first_user import pad_first_user
+from dragoman.policies.results_first import put_results_first
+from dragoman.policies.schemas import adapt_schemas
+from dragoman.profiles.profile import Profile
 
 __all__ = (
+    "adapt_schemas",
     "alternate",
     "apply",
     "drop_billing_line",
@@ -28,7 +29,6 @@ __all__ = (
     "pad_first_user",
     "put_results_first",
     "repair_history",
-    "sanitise_schemas",
 )
 
 
@@ -53,4 +53,4 @@ def apply(
     if knobs.pad_first_user == "on":
         pad_first_user(request, losses)
     if request.tools or request.format is not None:
-        sanitise_schemas(request, profile, losses)
+        adapt_schemas(request, profile, losses)

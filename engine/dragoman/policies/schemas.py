@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import Path
-from ..losses import Code, Losses
-from ..model import Json, Request, ToolKind
-from ..profile import Profile
-from .schema_root import ROOT_WORDS, Room, one_object
-from .schema_tree import SchemaTree, is_complete
+from dragoman.canonical.request import Json, Request, ToolKind
+from dragoman.errors import Path
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.schema_keywords import SchemaTree, is_complete
+from dragoman.policies.schema_union import ROOT_WORDS, SizeBudget, one_object
+from dragoman.profiles.profile import Profile
 
 _FUNCTION: Final = ToolKind.FUNCTION
 
 
-def sanitise_schemas(request: Request, profile: Profile, losses: Losses) -> None:
+def adapt_schemas(request: Request, profile: Profile, losses: Losses) -> None:
     """Rewrite the schemas of function tools and of the output format, in place, a row for each kind of change.
 
     Raises `Unsupported` for one that grows too large once its references are written out.
@@ -29,7 +29,7 @@ def sanitise_schemas(request: Request, profile: Profile, losses: Losses) -> None
     strictness = profile.strict_schemas != "any" or bool(profile.strict_refused)
     if unions and not rewrites and not strictness:
         return
-    room = Room()
+    room = SizeBudget()
     for tool in request.tools:
         schema = tool.schema
         if schema is None or tool.kind is not _FUNCTION:
@@ -52,35 +52,35 @@ def sanitise_schemas(request: Request, profile: Profile, losses: Losses) -> None
             form.strict = False
 
 
-def _flattened(schema: Json, at: Path, room: Room, losses: Losses) -> Json:
+def _flattened(schema: Json, at: Path, room: SizeBudget, losses: Losses) -> Json:
     """The root as one object; one that is none by nature is left for the writer and the upstream to judge."""
     flat = one_object(schema, room)
     if flat is None:
         return schema
     words = ", ".join(word for word in schema if word in ROOT_WORDS)
-    losses.add(Code.SCHEMA_SANITISED, at, f"its root ({words}) became one object of all properties")
+    losses.add(LossCode.SCHEMA_SANITISED, at, f"its root ({words}) became one object of all properties")
     return flat
 
 
-def _rewritten(schema: Json, at: Path, room: Room, profile: Profile, losses: Losses) -> Json:
+def _rewritten(schema: Json, at: Path, room: SizeBudget, profile: Profile, losses: Losses) -> Json:
     refused, refs = profile.schema_refused, profile.schema_refs
-    return _told(SchemaTree(schema, at, room, refused=refused, strict=False, refs=refs, closed=False), at, losses)
+    return _note(SchemaTree(schema, at, room, refused=refused, strict=False, refs=refs, closed=False), at, losses)
 
 
-def _strict(schema: Json, at: Path, room: Room, profile: Profile, losses: Losses) -> tuple[Json, bool]:
+def _strict(schema: Json, at: Path, room: SizeBudget, profile: Profile, losses: Losses) -> tuple[Json, bool]:
     """A schema that is held to the letter, and whether it can be."""
     if profile.strict_schemas == "complete" and not is_complete(schema):
-        losses.add(Code.SCHEMA_STRICTNESS, at, "not strict: some object is open or has optional properties")
+        losses.add(LossCode.SCHEMA_STRICTNESS, at, "not strict: some object is open or has optional properties")
         return schema, False
     closed = profile.strict_schemas == "closed"
     if closed or profile.strict_refused:
         tree = SchemaTree(schema, at, room, refused=profile.strict_refused, strict=True, refs=True, closed=closed)
-        schema = _told(tree, at, losses)
+        schema = _note(tree, at, losses)
     return schema, True
 
 
-def _told(tree: SchemaTree, at: Path, losses: Losses) -> Json:
+def _note(tree: SchemaTree, at: Path, losses: Losses) -> Json:
     written = tree.rewritten()
     for done, times in tree.changes.items():
-        losses.add(Code.SCHEMA_SANITISED, at, done if times == 1 else f"{done} ({times} times)")
+        losses.add(LossCode.SCHEMA_SANITISED, at, done if times == 1 else f"{done} ({times} times)")
     return written

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..model import Text, ToolResult, Turn
-from ..steps import ResultTurn, SpokenTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.request import Text, ToolResult, Turn
 
 
 def is_empty(turn: Turn) -> bool:
     """A turn that the writers leave out, as if the client had not sent it."""
-    if type(turn) is ResultTurn and turn.results is not None:
+    if type(turn) is CompactResultTurn and turn.results is not None:
         return not turn.results
-    if type(turn) is SpokenTurn and turn.calls is not None:
-        return not (turn.calls or turn.text or turn.thoughts)
+    if type(turn) is CompactAssistantTurn and turn.calls is not None:
+        return not (turn.calls or turn.text or turn.reasoning)
     parts = turn.parts
     if len(parts) == 1:  # as most have, and a generator costs as much again
         part = parts[0]
@@ -21,13 +21,13 @@ def is_empty(turn: Turn) -> bool:
 
 def has_results(turn: Turn) -> bool:
     """Does a user turn hold a tool result?"""
-    if type(turn) is ResultTurn and turn.results is not None:
+    if type(turn) is CompactResultTurn and turn.results is not None:
         return bool(turn.results)
     return any(type(part) is ToolResult for part in turn.parts)
 
 
-def has_words(turn: Turn) -> bool:
+def has_text(turn: Turn) -> bool:
     """Does a user turn hold anything beside tool results and empty texts?"""
-    if type(turn) is ResultTurn and turn.results is not None:
+    if type(turn) is CompactResultTurn and turn.results is not None:
         return False
     return any(type(part) is not ToolResult and not (type(part) is Text and not part.text) for part in turn.parts)

@@ -5,10 +5,10 @@ A flag that no source speaks of stays at its base. Which host is whose is config
 
 from __future__ import annotations
 
-from .chat import CHAT
-from .messages import MESSAGES
-from .responses import RESPONSES
-from .vendor import Fact, Vendor
+from dragoman.profiles.chat import CHAT
+from dragoman.profiles.messages import MESSAGES
+from dragoman.profiles.responses import RESPONSES
+from dragoman.profiles.vendor import Fact, Vendor
 
 __all__ = ("NAMED", "Fact", "Vendor")
 

@@ -6,9 +6,9 @@ an estimate for all of them; only an upstream can count exactly.
 
 from __future__ import annotations
 
-from .body import by_body
-from .characters import by_characters
-from .counter import Counter
-from .vocabulary import VOCABULARY, by_vocabulary, installed
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.by_vocabulary import VOCABULARY, by_vocabulary, installed
+from dragoman.tokens.counter import Counter
 
 __all__ = ("VOCABULARY", "Counter", "by_body", "by_characters", "by_vocabulary", "installed")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from ..jsontext import dumps
-from ..model import (
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.request import (
     Document,
     Image,
     Json,
@@ -26,9 +26,9 @@ from ..model import (
     ToolResult,
     Turn,
 )
-from ..protocols import Dialect
-from ..steps import ResultTurn, SpokenTurn
-from .media import document_tokens, image_tokens, inner
+from dragoman.dialects import Dialect
+from dragoman.tokens.media import document_tokens, image_tokens, inner
+from dragoman.wire.json_codec import dumps
 
 Measure = Callable[[Sequence[str]], list[int]]
 """The tokens of each text."""
@@ -62,7 +62,7 @@ class Counter:
 
     def request(self, request: Request, dialect: Dialect) -> int:
         """The prompt's tokens at an upstream of `dialect`. Never 0."""
-        prompt = Prompt(dialect)
+        prompt = PromptSize(dialect)
         for turn in request.turns:
             prompt.turn(turn)
         prompt.setting(request)
@@ -90,7 +90,7 @@ class Counter:
         return [found[key] for key in keys]
 
 
-class Prompt:
+class PromptSize:
     """What is to be counted of a request: `texts`, and the `size` in tokens of all else."""
 
     __slots__ = ("_dialect", "size", "texts")
@@ -118,9 +118,9 @@ class Prompt:
         self.size += _TURN
         texts = self.texts
         kind = type(turn)
-        if kind is SpokenTurn and turn.calls is not None:  # type: ignore[attr-defined]
-            self._spoken(turn)  # type: ignore[arg-type]
-        elif kind is ResultTurn and turn.results is not None:  # type: ignore[attr-defined]
+        if kind is CompactAssistantTurn and turn.calls is not None:  # type: ignore[attr-defined]
+            self._compact_turn(turn)  # type: ignore[arg-type]
+        elif kind is CompactResultTurn and turn.results is not None:  # type: ignore[attr-defined]
             for _, content, _, _ in turn.results:  # type: ignore[attr-defined]
                 self.size += _RESULT
                 texts.append(content)
@@ -128,17 +128,17 @@ class Prompt:
             for part in turn.parts:
                 self.part(part)
 
-    def _spoken(self, turn: SpokenTurn) -> None:
+    def _compact_turn(self, turn: CompactAssistantTurn) -> None:
         texts = self.texts
-        for thought in turn.thoughts:
-            self._thought(thought[0], thought[3])
+        for thought in turn.reasoning:
+            self._reasoning(thought[0], thought[3])
         if turn.text:
             texts.append(turn.text)
         for _, name, arguments, _ in turn.calls or ():
             self.size += _CALL
             texts += name, arguments
 
-    def _thought(self, text: str, proof: str | None) -> None:
+    def _reasoning(self, text: str, proof: str | None) -> None:
         if text:
             self.texts.append(text)
         elif proof:
@@ -173,7 +173,7 @@ class Prompt:
             case ToolReference():
                 texts.append(part.name)
             case Reasoning():
-                self._thought(part.text, part.proof)
+                self._reasoning(part.text, part.proof)
             case Native():
                 texts.append(_json(part.payload))
 

@@ -12,8 +12,8 @@ from binascii import a2b_base64
 from functools import lru_cache
 from math import ceil, sqrt
 
-from ..model import Document, FileRef, Image, Inline, Text, Url
-from ..protocols import Dialect
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
+from dragoman.dialects import Dialect
 
 _MESSAGES = Dialect.MESSAGES  # member access on an enum class costs more than a global
 
@@ -108,11 +108,11 @@ def pages(data: str) -> int:
 
 def dimensions(data: str, head: int = HEAD) -> tuple[int, int] | None:
     """Width and height of a PNG, JPEG, GIF or WebP in base64; None if its first `head` bytes do not tell them."""
-    return _told_first(data[:_FIRST]) or _measured(data, head)
+    return _size_without_decoding(data[:_FIRST]) or _measured(data, head)
 
 
 @lru_cache(256)  # screenshots of one size begin alike, and each is sent again with every request
-def _told_first(data: str) -> tuple[int, int] | None:
+def _size_without_decoding(data: str) -> tuple[int, int] | None:
     return _measured(data, HEAD)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.aio.upstream import Call
-from dragoman.jsontext import loads
-from dragoman.protocols import Dialect
-from dragoman.sse import Frame
-
-from .told import Told, told
+from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import Frame
+from dragoman_server.demo.transcript import Told, told
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 
@@ -24,7 +23,7 @@ class Seen:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     """The client's answer where it was no stream."""
-    call: Call | None = None
+    call: UpstreamRequest | None = None
     client: list[Frame] = field(default_factory=list)
     upstream: list[Frame] = field(default_factory=list)
     cut: bool = False

@@ -6,7 +6,7 @@ It imports nothing of the engine: as the demo's, the tests' and the benchmarks' 
 
 from __future__ import annotations
 
-from .app import REQUESTS, STREAMS, Received, Streams, make_simulator
-from .scripts import SCRIPTS
+from dragoman_server.simulator.app import REQUESTS, STREAMS, Received, Streams, make_simulator
+from dragoman_server.simulator.scenarios import SCRIPTS
 
 __all__ = ("REQUESTS", "SCRIPTS", "STREAMS", "Received", "Streams", "make_simulator")

@@ -9,7 +9,7 @@ import signal
 
 from aiohttp import web
 
-from .app import make_simulator
+from dragoman_server.simulator.app import make_simulator
 
 
 async def serve(host: str, port: int, app: web.Application) -> None:

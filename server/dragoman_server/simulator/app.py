@@ -16,14 +16,14 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from . import render_chat, render_messages, render_responses
-from .catalogue import anthropic_model, openai_model, reply_headers
-from .checks import check, check_count, check_key
-from .refusals import ErrorReply, Refused, refusal_reply, scripted_reply
-from .reply import Reply
-from .scripts import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
-from .threads import Threads
-from .turns import Json, Turn, read_chat, read_messages, read_responses
+from dragoman_server.simulator import render_chat, render_messages, render_responses
+from dragoman_server.simulator.error_replies import ErrorReply, Refused, refusal_reply, scripted_reply
+from dragoman_server.simulator.message_threads import Threads
+from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
+from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.reply import Reply
+from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
+from dragoman_server.simulator.validate import check, check_count, check_key
 
 _MIB = 1024 * 1024
 _RECORDED = 64

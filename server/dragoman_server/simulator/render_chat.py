@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, spent
-from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
-from .turns import Json
+from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, spent
+from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
     "stop": "stop",

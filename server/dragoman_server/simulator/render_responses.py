@@ -6,9 +6,19 @@ from typing import Any
 
 import orjson
 
-from .reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
-from .scripts import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolEnd, ToolStart
-from .turns import Json, Offer
+from dragoman_server.simulator.parse_request import Json, Offer
+from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
+from dragoman_server.simulator.scenarios import (
+    Failure,
+    Finish,
+    Reasoning,
+    Refusal,
+    Scenario,
+    Text,
+    ToolArgs,
+    ToolEnd,
+    ToolStart,
+)
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 

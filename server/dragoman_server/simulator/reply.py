@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from .scripts import Reasoning, Refusal, Scenario, Text, ToolArgs
-from .turns import Json
+from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.scenarios import Reasoning, Refusal, Scenario, Text, ToolArgs
 
 PROMPT_TOKENS = 12
 CACHED_TOKENS = 4

@@ -1,0 +1,111 @@
+"""From what the client saw and the kernel counted to figures, and from several rounds' figures to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from dragoman_bench.scenarios import Scenario
+
+Figures = dict[str, Any]
+"""Numbers by name; delays are objects of percentiles."""
+
+_SHARES = ("p50", "p90", "p99", "p99.9")
+COSTS = ("cpu_us_per_chunk", "cpu_us_per_stream", "cpu_us_per_reply", "bytes_per_stream")
+"""Figures that are compared with the baseline's as a ratio."""
+DELAYS = {"delay_ms": "added_delay_ms", "ttft_ms": "added_ttft_ms"}
+"""Figures that are compared with no gateway's by difference."""
+
+
+def per(amount: float, count: float) -> float | None:
+    """None where nothing was counted."""
+    return amount / count if count else None
+
+
+def of(scenario: Scenario, result: Mapping[str, Any]) -> Figures:
+    """The figures a scenario is for, from one result of the load client's.
+
+    CPU and counts are those of the window: what it takes to begin and end a stream is not in the cost of its chunks.
+    """
+    if scenario.mode is None:
+        return {**result["idle"], "errors": {}}
+    before, begin, end = (result["samples"].get(name) or {} for name in ("before", "begin", "end"))
+    out: Figures = {"streams": scenario.streams, "errors": result["errors"], **result.get("storm", {})}
+    if not begin or not end:
+        return out
+    seconds = (end["at_ns"] - begin["at_ns"]) / 1e9
+    took = {name: (end["cpu_ns"][name] - begin["cpu_ns"][name]) / 1e3 for name in end["cpu_ns"]}
+    chunks, streams, replies = (end[name] - begin[name] for name in ("chunks", "streams", "replies"))
+    out["window_s"] = seconds
+    out["cpu_share"] = {name: us / 1e6 / seconds for name, us in took.items()}
+    gateway = took.get("gateway")
+    if "chunk" in scenario.figures:
+        out["chunks_per_s"] = chunks / seconds
+        out["offered_per_s"] = (end["sent_events"] - begin["sent_events"]) / seconds
+        out["upstream_us_per_chunk"] = per(took["upstream"], chunks)
+        out["client_us_per_chunk"] = per(took["client"], chunks)
+        out["bytes_per_chunk"] = per(end["received"] - begin["received"], chunks)
+        if gateway is not None and (cost := per(gateway, chunks)):
+            out["cpu_us_per_chunk"] = cost
+            out["chunks_per_s_per_core"] = 1e6 / cost
+    if "stream" in scenario.figures:
+        out["streams_per_s"] = streams / seconds
+        if gateway is not None:
+            out["cpu_us_per_stream"] = per(gateway, streams)
+    if "reply" in scenario.figures:
+        out["replies_per_s"] = replies / seconds
+        if gateway is not None:
+            out["cpu_us_per_reply"] = per(gateway, replies)
+    if "delay" in scenario.figures:
+        out["delay_ms"] = _percentiles(result["delay_ms"])
+    if "first" in scenario.figures:
+        out["ttft_ms"] = _percentiles(result["first_ms"])
+    if gateway is not None and "memory" in scenario.figures:
+        out["bytes_per_stream"] = per(end["pss"]["gateway"] - before["pss"]["gateway"], scenario.streams)
+        out["pss_bytes"] = end["pss"]["gateway"]
+    if gateway is not None and "growth" in scenario.figures:
+        out["grown_bytes"] = end["pss"]["gateway"] - before["pss"]["gateway"]
+    return out
+
+
+def _percentiles(summary: Mapping[str, Any]) -> dict[str, float] | None:
+    return {share: summary[share] for share in _SHARES} if summary.get("count") else None
+
+
+def middle(rounds: Sequence[Figures]) -> Figures:
+    """The median of each figure over the rounds; errors are added up."""
+    out: Figures = {}
+    for name in dict.fromkeys(name for figures in rounds for name in figures):
+        values = [figures[name] for figures in rounds if figures.get(name) is not None]
+        if name == "errors":
+            out[name] = _added(values)
+        elif values and isinstance(values[0], dict):
+            out[name] = middle(values)
+        else:
+            out[name] = median(values) if values else None
+    return out
+
+
+def _added(errors: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for kinds in errors:
+        for kind, found in kinds.items():
+            known = out.setdefault(kind, {"count": 0, "example": found["example"]})
+            known["count"] += found["count"]
+    return out
+
+
+def compared(figures: Figures, baseline: Figures | None, direct: Figures | None) -> Figures:
+    """With `ratio` to the baseline (by cost) and the delays added to those without a gateway, where both are known."""
+    out = dict(figures)
+    if baseline is not None:
+        ratio = {name: figures[name] / baseline[name] for name in COSTS if figures.get(name) and baseline.get(name)}
+        if ratio:
+            out["ratio"] = ratio
+    if direct is not None:
+        for name, added in DELAYS.items():
+            mine, theirs = figures.get(name), direct.get(name)
+            if mine and theirs:
+                out[added] = {share: mine[share] - theirs[share] for share in mine}
+    return out

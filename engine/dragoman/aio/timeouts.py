@@ -1,0 +1,56 @@
+"""The timeouts and the connection limits of a transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `write` bounds one write to a client that does not read, `body` the wait for one that does not send;
+    `heartbeat` is the longest silence it sees. `head` and `keep_alive` are for the connections of `dragoman serve`."""
+
+    connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
+    first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
+    idle: float = field(default=120.0, metadata={"doc": "between two reads of a reply"})
+    tool_stall: float = field(default=120.0, metadata={"doc": "a tool call announced, and no more of it"})
+    write: float = field(default=60.0, metadata={"doc": "one write to a client that does not read"})
+    heartbeat: float = field(default=15.0, metadata={"doc": "silence towards the client before a ping is sent"})
+    early_reply: float = field(
+        default=0.0,
+        metadata={
+            "doc": "wait for a stream's first event before the reply begins without it, so that pings can go out; its "
+            "errors then come in the stream, with status 200; 0 = never"
+        },
+    )
+    body: float = field(default=60.0, metadata={"doc": "the next 64 KiB of a request's body, or its end"})
+    head: float = field(
+        default=30.0,
+        metadata={
+            "doc": "from a client's connection, or the first byte of a further request, to the end of the headers"
+        },
+    )
+    keep_alive: float = field(
+        default=660.0,
+        metadata={"doc": "a client's connection without a request; be above what a balancer keeps its own for"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How a transport keeps its connections. Counts, seconds and bytes; all are of one upstream."""
+
+    limit: int = field(
+        default=0,
+        metadata={"doc": "connections open at once; a request waits timeouts.connect for one; 0 = no limit"},
+    )
+    idle: int = field(default=512, metadata={"doc": "connections kept open for later requests; 0 = none"})
+    idle_seconds: float = field(default=15.0, metadata={"doc": "how long one is kept; be below the upstream's own"})
+    dns_seconds: float = field(default=30.0, metadata={"doc": "how long a host's addresses are remembered"})
+    head: int = field(default=64 * KIB, metadata={"doc": "bytes of a reply's status line and headers"})
+    unread: int = field(
+        default=256 * KIB,
+        metadata={"doc": "bytes of a reply waiting for a slow client before the upstream is paused"},
+    )

@@ -1,0 +1,97 @@
+"""Making a connection: addresses off the loop's back, happy eyeballs, TLS.
+
+aiohappyeyeballs (which aiohttp's client uses too) races the addresses: uvloop's `create_connection` does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+
+from aiohappyeyeballs import AddrInfoType, start_connection
+
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.errors import UpstreamUnreachable
+
+_HEAD_START = 0.25
+"""Seconds between two addresses tried (RFC 8305)."""
+
+
+class Connector:
+    """Dials origins. `tls` is for a certificate authority of one's own; addresses are remembered for `dns_seconds`."""
+
+    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_tls", "loop")
+
+    def __init__(self, tls: ssl.SSLContext | None, dns_seconds: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._tls = tls
+        self._dns_seconds = dns_seconds
+        self._addresses: dict[Origin, tuple[float, Sequence[AddrInfoType]]] = {}
+        self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
+
+    async def connect(self, origin: Origin, connection: Connection) -> None:
+        """Connect `connection` to `origin`. Raises UpstreamUnreachable."""
+        try:
+            addresses = origin.literal() or await self._resolve(origin)
+            sock = await start_connection(addresses, happy_eyeballs_delay=_HEAD_START, interleave=1, loop=self.loop)
+        except (OSError, UnicodeError, RuntimeError) as error:
+            self._addresses.pop(origin, None)  # the host may have moved
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tls = self._context() if origin.secure else None
+            await self.loop.create_connection(
+                lambda: connection, sock=sock, ssl=tls, server_hostname=origin.host.rstrip(".") if tls else None
+            )
+        except OSError as error:
+            sock.close()
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
+        except BaseException:
+            sock.close()
+            raise
+
+    def close(self) -> None:
+        """Give up what is being looked up."""
+        for lookup in self._lookups.values():
+            lookup.cancel()
+
+    def _context(self) -> ssl.SSLContext:
+        # Lazily and once: reading the authorities takes some ten milliseconds.
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+    async def _resolve(self, origin: Origin) -> Sequence[AddrInfoType]:
+        known = self._addresses.get(origin)
+        if known is not None and known[0] > self.loop.time():
+            return known[1]
+        lookup = self._lookups.get(origin)
+        if lookup is None:
+            lookup = self._lookups[origin] = self.loop.create_task(self._look_up(origin))
+            lookup.add_done_callback(lambda done: self._lookup_done(origin, done))
+        # One look-up for all who ask at once; it goes on if one of them leaves.
+        return await asyncio.shield(lookup)
+
+    async def _look_up(self, origin: Origin) -> Sequence[AddrInfoType]:
+        return await self.loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+
+    def _lookup_done(self, origin: Origin, lookup: asyncio.Task[Sequence[AddrInfoType]]) -> None:
+        del self._lookups[origin]
+        if not lookup.cancelled() and lookup.exception() is None:
+            self._addresses[origin] = (self.loop.time() + self._dns_seconds, lookup.result())
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE may name further authorities)"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {getattr(error, 'reason', None) or error} (is it https, and on this port?)"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)  # asyncio's own words for it name an address and no reason
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

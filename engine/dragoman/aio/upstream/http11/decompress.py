@@ -1,0 +1,79 @@
+"""Compressed bodies, expanded a bounded piece at a time while they are read.
+
+What an upstream sends is little; what it expands to may be anything. No step expands more than `PIECE` bytes, so the
+memory held is bounded whatever comes, and the reader's own limit on the body ends it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from dragoman.errors import StreamTruncated, UpstreamProtocolError
+
+ACCEPTED = "gzip, deflate"
+"""What whole replies are asked for in."""
+PIECE = 256 * 1024
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Decompressor:
+    """One body's gzip (of any number of members) or deflate (with zlib's wrapper, or without it as some send it)."""
+
+    __slots__ = ("_name", "_stream")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stream: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What `data` expands to, in pieces. All must be taken before the next call. Raises StreamTruncated."""
+        while data:
+            stream = self._stream
+            if stream is None or stream.eof:
+                if stream is not None:
+                    data = data.lstrip(b"\0")  # some pad the end with zeros
+                    if data and self._name != "gzip":
+                        raise StreamTruncated(f"upstream's {self._name} body is corrupt")
+                    if not data:
+                        return
+                stream = self._stream = self._begin(data)
+            try:
+                piece = stream.decompress(data, PIECE)
+                if piece:
+                    yield piece
+                # A full piece may leave more inside zlib, though all input went in.
+                while len(piece) == PIECE or stream.unconsumed_tail:
+                    if piece := stream.decompress(stream.unconsumed_tail, PIECE):
+                        yield piece
+            except zlib.error as error:
+                raise StreamTruncated(f"upstream's {self._name} body is corrupt") from error
+            data = stream.unused_data
+
+    def finish(self) -> None:
+        """The body ended. Raises StreamTruncated if its compressed form did not."""
+        if self._stream is not None and not self._stream.eof:
+            raise StreamTruncated(f"upstream's {self._name} body was cut short")
+
+    def _begin(self, data: bytes) -> zlib._Decompress:
+        if self._name == "gzip":
+            return zlib.decompressobj(_GZIP)
+        # The low half of zlib's first byte is 8; in raw deflate that would be a stored block with padding set.
+        return zlib.decompressobj(zlib.MAX_WBITS if data[0] & 15 == zlib.DEFLATED else -zlib.MAX_WBITS)
+
+
+def decompressor(encoding: str) -> Decompressor | None:
+    """The decoder for a `content-encoding`; None for a body as it is. Raises UpstreamProtocolError for others."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name in ("gzip", "x-gzip"):
+        return Decompressor("gzip")
+    if name == "deflate":
+        return Decompressor("deflate")
+    shown = name[:40] if name.isascii() and name.isprintable() else "unknown"
+    raise UpstreamProtocolError(
+        f"the upstream's reply is in the content-encoding {shown!r}, which it was not asked for; "
+        "only gzip and deflate are understood: switch its compression off"
+    )

@@ -1,0 +1,327 @@
+"""The canonical request and whole reply: what every dialect's body is parsed into and built from.
+
+A conversation is a list of turns; tool results are parts of a user turn, tool calls parts of an assistant turn, so that
+both the message-per-result dialects and the block dialects come out of the same list. Nothing native is thrown away
+early: what only its own dialect can carry rides as a `Native` part or a raw dict and is dropped by the *writer* with a
+loss row. Every part remembers where it stood in the client's body (`at`), so that a writer that must reject it can name
+the client's own field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from dragoman.canonical.events import Citation
+from dragoman.errors import Path
+
+Json = dict[str, Any]
+
+
+class Role(StrEnum):
+    """Who speaks. `system` and `developer` are one kind; the spelling is kept on the turn."""
+
+    INSTRUCTION = "instruction"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+# --- sources of media -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Inline:
+    """Bytes carried in the body: base64 text, without the `data:` prefix."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(slots=True)
+class Url:
+    """Media the upstream fetches."""
+
+    url: str
+
+
+@dataclass(slots=True)
+class FileRef:
+    """An id that means something to one provider only."""
+
+    id: str
+    origin: str
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Text:
+    """Plain text. `cache` is the source's cache mark, raw; `citations` ride on replayed assistant text; `logprobs` on
+    a reply's text, in the OpenAI dialects' common form. `apart` marks a text that begins a message behind
+    another part (`events.BlockStart`)."""
+
+    text: str
+    at: Path = ()
+    cache: Json | None = None
+    citations: list[Citation] = field(default_factory=list)
+    logprobs: list[Json] | None = None
+    apart: bool = False
+
+
+@dataclass(slots=True)
+class Refusal:
+    """The model's refusal wording."""
+
+    text: str
+    at: Path = ()
+
+
+@dataclass(slots=True)
+class Image:
+    """An image. `detail` is the OpenAI dialects' hint."""
+
+    source: Inline | Url | FileRef
+    at: Path = ()
+    detail: str | None = None
+    cache: Json | None = None
+
+
+@dataclass(slots=True)
+class Document:
+    """A file: PDF or other bytes, a URL, plain text (`Text` as source) or nested parts (a list as source).
+
+    `name` is the file name or title; `context` and `cite` are Messages' `context` and `citations.enabled`.
+    """
+
+    source: Inline | Url | FileRef | Text | list[Text | Image]
+    at: Path = ()
+    name: str | None = None
+    context: str | None = None
+    cite: bool = False
+    cache: Json | None = None
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """A search result given as content (Messages): source, title, body texts."""
+
+    source: str
+    title: str
+    body: list[Text]
+    at: Path = ()
+    cite: bool = False
+    cache: Json | None = None
+
+
+@dataclass(slots=True)
+class ToolReference:
+    """A tool named as a result of a tool search (Messages `tool_reference`, Responses `tool_search_output`)."""
+
+    name: str
+    at: Path = ()
+    namespace: str | None = None
+
+
+@dataclass(slots=True)
+class Reasoning:
+    """Reasoning of an earlier turn, or of a reply.
+
+    `origin` is the dialect whose upstream made it; `proof` its opaque proof (`signature`, `encrypted_content`);
+    `redacted` marks a block that is all proof; `native` is the whole original block, replayed untouched to its origin.
+    `family` is the endpoint family named by the envelope that the block came back in, None where there was none: only
+    an upstream of that family may be given `native` (mapping §5.2; `envelope.own_block` decides).
+    """
+
+    text: str
+    at: Path = ()
+    origin: str = ""
+    proof: str | None = None
+    redacted: bool = False
+    native: Json | None = None
+    family: str | None = None
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call. `arguments` is JSON text exactly as the source spelled it (free text if `custom`); `search` marks the
+    call of a client-run tool search."""
+
+    id: str
+    name: str
+    arguments: str
+    at: Path = ()
+    custom: bool = False
+    cache: Json | None = None
+    namespace: str | None = None
+    search: bool = False
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """The result of a call: a string, or parts (`Text`, `Image`, `Document`, `SearchResult`, `ToolReference`).
+
+    `search` marks the result of a client-run tool search: its parts are `ToolReference`s to tools that the reader has
+    put into `Request.tools`."""
+
+    call_id: str
+    content: str | list[Part]
+    at: Path = ()
+    is_error: bool = False
+    cache: Json | None = None
+    custom: bool = False
+    search: bool = False
+
+
+@dataclass(slots=True)
+class Native:
+    """A block that no other dialect has. Writers of `origin` send it back as it was; the others drop it with `code`."""
+
+    origin: str
+    type: str
+    payload: Json
+    code: str
+    at: Path = ()
+
+
+Part = Text | Refusal | Image | Document | SearchResult | ToolReference | Reasoning | ToolCall | ToolResult | Native
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn of the conversation. Those of a tool loop come in short (`steps`), and are turns like any other.
+
+    `spelling` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
+    by dialects that know it. `plain` says that the content was a bare string. `name` is Chat's participant name.
+    """
+
+    role: Role
+    parts: list[Part]
+    at: Path = ()
+    original: str = ""
+    plain: bool = False
+    name: str | None = None
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+class ToolKind(StrEnum):
+    """`function` has a JSON schema; `custom` takes free text; `search` is a client-run search for further tools (with a
+    JSON schema); `hosted` runs at the provider; `typed` is a client tool that the provider's model was trained on and
+    that has no schema in the request (Messages `bash_*` and kin)."""
+
+    FUNCTION = "function"
+    CUSTOM = "custom"
+    SEARCH = "search"
+    HOSTED = "hosted"
+    TYPED = "typed"
+
+
+@dataclass(slots=True)
+class Namespace:
+    """A named group that a tool is declared in (Responses `namespace`)."""
+
+    name: str
+    description: str | None = None
+
+
+@dataclass(slots=True)
+class Tool:
+    """A declared tool. `options` holds source-only extras by name; the writer that cannot carry one drops it with
+    `tool_option`. `native` is the whole original of hosted, typed and custom tools. Two tools are the same one if name
+    and namespace are equal."""
+
+    kind: ToolKind
+    name: str
+    at: Path = ()
+    description: str | None = None
+    schema: Json | None = None
+    strict: bool | None = None
+    cache: Json | None = None
+    options: Json = field(default_factory=dict)
+    native: Json = field(default_factory=dict)
+    origin: str = ""
+    namespace: Namespace | None = None
+
+
+@dataclass(slots=True)
+class ToolChoice:
+    """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require` says
+    whether an allowed subset must be used. `custom` marks a forced custom tool, `hosted` a hosted one."""
+
+    mode: str
+    at: Path = ()
+    names: list[str] = field(default_factory=list)
+    require: bool = False
+    custom: bool = False
+    hosted: bool = False
+
+
+# --- controls ---------------------------------------------------------------------------------------------------------
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Canonical effort levels in rising order."""
+
+
+@dataclass(slots=True)
+class Thinking:
+    """How much to reason and what to show. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
+    `summarized`/`omitted`/`updates` or None; `summary` is Responses' `auto`/`concise`/`detailed` or None."""
+
+    effort: str | None = None
+    at: Path = ()
+    display: str | None = None
+    summary: str | None = None
+
+
+@dataclass(slots=True)
+class OutputFormat:
+    """Structured output: `json_schema` or `json_object`."""
+
+    kind: str
+    at: Path = ()
+    name: str | None = None
+    schema: Json | None = None
+    strict: bool | None = None
+    description: str | None = None
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, whatever dialect it came in. None always means that the client did not say."""
+
+    origin: str
+    model: str
+    turns: list[Turn]
+    stream: bool = False
+    include_usage: bool = False
+    """Chat's `stream_options.include_usage`: does the client want the usage chunk."""
+    tools: list[Tool] = field(default_factory=list)
+    tool_choice: ToolChoice | None = None
+    parallel: bool | None = None
+    max_tokens: int | None = None
+    max_tokens_at: Path = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: list[str] = field(default_factory=list)
+    stop_at: Path = ()
+    thinking: Thinking | None = None
+    format: OutputFormat | None = None
+    verbosity: str | None = None
+    end_user: str | None = None
+    service_tier: str | None = None
+    service_tier_at: Path = ()
+    metadata: Json | None = None
+    store: bool | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    sampling: Json = field(default_factory=dict)
+    """frequency_penalty, presence_penalty, logit_bias, seed: the ones that only Chat has, as given and not default."""
+    cache: Json = field(default_factory=dict)
+    """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
+    moderation: Json | None = None
+    echo: Json = field(default_factory=dict)
+    """What a reply of the client's dialect repeats of the request (Responses), key by key."""

@@ -1,0 +1,217 @@
+"""Whole Chat replies, both ways (mapping §9.1-§9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.canonical.events import CUTS, BlockKind
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.citations import read_citation
+from dragoman.dialects.chat.reasoning_details import KEY, read_details
+from dragoman.dialects.chat.wire import (
+    DIALECT,
+    drop_proofs,
+    matched_stop,
+    read_finish,
+    read_parts,
+    read_usage,
+    reasoning_text,
+    settle,
+)
+from dragoman.dialects.openai.logprobs import read_logprobs
+from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.errors import Path, UpstreamProtocolError
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import reply_id, sanitize_call_id
+from dragoman.wire.json_codec import dumps, loads
+
+_LONGEST_CALL_ID = 64
+_LONGEST_MINTED_ID = 40
+_MESSAGE: Path = ("choices", 0, "message")
+_FINISH: Path = ("choices", 0, "finish_reason")
+_LOGPROBS: Path = ("choices", 0, "logprobs")
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_reply(body: Json, context: ReplyContext) -> Reply:
+    """Read a reply body.
+
+    Raises `UpstreamProtocolError` for a body that is no reply of the dialect, for several choices, and for content
+    that the client could not be given. An empty reply is legal: reasoning models cut by the cap send it.
+    """
+    losses, names = context.losses, context.names
+    choices = body.get("choices") if type(body) is dict else None
+    if type(choices) is not list:
+        raise UpstreamProtocolError("upstream reply has no choices")
+    if len(choices) != 1:
+        # Choices are alternatives, never parts of one turn: taking the first would lose the others (mapping §9.1).
+        raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
+    choice = choices[0]
+    message = choice.get("message") if type(choice) is dict else None
+    if type(message) is not dict:
+        raise UpstreamProtocolError("upstream reply has a choice without a message")
+    role = message.get("role")
+    if role is not None and role != "assistant":
+        raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
+    upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
+    identity = upstream_id if type(upstream_id) is str else ""
+
+    parts: list[Part] = []
+    reasoning = reasoning_text(message)
+    details = read_details(message, context)
+    if reasoning or details:
+        # Clients may trim the visible text, and this server will want it back (mapping §5.2).
+        wanted = context.envelope is not None and context.profile.reasoning_replay
+        native: Json | None = {"reasoning_content": reasoning} if wanted else None
+        if details:
+            native = {KEY: details}
+        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
+    if not details:
+        drop_proofs(message, _MESSAGE, losses)
+    _read_content(parts, message.get("content"), losses)
+    if context.logprobs and (logprobs := choice.get("logprobs")):
+        _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
+    _read_annotations(parts, message.get("annotations"), losses)
+    if refusal := message.get("refusal"):
+        if type(refusal) is not str:
+            raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
+        parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
+    finish = choice.get("finish_reason")
+    cut = type(finish) is str and read_finish(finish) in CUTS
+    given = message.get("tool_calls")
+    if (legacy := message.get("function_call")) is not None and not given:
+        losses.add(
+            LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
+        )
+        given = [{"type": "function", "function": legacy}]
+    calls = _read_calls(given, identity, len(parts), names, losses, whole=not cut)
+    parts += calls
+    visible = any(type(part) is Text or type(part) is Refusal for part in parts)
+    if message.get("audio") is not None:
+        if not visible and not calls:
+            raise UpstreamProtocolError("upstream reply holds audio only")
+        losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
+
+    stop = settle(
+        finish if type(finish) is str else None,
+        calls=bool(calls),
+        refusal=any(type(part) is Refusal for part in parts),
+        content=bool(parts),
+        losses=losses,
+        at=_FINISH,
+        matched=matched_stop(choice, context.sent_stops) if context.sent_stops else None,
+    )
+    return Reply(
+        identity,
+        model if type(model) is str else "",
+        parts,
+        stop,
+        read_usage(body.get("usage")),
+        read_created(created),
+        cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
+    )
+
+
+def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
+    at = (*_MESSAGE, "content")
+    if type(content) is str:
+        if content:
+            parts.append(Text(content, at))
+    elif type(content) is list:
+        losses.add(LossCode.REPLY_REPAIRED, at, "content came as an array of parts")
+        for kind, text in read_parts(content, _MESSAGE, losses):
+            if not text:
+                continue
+            if kind is BlockKind.REFUSAL:
+                parts.append(Refusal(text, at))
+            else:
+                parts.append(Text(text, at) if kind is BlockKind.TEXT else Reasoning(text, at, DIALECT))
+    elif content is not None:
+        raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
+
+
+def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> None:
+    """Put the tokens on the text, which is one in all but a few servers' replies."""
+    texts = [part for part in parts if type(part) is Text]
+    if texts:
+        texts[0].logprobs = tokens or None
+    elif tokens:
+        losses.add(LossCode.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "given for what is no text")
+
+
+def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
+    if not annotations:
+        return
+    texts = [part for part in parts if type(part) is Text]
+    notes = [note for note in annotations if type(note) is dict] if type(annotations) is list else []
+    if texts:
+        texts[-1].citations = [read_citation(note) for note in notes]
+    if not texts or type(annotations) is not list or len(notes) < len(annotations):
+        losses.add(LossCode.CITATIONS, (*_MESSAGE, "annotations"))
+
+
+def _read_calls(
+    calls: Any, identity: str, blocks: int, names: Mapping[str, str], losses: Losses, *, whole: bool
+) -> list[Part]:
+    if calls is None:
+        return []
+    if type(calls) is not list:
+        raise UpstreamProtocolError("upstream reply has tool_calls that are no array")
+    parts: list[Part] = []
+    ids: set[str] = set()
+    for k, call in enumerate(calls):
+        at = (*_MESSAGE, "tool_calls", k)
+        if type(call) is not dict:
+            raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
+        kind = call.get("type") or "function"
+        if kind not in ("function", "custom"):
+            raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not asked for")
+        body = call.get(kind)
+        name = body.get("name") if type(body) is dict else None
+        if type(body) is not dict or type(name) is not str or not name:
+            raise UpstreamProtocolError("upstream reply has a tool call without a name")
+        call_id = call.get("id")
+        if type(call_id) is not str or not call_id or call_id in ids:  # the result must name one, and only one
+            losses.add(LossCode.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
+            call_id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
+        ids.add(call_id)
+        if kind == "custom":
+            text = body.get("input")
+            arguments = text if type(text) is str else ""
+        else:
+            if type(body.get("arguments")) is dict:
+                losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+            arguments = _read_arguments(body.get("arguments"), name, whole=whole)
+        parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
+    return parts
+
+
+def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
+    """The arguments as sent. A guessed repair would run a real tool, so what is no JSON object is refused (§6.3).
+
+    A reply that says itself that it was cut is none: where arguments are text, the client is given what there is.
+    """
+    if arguments is None:
+        return "{}"
+    if type(arguments) is dict:  # some compatible servers forget to encode them
+        return dumps(arguments).decode()
+    if type(arguments) is str:
+        if not arguments.strip():
+            return "{}" if whole else arguments
+        try:
+            parsed = loads(arguments)
+        except ValueError:
+            if not whole:
+                return arguments
+            raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
+        if type(parsed) is dict:
+            return arguments
+    raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are no JSON object")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------

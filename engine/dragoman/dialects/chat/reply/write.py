@@ -1,0 +1,133 @@
+"""Writes whole Chat replies (mapping §9.1-§9.4)."""
+
+from __future__ import annotations
+
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.citations import write_citation
+from dragoman.dialects.chat.reply.read import _LONGEST_CALL_ID
+from dragoman.dialects.chat.wire import (
+    ID_PREFIX,
+    JoinedText,
+    note_uncounted,
+    write_finish,
+    write_usage,
+)
+from dragoman.dialects.openai.logprobs import write_logprobs
+from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
+from dragoman.errors import UpstreamProtocolError
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import reply_id, sanitize_call_id
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The reply body for a Chat client.
+
+    Raises `UpstreamProtocolError` for calls that no Chat client could be given: into a namespace, and tool searches.
+    """
+    knobs = context.knobs
+    tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
+    logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
+    message = _write_message(reply, knobs, context.losses)
+    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
+    written: Json = {
+        "id": reply_id(reply.id, ID_PREFIX),
+        "object": "chat.completion",
+        "created": context.created if reply.created is None else reply.created,
+        "model": context.model if knobs.echo_model == "requested" else reply.model,
+        "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
+    }
+    if reply.usage is not None:
+        note_uncounted(reply.usage, context.losses)
+        written["usage"] = write_usage(reply.usage)
+    return written
+
+
+def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
+    text, reasoning, refusal = JoinedText(), JoinedText(), JoinedText()
+    calls: list[Json] = []
+    annotations: list[Json] = []
+    for position, part in enumerate(reply.parts):
+        if type(part) is Text:
+            if part.apart:
+                text.gap()
+            if part.text:
+                if calls:
+                    losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
+                _write_text(part, text, annotations, losses)
+            elif part.citations:
+                losses.add(LossCode.CITATIONS, part.at)
+            continue
+        text.gap()
+        if type(part) is ToolCall:
+            calls.append(_write_call(part, reply.id, len(calls), cut=position in reply.cut))
+        elif type(part) is Reasoning:
+            _write_reasoning(part, reasoning, losses)
+        elif type(part) is Refusal:
+            if part.text:
+                refusal.add(part.text)
+        elif type(part) is Native:
+            losses.add(LossCode(part.code), part.at)
+        else:
+            losses.add(LossCode.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a Chat reply")
+
+    info = reply.refusal
+    if is_model_refusal(reply.stop) and not refusal.pieces:
+        wording = info.explanation if info else None
+        if wording or not (text.pieces or calls):  # what was shown needs no words of our own (mapping §9.3)
+            refusal.add(wording or DECLINED)
+    if info is not None and info.category is not None:
+        losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
+    message: Json = {
+        "role": "assistant",
+        "content": str(text) if text.pieces else None,
+        "refusal": str(refusal) if refusal.pieces else None,
+    }
+    if reasoning.pieces:
+        field = knobs.reasoning_field
+        if field in ("reasoning_content", "both"):
+            message["reasoning_content"] = str(reasoning)
+        if field in ("reasoning", "both"):
+            message["reasoning"] = str(reasoning)
+        if field == "off":
+            losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
+    if calls:
+        message["tool_calls"] = calls
+    if annotations:
+        message["annotations"] = annotations
+    return message
+
+
+def _write_text(part: Text, text: JoinedText, annotations: list[Json], losses: Losses) -> None:
+    start = text.add(part.text)
+    if not part.citations:
+        return
+    written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
+    annotations += [annotation for annotation in written if annotation is not None]
+    if None in written:  # Chat knows web pages as sources, not documents
+        losses.add(LossCode.CITATIONS, part.at)
+
+
+def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> None:
+    if part.redacted:
+        losses.add(LossCode.REASONING_ENCRYPTED, part.at)
+        return
+    if part.proof:
+        # Unlike a signature, encrypted content is the reasoning itself.
+        encrypted = part.origin == "responses"
+        losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)
+    if part.text:
+        reasoning.gap()
+        reasoning.add(part.text)
+
+
+def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> Json:
+    if part.namespace is not None or part.search:
+        raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
+    call_id = sanitize_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
+    if part.custom:
+        return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
+    arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream
+    return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}

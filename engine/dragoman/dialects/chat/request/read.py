@@ -1,0 +1,283 @@
+"""A Chat Completions request body → `Request` (mapping §8.1, §8.4).
+
+What no other dialect can carry is refused here; what none has a use for is dropped here with a row; the rest goes on,
+and the writer of the target decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.request import (
+    Document,
+    Image,
+    Json,
+    Part,
+    Reasoning,
+    Refusal,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from dragoman.dialects.chat.request.read_compact import read_steps
+from dragoman.dialects.chat.request.read_content import (
+    ASSISTANT_PARTS,
+    INSTRUCTION_PARTS,
+    TOOL_PARTS,
+    USER_PARTS,
+    read_citations,
+    read_parts,
+)
+from dragoman.dialects.chat.request.read_settings import read_controls
+from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
+from dragoman.dialects.chat.wire import DIALECT, drop_proofs, reasoning_text
+from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    kind_of,
+    optional,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import dumps
+
+# fmt: off
+FIELDS = frozenset({
+    "model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "temperature", "top_p",
+    "frequency_penalty", "presence_penalty", "logit_bias", "seed", "n", "stop", "logprobs", "top_logprobs", "tools",
+    "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort",
+    "verbosity", "modalities", "audio", "prediction", "web_search_options", "metadata", "store", "service_tier",
+    "user", "safety_identifier", "moderation", *CACHE_KEYS,
+})
+# fmt: on
+_REJECTED = frozenset({"functions", "function_call", "audio", "n", "modalities"})
+_STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
+_LEGACY = "functions have no call ids, which the upstream's dialect needs; use tools"
+
+
+def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+    """Read a request body.
+
+    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry,
+    `TooMany` for too many messages.
+    """
+    request = Request(DIALECT, required(body, "model", str), [])
+    if not _REJECTED.isdisjoint(body):
+        _reject(body)
+    messages = required(body, "messages", list)
+    if not messages:
+        raise ClientRequestError(("messages",), "must not be empty")
+    if len(messages) > limits.messages:
+        raise TooMany(("messages",), f"{len(messages)} messages", "messages", limits.messages)
+    request.turns = read_messages(messages, losses)
+
+    request.stream = bool(optional(body, "stream", bool))
+    stream_options = optional(body, "stream_options", dict)
+    if stream_options:
+        request.include_usage = bool(optional(stream_options, "include_usage", bool, ("stream_options",)))
+        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
+    request.tools = read_tools(body, losses)
+    request.tool_choice = read_tool_choice(body, losses)
+    request.parallel = optional(body, "parallel_tool_calls", bool)
+    read_controls(request, body, losses)
+    if "prediction" in body:
+        drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
+    drop_unknown(body, FIELDS, losses)
+    return request
+
+
+def _reject(body: Json) -> None:
+    reject_if_set(body, "functions", _LEGACY)
+    reject_if_set(body, "function_call", _LEGACY)
+    reject_if_set(body, "audio", "audio output cannot be had from an upstream of another dialect")
+    n = optional(body, "n", int)
+    if n is not None and n != 1:
+        raise Unsupported(("n",), "only one choice can be had from an upstream of another dialect")
+    for i, modality in enumerate(optional(body, "modalities", list) or ()):
+        if modality != "text":
+            raise Unsupported(("modalities", i), "only text can be had from an upstream of another dialect")
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+_INSTRUCTION_KEYS = frozenset({"role", "content", "name", "cache_control"})
+_USER_KEYS = _INSTRUCTION_KEYS
+_TOOL_KEYS = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})  # `name` repeats the call's
+# fmt: off
+_ASSISTANT_KEYS = frozenset({
+    "role", "content", "name", "refusal", "tool_calls", "audio", "function_call", "annotations", "cache_control",
+    "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
+})
+# fmt: on
+_BARE_ASSISTANT = frozenset({"role", "content", "tool_calls"})
+_MARKED = (Text, Image, Document, ToolCall)
+_CALL_KEYS = frozenset({"id", "type", "function", "custom", "index", "cache_control"})
+_BARE_CALL = frozenset({"id", "type", "function"})
+_CALLED_KEYS = {"function": frozenset({"name", "arguments"}), "custom": frozenset({"name", "input"})}
+
+
+def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
+    """`messages` as turns, one for each message, in order."""
+    turns: list[Turn] = []
+    custom: set[str] = set()
+    numbered = enumerate(messages)  # goes on where the last steps ended
+    while (other := read_steps(numbered, turns, custom)) is not None:
+        i, message = other
+        at = ("messages", i)
+        if type(message) is not dict:
+            raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
+        role = message.get("role")
+        if role == "assistant":
+            turn = _read_assistant(message, at, losses, custom)
+        elif role == "tool":
+            turn = _read_tool(message, at, losses, custom)
+        elif role == "user":
+            note_unknown(message, _USER_KEYS, at, losses)
+            turn = _read_turn(Role.USER, message, at, losses)
+        elif role == "system" or role == "developer":
+            note_unknown(message, _INSTRUCTION_KEYS, at, losses)
+            turn = _read_turn(Role.INSTRUCTION, message, at, losses)
+            turn.original = role
+        elif role == "function":
+            raise Unsupported(at, _LEGACY)
+        else:
+            word = required(message, "role", str, at)
+            raise ClientRequestError((*at, "role"), f"unknown role {word!r}")
+        turns.append(turn)
+    return turns
+
+
+def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:
+    content = message.get("content")
+    where = (*at, "content")
+    turn = Turn(role, [], at, name=optional(message, "name", str, at))
+    if type(content) is str:
+        turn.plain = True
+        turn.parts = [Text(content, where)]
+    elif type(content) is list:
+        readers = USER_PARTS if role is Role.USER else INSTRUCTION_PARTS
+        turn.parts = read_parts(content, readers, where, losses)
+    else:
+        raise ClientRequestError(where, f"expected a string or an array of parts, got {kind_of(content)}")
+    _mark_last(turn, message, losses)
+    return turn
+
+
+def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
+    """A mark on the message itself (taken by routers where the content is a string) means its last part."""
+    mark = read_cache_mark(message, turn.at, losses) if "cache_control" in message else None
+    if mark is None:
+        return
+    last = turn.parts[-1] if turn.parts else None
+    if not isinstance(last, _MARKED):
+        losses.add(LossCode.CACHE_HINT, (*turn.at, "cache_control"))
+    elif last.cache is None:
+        last.cache = mark
+
+
+def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
+    call_id, content = message.get("tool_call_id"), message.get("content")
+    if type(call_id) is not str or not call_id:
+        required(message, "tool_call_id", str, at)
+        raise ClientRequestError((*at, "tool_call_id"), "must not be empty")
+    cache = None
+    if len(message) != 3 or content is None:
+        note_unknown(message, _TOOL_KEYS, at, losses)
+        cache = read_cache_mark(message, at, losses)
+    result: str | list[Part]
+    if type(content) is str:
+        result = content
+    elif type(content) is list:
+        result = read_parts(content, TOOL_PARTS, (*at, "content"), losses)
+    elif content is None:
+        result = ""
+    else:  # old clients hand over the tool's JSON as it is (mapping §6.4)
+        result = dumps(content).decode()
+    return Turn(Role.USER, [ToolResult(call_id, result, at, cache=cache, custom=call_id in custom)], at)
+
+
+def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
+    parts: list[Part] = []
+    bare = _BARE_ASSISTANT.issuperset(message)  # nearly all: spares a dozen look-ups
+    if not bare:
+        note_unknown(message, _ASSISTANT_KEYS, at, losses)
+        reject_if_set(message, "function_call", _LEGACY, at)
+        reject_if_set(message, "audio", "audio of an earlier reply cannot be carried to another dialect", at)
+        reasoning = reasoning_text(message)
+        if reasoning:
+            parts.append(Reasoning(reasoning, at, DIALECT))
+        drop_proofs(message, at, losses)
+
+    content = message.get("content")
+    if type(content) is str:
+        if content:
+            parts.append(Text(content, (*at, "content")))
+    elif type(content) is list:
+        parts += read_parts(content, ASSISTANT_PARTS, (*at, "content"), losses)
+    elif content is not None:
+        raise ClientRequestError((*at, "content"), f"expected a string, parts or null, got {kind_of(content)}")
+    turn = Turn(Role.ASSISTANT, parts, at, "", type(content) is str)
+    if not bare:
+        turn.name = optional(message, "name", str, at)
+        annotations = optional(message, "annotations", list, at)
+        if annotations:
+            _cite(parts, annotations, at, losses)
+        refusal = optional(message, "refusal", str, at)
+        if refusal:
+            parts.append(Refusal(refusal, (*at, "refusal")))
+    calls = message.get("tool_calls")
+    if calls is not None:
+        where = (*at, "tool_calls")
+        for k, call in enumerate(typed(calls, list, where)):
+            parts.append(_read_call(call, (*where, k), losses, custom))
+    if not bare:
+        _mark_last(turn, message, losses)
+    return turn
+
+
+def _cite(parts: list[Part], annotations: list[Any], at: Path, losses: Losses) -> None:
+    last = parts[-1] if parts else None
+    if type(last) is not Text:
+        losses.add(LossCode.CITATIONS, (*at, "annotations"))
+        return
+    last.citations = read_citations(annotations, (*at, "annotations"), losses)
+
+
+def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCall:
+    typed(call, dict, at)
+    call_id, kind = call.get("id"), call.get("type") or "function"
+    if type(call_id) is not str or not call_id:
+        required(call, "id", str, at)
+        raise ClientRequestError((*at, "id"), "must not be empty")
+    if kind != "function" and kind != "custom":
+        raise Unsupported((*at, "type"), f"unknown kind of tool call: {kind!r}")
+    cache = None
+    if not _BARE_CALL.issuperset(call):
+        note_unknown(call, _CALL_KEYS, at, losses)
+        cache = read_cache_mark(call, at, losses)
+    body = call.get(kind)
+    if type(body) is not dict:
+        required(call, kind, dict, at)
+    name = body.get("name")
+    if type(name) is not str or not name:
+        required(body, "name", str, (*at, kind))
+        raise ClientRequestError((*at, kind, "name"), "must not be empty")
+    note_unknown(body, _CALLED_KEYS[kind], (*at, kind), losses)
+    if kind == "custom":
+        custom.add(call_id)
+        return ToolCall(call_id, name, required(body, "input", str, (*at, kind)), at, True, cache)
+    arguments = body.get("arguments")
+    if type(arguments) is not str:
+        arguments = optional(body, "arguments", str, (*at, kind)) or ""
+    return ToolCall(call_id, name, arguments, at, False, cache)

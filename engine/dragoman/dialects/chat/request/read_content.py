@@ -1,0 +1,129 @@
+"""Chat's content parts, read: text, images, files, refusals, and the cache marks they carry (mapping §4.1, §8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.dialects.chat.citations import read_citation
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.content import _MARKS, note_unknown, read_cache_mark, read_data_url
+from dragoman.dialects.shared.json_fields import kind_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Losses
+
+_CITATION_KEYS = frozenset({"type", "url_citation"})
+_URL_CITATION_KEYS = frozenset({"url", "title", "start_index", "end_index"})
+
+PartReader = Callable[[Json, Path, Losses], Part]
+
+
+def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Citation]:
+    """The annotations of a replayed text; of the kind that other dialects have, a row for each unknown key."""
+    citations: list[Citation] = []
+    for index, annotation in enumerate(annotations):
+        if type(annotation) is not dict:
+            continue
+        citations.append(read_citation(annotation))
+        body, where = annotation.get("url_citation"), (*at, index)
+        if type(body) is dict:
+            note_unknown(annotation, _CITATION_KEYS, where, losses)
+            note_unknown(body, _URL_CITATION_KEYS, (*where, "url_citation"), losses)
+    return citations
+
+
+def _is_web(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+_TEXT_KEYS = frozenset({"type", "text", "annotations", *_MARKS})
+_IMAGE_KEYS = frozenset({"type", "image_url", *_MARKS})
+_FILE_KEYS = frozenset({"type", "file", *_MARKS})
+_REFUSAL_KEYS = frozenset({"type", "refusal"})
+_DETAILS = frozenset({"url", "detail"})
+_FILE_DETAILS = frozenset({"file_data", "file_id", "filename"})
+
+
+def _read_text(part: Json, at: Path, losses: Losses) -> Text:
+    given = part.get("text")
+    text = Text(given if type(given) is str else required(part, "text", str, at), at)
+    if len(part) > 2:
+        note_unknown(part, _TEXT_KEYS, at, losses)
+        text.cache = read_cache_mark(part, at, losses)
+        text.citations = read_citations(optional(part, "annotations", list, at) or [], (*at, "annotations"), losses)
+    return text
+
+
+def _read_image(part: Json, at: Path, losses: Losses) -> Image:
+    note_unknown(part, _IMAGE_KEYS, at, losses)
+    body, where = required(part, "image_url", dict, at), (*at, "image_url")
+    note_unknown(body, _DETAILS, where, losses)
+    url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
+    if url[:5].lower() == "data:":
+        source: Inline | Url = read_data_url(url, (*where, "url"))
+    elif _is_web(url):
+        source = Url(url)
+    else:
+        raise ClientRequestError((*where, "url"), "expected an http(s) or data URL")
+    return Image(source, at, detail, read_cache_mark(part, at, losses) if len(part) > 2 else None)
+
+
+def _read_file(part: Json, at: Path, losses: Losses) -> Document:
+    note_unknown(part, _FILE_KEYS, at, losses)
+    body, where = required(part, "file", dict, at), (*at, "file")
+    note_unknown(body, _FILE_DETAILS, where, losses)
+    data, file_id = optional(body, "file_data", str, where), optional(body, "file_id", str, where)
+    source: Inline | Url | FileRef
+    if data:
+        path = (*where, "file_data")
+        # Routers take a URL here; the dialects that have documents by URL can carry it.
+        source = Url(data) if _is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
+    elif file_id:
+        source = FileRef(file_id, DIALECT)
+    else:
+        raise ClientRequestError(where, "needs file_data or file_id")
+    return Document(source, at, optional(body, "filename", str, where), cache=read_cache_mark(part, at, losses))
+
+
+def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:
+    note_unknown(part, _REFUSAL_KEYS, at, losses)
+    return Refusal(required(part, "refusal", str, at), at)
+
+
+def _reject_audio(part: Json, at: Path, losses: Losses) -> Part:
+    raise Unsupported(at, "audio input cannot be carried to an upstream of another dialect")
+
+
+INSTRUCTION_PARTS: Mapping[str, PartReader] = {"text": _read_text}
+ASSISTANT_PARTS: Mapping[str, PartReader] = {"text": _read_text, "refusal": _read_refusal}
+USER_PARTS: Mapping[str, PartReader] = {
+    "text": _read_text,
+    "image_url": _read_image,
+    "file": _read_file,
+    "input_audio": _reject_audio,
+}
+# The dialect allows text only, but clients of compatible servers put images here, and other dialects have them.
+TOOL_PARTS: Mapping[str, PartReader] = {"text": _read_text, "image_url": _read_image, "file": _read_file}
+
+
+def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
+    """The parts of a content array at `at`.
+
+    Raises `Unsupported` naming the part whose type the role does not have: parts are never skipped (mapping §4.1).
+    """
+    parts: list[Part] = []
+    for j, part in enumerate(content):
+        where = (*at, j)
+        if type(part) is not dict:
+            raise ClientRequestError(where, f"expected an object, got {kind_of(part)}")
+        kind = part.get("type")
+        reader = readers.get(kind) if type(kind) is str else None
+        if reader is None:
+            kind = required(part, "type", str, where)
+            raise Unsupported(
+                where, f"content part of type {kind!r} is not supported here; known: {', '.join(readers)}"
+            )
+        parts.append(reader(part, where, losses))
+    return parts

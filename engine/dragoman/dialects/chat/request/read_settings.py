@@ -1,0 +1,117 @@
+"""The settings of a Chat request beside its messages and tools (mapping §7, §8.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
+from dragoman.dialects.openai.content import note_unknown
+from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.losses import LossCode, Losses
+
+# fmt: off
+_CONTROLS = frozenset({
+    "max_completion_tokens", "max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty",
+    "logit_bias", "seed", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity", "response_format",
+})
+# fmt: on
+_SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
+_SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
+
+
+def read_controls(request: Request, body: Json, losses: Losses) -> None:
+    """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
+    # Most requests say little: what is not there is not looked for one by one.
+    if not _CONTROLS.isdisjoint(body):
+        _read_sampling(request, body, losses)
+    if not _SERVICE.isdisjoint(body):
+        _read_service(request, body)
+
+
+_SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
+    ("frequency_penalty", float, 0),
+    ("presence_penalty", float, 0),
+    ("logit_bias", dict, {}),
+    ("seed", int, None),
+)
+
+
+def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
+    for key in ("max_completion_tokens", "max_tokens"):  # the modern name wins (mapping §7.2)
+        cap = optional(body, key, int)
+        if cap is not None and request.max_tokens is None:
+            if cap < 1:
+                raise ClientRequestError((key,), "must be at least 1")
+            request.max_tokens, request.max_tokens_at = cap, (key,)
+    request.temperature = optional(body, "temperature", float)
+    request.top_p = optional(body, "top_p", float)
+    for key, kind, default in _SAMPLING:
+        value = optional(body, key, kind)
+        if value is not None and value != default:
+            request.sampling[key] = value
+    request.logprobs = bool(optional(body, "logprobs", bool))
+    request.top_logprobs = optional(body, "top_logprobs", int)
+    if "stop" in body:
+        _read_stop(request, body["stop"], losses)
+    effort = one_of(body, "reasoning_effort", EFFORTS)
+    if effort is not None:
+        request.thinking = Thinking(effort, ("reasoning_effort",))
+    request.verbosity = one_of(body, "verbosity", ("low", "medium", "high"))
+    request.format = _read_format(optional(body, "response_format", dict), losses)
+
+
+def _read_stop(request: Request, stop: Any, losses: Losses) -> None:
+    if stop is None:
+        return
+    request.stop_at = ("stop",)
+    entries = stop if type(stop) is list else [stop]
+    for i, entry in enumerate(entries):
+        path = ("stop", i) if entries is stop else ("stop",)
+        if type(entry) is not str:
+            expected = "a string" if entries is stop else "a string or an array of strings"
+            raise ClientRequestError(path, f"expected {expected}, got {kind_of(entry)}")
+        if entry.strip():
+            request.stop.append(entry)
+        else:
+            losses.add(LossCode.STOP_DROPPED, path, "empty or whitespace only")
+
+
+def _read_format(body: Json | None, losses: Losses) -> OutputFormat | None:
+    if body is None:
+        return None
+    at = ("response_format",)
+    kind = required(body, "type", str, at)
+    note_unknown(body, frozenset(("type", kind)), at, losses)
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return OutputFormat(kind, at)
+    if kind != "json_schema":
+        raise Unsupported((*at, "type"), f"unknown output format {kind!r}")
+    schema, where = required(body, "json_schema", dict, at), (*at, "json_schema")
+    note_unknown(schema, _SCHEMA_KEYS, where, losses)
+    return OutputFormat(
+        kind,
+        at,
+        name=optional(schema, "name", str, where),
+        schema=optional(schema, "schema", dict, where),
+        strict=optional(schema, "strict", bool, where),
+        description=optional(schema, "description", str, where),
+    )
+
+
+def _read_service(request: Request, body: Json) -> None:
+    user = optional(body, "user", str)
+    request.end_user = optional(body, "safety_identifier", str) or user or None
+    request.service_tier = optional(body, "service_tier", str)
+    if request.service_tier is not None:
+        request.service_tier_at = ("service_tier",)
+    request.metadata = optional(body, "metadata", dict)
+    request.store = optional(body, "store", bool)
+    request.moderation = optional(body, "moderation", dict)
+    for key in CACHE_KEYS:
+        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
+        if value is not None:
+            request.cache[key] = value

@@ -1,0 +1,149 @@
+"""Chat's tools and tool choice, both ways (mapping §6.1, §6.2, §6.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
+from dragoman.dialects.chat.request.write_tools import _FUNCTION, _WEB_SEARCH
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, one_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import Losses
+
+_TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
+_FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
+_CUSTOM_KEYS = frozenset({"name", "description", "format"})
+_FORMAT_KEYS = frozenset({"type", "grammar"})
+_GRAMMAR_KEYS = frozenset({"definition", "syntax"})
+_SEARCH_KEYS = frozenset({"user_location", "search_context_size"})
+_LOCATION_KEYS = frozenset({"type", "approximate"})
+_NAME = frozenset({"name"})
+_ALLOWED_KEYS = frozenset({"mode", "tools"})
+_KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_tools(body: Json, losses: Losses) -> list[Tool]:
+    """`tools`, and after them `web_search_options` as the hosted tool that it is.
+
+    Raises `ClientRequestError` for two tools of one name, `Unsupported` for a kind the dialect does not have.
+    """
+    tools: list[Tool] = []
+    seen: set[str] = set()
+    for i, declared in enumerate(optional(body, "tools", list) or ()):
+        at = ("tools", i)
+        tool = _read_plain(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
+        if tool.name in seen:
+            raise ClientRequestError(at, f"a second tool of the name {tool.name!r}")
+        seen.add(tool.name)
+        tools.append(tool)
+    options = optional(body, "web_search_options", dict)
+    if options is not None:
+        tools.append(_read_web_search(options, losses))
+    return tools
+
+
+def _read_plain(declared: Any, at: Path) -> Tool | None:
+    """A function of name, description and parameters, as nearly all are; None for any other."""
+    if type(declared) is not dict or len(declared) != 2 or declared.get("type") != "function":
+        return None
+    body = declared.get("function")
+    if type(body) is not dict:
+        return None
+    name, description, schema = body.get("name"), body.get("description"), body.get("parameters")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    if len(body) == 3:
+        strict = None
+    elif len(body) != 4 or type(strict := body.get("strict")) is not bool:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT)
+
+
+def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
+    kind = declared.get("type") or "function"
+    if type(kind) is not str or kind not in _KINDS:
+        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried; known: function, custom")
+    drop_unknown(declared, _TOOL_KEYS, losses, at)
+    body, where = required(declared, kind, dict, at), (*at, kind)
+    name = required(body, "name", str, where)
+    if not name:
+        raise ClientRequestError((*where, "name"), "must not be empty")
+    tool = Tool(_KINDS[kind], name, at, optional(body, "description", str, where), origin=DIALECT)
+    tool.cache = read_cache_mark(declared, at, losses)
+    if tool.kind is ToolKind.CUSTOM:
+        note_unknown(body, _CUSTOM_KEYS, where, losses)
+        _note_grammar(body.get("format"), (*where, "format"), losses)
+        tool.native = declared
+        return tool
+    drop_unknown(body, _FUNCTION_KEYS, losses, where)
+    tool.schema = optional(body, "parameters", dict, where)
+    tool.strict = optional(body, "strict", bool, where)
+    return tool
+
+
+def _note_grammar(form: Any, at: Path, losses: Losses) -> None:
+    """Rows for what the writers leave behind of a grammar."""
+    grammar = form.get("grammar") if type(form) is dict else None
+    if type(grammar) is dict:
+        note_unknown(form, _FORMAT_KEYS, at, losses)
+        note_unknown(grammar, _GRAMMAR_KEYS, (*at, "grammar"), losses)
+
+
+def _read_web_search(body: Json, losses: Losses) -> Tool:
+    at = ("web_search_options",)
+    options: Json = {}
+    location = optional(body, "user_location", dict, at)
+    if location is not None:
+        where = (*at, "user_location")
+        note_unknown(location, _LOCATION_KEYS, where, losses)
+        nested = optional(location, "approximate", dict, where) or {}
+        options["user_location"] = {"type": "approximate", **nested}
+    size = optional(body, "search_context_size", str, at)
+    if size is not None:
+        options["search_context_size"] = size
+    # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+    options.update((key, value) for key, value in body.items() if key not in _SEARCH_KEYS and value is not None)
+    return Tool(ToolKind.HOSTED, _WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
+
+
+def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
+    """`tool_choice` in all its forms. Raises `ClientRequestError` for a form the dialect does not have."""
+    choice = body.get("tool_choice")
+    at = ("tool_choice",)
+    if choice is None:
+        return None
+    if type(choice) is str:
+        mode = one_of(body, "tool_choice", ("auto", "none", "required"))
+        return ToolChoice(mode or "auto", at)
+    if type(choice) is not dict:
+        raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
+    kind = required(choice, "type", str, at)
+    if kind in _KINDS:
+        return ToolChoice("tool", at, [_read_named(choice, kind, at, losses)], custom=kind == "custom")
+    if kind != "allowed_tools":
+        raise ClientRequestError((*at, "type"), f"unknown tool choice {kind!r}")
+    note_unknown(choice, frozenset(("type", kind)), at, losses)
+    allowed, where = required(choice, kind, dict, at), (*at, kind)
+    note_unknown(allowed, _ALLOWED_KEYS, where, losses)
+    mode = one_of(allowed, "mode", ("auto", "required"), where)
+    names: list[str] = []
+    for i, entry in enumerate(required(allowed, "tools", list, where)):
+        path = (*where, "tools", i)
+        word = one_of(typed(entry, dict, path), "type", _KINDS, path) or "function"
+        names.append(_read_named(entry, word, path, losses))
+    return ToolChoice("allowed", at, names, require=mode == "required")
+
+
+def _read_named(entry: Json, kind: str, at: Path, losses: Losses) -> str:
+    """The name in `{"type": kind, kind: {"name": …}}`."""
+    note_unknown(entry, frozenset(("type", kind)), at, losses)
+    named, where = required(entry, kind, dict, at), (*at, kind)
+    note_unknown(named, _NAME, where, losses)
+    return required(named, "name", str, where)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------

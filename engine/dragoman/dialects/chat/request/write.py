@@ -1,0 +1,207 @@
+"""`Request` → a Chat Completions request body for an upstream (mapping §7, §8.2, §8.3).
+
+An allow-list: only fields named here are written, in this order, so that the same request gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from dragoman.canonical.request import Json, OutputFormat, Request
+from dragoman.dialects.chat.request.write_effort import write_effort
+from dragoman.dialects.chat.request.write_messages import write_messages
+from dragoman.dialects.chat.request.write_tools import Tooling, write_tooling
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.shared.merge_users import join_users
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, sanitize_tool_name
+
+_LONGEST_FORMAT_NAME = 64
+_LONGEST_USER = 64
+_TIERS = {
+    "chat": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+    "responses": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+}
+# Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
+_MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
+
+
+_PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
+
+
+_NONE = Tooling([], None, None)
+
+
+def write_request(
+    request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+) -> Json:
+    """The body to send upstream; `names` is filled with the renames that the reply has to undo.
+
+    Stop sequences beyond `profile.stop_limit` are not dropped where the gateway emulates them.
+    Raises `Unsupported` for what the upstream cannot carry, naming the client's own field.
+    """
+    tooling = _NONE
+    if request.tools or request.tool_choice is not None:
+        tooling = write_tooling(request, profile, knobs, losses, names)
+    messages = write_messages(request, profile, knobs, losses, names)
+    if profile.strict_alternation:
+        at = "input" if request.origin == "responses" else "messages"
+        messages = join_users(messages, "text", (at,), losses)
+    body: Json = {"model": model, "messages": messages}
+    if tooling.tools:
+        body["tools"] = tooling.tools
+        if tooling.choice is not None:
+            body["tool_choice"] = tooling.choice
+        if request.parallel is not None:
+            if profile.parallel_tool_calls:
+                body["parallel_tool_calls"] = request.parallel
+            elif not request.parallel:
+                losses.add(LossCode.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
+    if tooling.web_search is not None:
+        body["web_search_options"] = tooling.web_search
+    if request.max_tokens is not None:
+        _write_cap(body, request, request.max_tokens, profile, losses)
+    _write_sampling(body, request, profile, losses)
+    if request.stop:
+        _write_stop(body, request, profile, knobs, losses)
+    _write_thinking(body, request, tooling, profile, losses)
+    if request.format is not None:
+        body["response_format"] = _write_format(request.format, request.origin, profile)
+    if request.verbosity is not None:
+        body["verbosity"] = request.verbosity
+    _write_service(body, request, profile, losses)
+    if request.stream:
+        body["stream"] = True
+        options: Json = {}
+        if profile.stream_usage:  # the client's own wish only decides whether it is shown the chunk (mapping §9.4)
+            options["include_usage"] = True
+        if profile.stream_obfuscation:  # padding would be read and thrown away here (mapping §8.1)
+            options["include_obfuscation"] = False
+        if options:
+            body["stream_options"] = options
+    return body
+
+
+def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
+    at = request.max_tokens_at or ("max_tokens",)
+    if cap < 1:
+        raise Unsupported(at, "warming the cache without output is not possible on this upstream")
+    longest = profile.max_output_tokens
+    if longest and cap > longest:
+        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
+        cap = longest
+    body[profile.max_tokens_field] = cap
+
+
+def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    temperature, top_p = request.temperature, request.top_p
+    if profile.sampling == "free":
+        if temperature is not None:
+            if temperature > profile.max_temperature:
+                temperature = profile.max_temperature
+                losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+            body["temperature"] = temperature
+        if top_p is not None:
+            body["top_p"] = top_p
+        body.update(request.sampling)
+    else:
+        for key, value in (("temperature", temperature), ("top_p", top_p)):
+            if value is None:
+                continue
+            if value == 1 and profile.sampling == "default_only":
+                body[key] = value
+            else:
+                losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+        for key in request.sampling:
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    if request.top_k is not None:
+        if profile.top_k:
+            body["top_k"] = request.top_k
+        else:
+            losses.add(LossCode.TOP_K, ("top_k",))
+    if request.logprobs:
+        body["logprobs"] = True
+    if request.top_logprobs is not None:
+        body["top_logprobs"] = request.top_logprobs
+
+
+def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+    sent = request.stop[: profile.stop_limit]
+    if sent:
+        body["stop"] = sent
+    if knobs.stop_emulation != "on":
+        for _ in request.stop[profile.stop_limit :]:
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
+
+
+def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Profile, losses: Losses) -> None:
+    thinking = request.thinking
+    effort = thinking.effort if thinking else None
+    at = thinking.at if thinking else ()
+    if thinking:
+        # What of the reasoning is shown cannot be chosen here; leaving it out is what Chat does by itself.
+        if thinking.display is not None and thinking.display != "omitted":
+            losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
+        if thinking.summary is not None:
+            losses.add(LossCode.REASONING_MODE, ("reasoning", "summary"))
+    if tooling.tools and profile.tools_with_reasoning == "never":
+        raise Unsupported(("tools",), "this model takes tools on its Responses surface only")
+    if tooling.tools and profile.tools_with_reasoning == "effort_none":
+        # Leaving the field out fails as well: such models reason by default (mapping §5.5).
+        body["reasoning_effort"] = "none"
+        if effort != "none":
+            losses.add(LossCode.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
+        return
+    write_effort(body, effort, at, profile, losses)
+
+
+def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
+    if form.kind != "json_schema":
+        return {"type": form.kind}
+    if not profile.structured_output:  # free JSON instead would be an answer of another shape
+        raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
+    written: Json = {"name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
+    if form.description is not None:
+        written["description"] = form.description
+    if form.schema is not None:
+        written["schema"] = form.schema
+    strict = True if origin == "messages" and form.strict is None else form.strict
+    if strict is not None:
+        written["strict"] = strict
+    return {"type": "json_schema", "json_schema": written}
+
+
+def _write_service(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    if request.end_user:
+        user = request.end_user
+        if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
+            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+        body[profile.user_field] = user
+    tier = request.service_tier
+    if tier is not None:
+        if request.origin == "messages":
+            tier = _MESSAGES_TIERS.get(tier)
+        elif tier not in _TIERS.get(request.origin, ()):
+            tier = None
+        if tier is None:
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+        else:
+            body["service_tier"] = tier
+    store = request.store if request.origin == DIALECT else None  # the Responses default is another one
+    if request.metadata is not None:
+        if store or profile.unstored_metadata:
+            body["metadata"] = request.metadata
+        elif request.metadata:
+            losses.add(LossCode.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
+    if store is not None:
+        body["store"] = store
+    if request.cache:
+        for key in CACHE_KEYS:
+            if key in request.cache:
+                body[key] = request.cache[key]
+    if request.moderation is not None:
+        body["moderation"] = request.moderation

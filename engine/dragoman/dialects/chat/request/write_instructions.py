@@ -1,0 +1,52 @@
+"""Instructions inside the conversation, for servers whose chat template takes one system message only (mapping §3).
+
+Such templates raise on any other, and the whole request fails. Moving an instruction to the front edits the prefix that
+servers cache, which is why it is done only where it must be.
+"""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Part, Role, Text, Turn
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+
+# Member access on an enum class costs more than a global.
+_INSTRUCTION = Role.INSTRUCTION
+
+
+def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
+    """The turns as the upstream takes them: as they are, or with late instructions at the front or as user text."""
+    mode = knobs.mid_system
+    if mode == "auto":
+        mode = "inline" if profile.system_inline else "hoist"
+    if mode == "inline":
+        return turns
+    first: Turn | None = None
+    parts: list[Part] = []
+    rest: list[Turn] = []
+    for turn in turns:
+        if turn.role is not _INSTRUCTION:
+            rest.append(turn)
+        elif rest and mode == "user":
+            losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
+            rest.append(Turn(Role.USER, [_wrapped(part) for part in turn.parts], turn.at, plain=turn.plain))
+        elif first is None and not rest:
+            first, parts = turn, list(turn.parts)
+        else:
+            losses.add(
+                LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED, turn.at, "joined the first instructions"
+            )
+            parts += turn.parts
+            first = first or turn
+    if first is None:
+        return rest
+    if len(parts) != len(first.parts):
+        first = Turn(_INSTRUCTION, parts, first.at, first.original, False, first.name)
+    return [first, *rest]
+
+
+def _wrapped(part: Part) -> Part:
+    if type(part) is Text:
+        return Text(f"<system>\n{part.text}\n</system>", part.at, cache=part.cache)
+    return part

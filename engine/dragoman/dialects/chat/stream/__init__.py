@@ -1,0 +1,2 @@
+"""Chat Completions streams: `reader.py` and `writer.py` translate, `observer.py` watches a passthrough stream,
+`validator.py` checks output."""

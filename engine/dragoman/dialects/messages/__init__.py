@@ -1,0 +1,32 @@
+"""The messages dialect: what `directions` needs of it."""
+
+from __future__ import annotations
+
+from dragoman.dialects.messages.errors import read_failure, write_failure
+from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply.write import write_reply
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.dialects.messages.request.restore_reasoning import unseal_history
+from dragoman.dialects.messages.request.strip_billing_line import drop_noise
+from dragoman.dialects.messages.request.write import write_request
+from dragoman.dialects.messages.stream.observer import MessagesObserver as Observer
+from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
+from dragoman.dialects.messages.stream.validator import MessagesValidator as Validator
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
+from dragoman.dialects.messages.wire import read_usage
+
+__all__ = (
+    "Observer",
+    "Reader",
+    "Validator",
+    "Writer",
+    "drop_noise",
+    "read_failure",
+    "read_reply",
+    "read_request",
+    "read_usage",
+    "unseal_history",
+    "write_failure",
+    "write_reply",
+    "write_request",
+)

@@ -1,0 +1,161 @@
+"""A whole Messages reply, both ways (mapping §9.1 to §9.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dragoman.canonical.events import CUTS, Stop
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
+from dragoman.dialects.messages.wire import (
+    DIALECT,
+    OPAQUE_BLOCKS,
+    read_citation,
+    read_stop_details,
+    read_usage,
+    settle,
+)
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import reply_id, sanitize_call_id
+from dragoman.wire.json_codec import dumps, loads
+
+_LONGEST_CALL_ID: Final = 64
+_LONGEST_MINTED_ID: Final = 40
+
+# Numbers that a parsed object would not give back as they were: 17 digits and more, and exponents.
+_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
+
+
+def read_reply(body: Json, context: ReplyContext) -> Reply:
+    """The canonical reply.
+
+    A block of unknown type is left out with a row. Raises `UpstreamProtocolError` for what breaks the dialect.
+    """
+    losses, names = context.losses, context.names
+    if type(body) is not dict:
+        raise UpstreamProtocolError(f"expected a message (an object), got {kind_of(body)}")
+    if body.get("type") == "error":
+        error = body.get("error")
+        text = error.get("message") if type(error) is dict else None
+        raise UpstreamProtocolError(f"the upstream answered an error under a success status: {text}")
+    content = body.get("content")
+    if type(content) is not list:
+        raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
+    parts: list[Part] = []
+    identity, ids = _string(body.get("id")), set[str]()
+    for index, block in enumerate(content):
+        part = _read_block(block, index, losses, names)
+        if type(part) is ToolCall:
+            _tell_apart(part, identity, index, ids, losses)
+        if part is not None:
+            parts.append(part)
+    stop = _read_stop(body, parts, losses)
+    return Reply(
+        identity,
+        _string(body.get("model")),
+        parts,
+        stop,
+        read_usage(body.get("usage")),
+        refusal=read_stop_details(body.get("stop_details")),
+        cut=_read_cut(parts, len(content), stop),
+    )
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _field(block: Json, key: str, index: int) -> str:
+    value = block.get(key)
+    if type(value) is not str:
+        raise UpstreamProtocolError(f"content[{index}].{key}: expected a string, got {kind_of(value)}")
+    return value
+
+
+def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]) -> Part | None:
+    if type(block) is not dict:
+        raise UpstreamProtocolError(f"content[{index}]: expected a block (an object), got {kind_of(block)}")
+    at = ("content", index)
+    kind = block.get("type")
+    if kind == "text":
+        text = Text(_field(block, "text", index), at)
+        citations = block.get("citations")
+        if citations:
+            if type(citations) is not list or not all(type(citation) is dict for citation in citations):
+                raise UpstreamProtocolError(f"content[{index}].citations: expected an array of objects")
+            text.citations = [read_citation(citation) for citation in citations]
+        return text
+    if kind == "tool_use":
+        return _read_call(block, index, losses, names)
+    if kind == "thinking":
+        # Third parties leave the signature out.
+        signature = _string(block.get("signature"))
+        return Reasoning(_field(block, "thinking", index), at, DIALECT, signature or None, native=block)
+    if kind == "redacted_thinking":
+        return Reasoning("", at, DIALECT, _field(block, "data", index), redacted=True, native=block)
+    if type(kind) is str and kind in OPAQUE_BLOCKS:
+        return Native(DIALECT, kind, block, OPAQUE_BLOCKS[kind], at)
+    losses.add(LossCode.UNKNOWN_EVENT, at, f"a block of type {kind!r} was left out")
+    return None
+
+
+def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]) -> ToolCall:
+    at = ("content", index)
+    name = _field(block, "name", index)
+    given = block.get("input")
+    if given is None:
+        given = {}
+    if type(given) is str and (parsed := _parsed(given)) is not None:
+        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
+        given = parsed
+    if type(given) is not dict:
+        raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
+    caller = block.get("caller")
+    if type(caller) is dict and caller.get("type") != "direct":
+        losses.add(LossCode.CALL_META, (*at, "caller"))
+    return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
+
+
+def _parsed(arguments: str, empty: str = "{}") -> Json | None:
+    try:
+        value = loads(arguments or empty)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def _tell_apart(call: ToolCall, identity: str, index: int, ids: set[str], losses: Losses) -> None:
+    """Give a call an id if it has none of its own: its result must name one, and only one."""
+    if not call.id or call.id in ids:
+        losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
+        call.id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
+    ids.add(call.id)
+
+
+def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
+    native = body.get("stop_reason")
+    if native is not None and type(native) is not str:
+        raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
+    sequence = body.get("stop_sequence")
+    called = any(type(part) is ToolCall for part in parts)
+    reason = settle(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
+    return Stop(reason, native, sequence if isinstance(sequence, str) else None)
+
+
+def _read_cut(parts: list[Part], blocks: int, stop: Stop) -> frozenset[int]:
+    """The position of the call that a cut reply ends with, if it holds nothing: that is no call without arguments.
+
+    Its text is that of a stream, which ends before the first of them. Any other call is whole, as far as one can see.
+    """
+    last = parts[-1] if parts else None
+    if stop.reason not in CUTS or type(last) is not ToolCall or last.at != ("content", blocks - 1):
+        return frozenset()
+    if last.arguments != "{}":
+        return frozenset()
+    last.arguments = ""
+    return frozenset({len(parts) - 1})

@@ -1,0 +1,142 @@
+"""Writes whole Messages replies (mapping §9.1 to §9.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.events import StopReason
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import may_be_cut
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.messages.citations import write_citation
+from dragoman.dialects.messages.reply.read import _FRAGILE_NUMBER, _LONGEST_CALL_ID, _parsed
+from dragoman.dialects.messages.wire import (
+    DIALECT,
+    write_stop,
+    write_stop_details,
+    write_usage,
+)
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+from dragoman.tools.names import reply_id, sanitize_call_id
+from dragoman.wire.json_codec import embed, loads
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The reply for a Messages client.
+
+    Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, searches for tools,
+    calls into a namespace, and arguments that are not a JSON object (mapping §6.3). A call inside which the reply was
+    cut is left out, unless it came from Messages: what that makes of one goes back as it came.
+    """
+    losses = context.losses
+    content: list[Any] = []
+    refusals: list[str] = []
+    for index, part in enumerate(reply.parts):
+        if type(part) is Text:
+            if part.text:
+                content.append(_write_text(part, context))
+            elif part.citations:
+                losses.add(LossCode.CITATIONS, part.at)
+        elif type(part) is ToolCall:
+            if may_be_cut(reply, index) and not _is_own(part) and _parsed(part.arguments, empty="") is None:
+                # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
+                losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
+                continue
+            content.append(_write_call(part, reply, index))
+        elif type(part) is Reasoning:
+            block = _write_reasoning(part, context)
+            if block is not None:
+                content.append(block)
+        elif type(part) is Refusal:
+            if part.text:
+                refusals.append(part.text)
+                content.append({"type": "text", "text": part.text})
+        elif type(part) is Native and part.origin == DIALECT:
+            content.append(part.payload)
+        elif type(part) is Native:
+            losses.add(LossCode(part.code), part.at)
+        else:
+            raise UpstreamProtocolError(f"the reply holds a {type(part).__name__}, which no Messages client takes")
+
+    reason = reply.stop.reason
+    if refusals and reason is StopReason.END:
+        reason = StopReason.REFUSAL
+    out: Json = {
+        "id": reply_id(reply.id, "msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": context.model if context.knobs.echo_model == "requested" else reply.model,
+        "content": content,
+        "stop_reason": write_stop(reason),
+        "stop_sequence": reply.stop.sequence if reason is StopReason.STOP_SEQUENCE else None,
+        "stop_details": None,
+    }
+    if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
+        out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
+    if reply.usage is None:
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
+        out["usage"] = {"input_tokens": 0, "output_tokens": 0}
+    else:
+        out["usage"] = write_usage(reply.usage)
+    return out
+
+
+def _is_own(call: ToolCall) -> bool:
+    """Was it read from a Messages reply."""
+    return call.at[:1] == ("content",)
+
+
+def _write_text(part: Text, context: ReplyContext) -> Json:
+    block: Json = {"type": "text", "text": part.text}
+    if part.citations:
+        written = [write_citation(citation, context.envelope) for citation in part.citations]
+        known = [citation for citation in written if citation is not None]
+        if known:
+            block["citations"] = known
+        if len(known) < len(written):
+            context.losses.add(LossCode.CITATIONS, part.at)
+    return block
+
+
+def _write_reasoning(part: Reasoning, context: ReplyContext) -> Json | None:
+    if part.origin == DIALECT and part.native is not None:
+        return part.native
+    if part.native is not None and context.envelope is not None:
+        return {"type": "thinking", "thinking": part.text, "signature": context.envelope.wrap(part.origin, part.native)}
+    if part.origin != DIALECT and part.proof is not None:
+        context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
+        return {"type": "thinking", "thinking": part.text, "signature": ""} if part.text else None
+    if part.redacted and part.proof is not None:
+        return {"type": "redacted_thinking", "data": part.proof}
+    if not part.text and part.proof is None:
+        return None
+    return {"type": "thinking", "thinking": part.text, "signature": part.proof or ""}
+
+
+def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
+    if part.custom:
+        raise UpstreamProtocolError(f"the model called the free-text tool {part.name!r}; Messages clients take objects")
+    if part.namespace is not None or part.search:
+        raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Messages client can be given")
+    if not part.name:
+        raise UpstreamProtocolError("the model called a tool without a name")
+    # No length limit is known of Messages clients, only the charset.
+    longest = len(part.id) or _LONGEST_CALL_ID
+    call_id = sanitize_call_id(part.id or f"{reply.id}:{index}", longest)
+    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _object(part)}
+
+
+def _object(part: ToolCall) -> Any:
+    text = part.arguments
+    if not text or text.isspace():
+        # A call without arguments, as many servers spell it.
+        return {}
+    try:
+        value = loads(text)
+    except ValueError as error:
+        raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not JSON: {error}") from None
+    if type(value) is not dict:
+        raise UpstreamProtocolError(f"the arguments of the call of {part.name!r} are not a JSON object")
+    return embed(text) if _FRAGILE_NUMBER.search(text) else value

@@ -1,0 +1,1 @@
+"""Messages requests: `read.py` makes a canonical request of a body, `write.py` makes a body of it."""

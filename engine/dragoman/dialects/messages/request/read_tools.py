@@ -1,0 +1,147 @@
+"""Tool definitions and tool choice, both ways (mapping §6.1, §6.2, §6.5).
+
+Order is never changed: the tool list is the head of the cached prefix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
+from dragoman.dialects.messages.request.read_content import read_cache
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import LossCode, Losses
+
+_OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "allowed_callers")
+_TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})
+_HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
+_TYPED: Final = ("bash_", "text_editor_", "memory_")
+_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
+_SEARCH_TOOL: Final = frozenset({"type", "name", *_SEARCH_OPTIONS})
+_CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
+_CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
+_CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
+_MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "none"}
+
+# Member access on an enum class costs more than a global.
+_FUNCTION: Final = ToolKind.FUNCTION
+
+WEB_SEARCH: Final = "web_search_20250305"
+_WEB_SEARCH: Final = "web_search"
+
+
+def read_tools(body: Json, losses: Losses) -> list[Tool]:
+    """The declared tools. Raises `ClientRequestError` for a name given twice, `Unsupported` for kinds that only an
+    Anthropic upstream could carry (computer use, toolsets)."""
+    tools: list[Tool] = []
+    seen: set[str] = set()
+    for index, given in enumerate(optional(body, "tools", list) or ()):
+        at = ("tools", index)
+        tool = _read_plain(given, at) or read_tool(given, at, losses)
+        if tool.name in seen:
+            raise ClientRequestError((*at, "name"), f"the tool name {tool.name!r} is given twice")
+        seen.add(tool.name)
+        tools.append(tool)
+    return tools
+
+
+def _read_plain(given: Any, at: Path) -> Tool | None:
+    """A tool of name, description and schema, as nearly all are; None for any other."""
+    if type(given) is not dict or len(given) != 3:
+        return None
+    name, description, schema = given.get("name"), given.get("description"), given.get("input_schema")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, None, None, {}, {}, DIALECT)
+
+
+def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
+    """One tool definition."""
+    if type(given) is not dict:
+        raise ClientRequestError(at, f"expected a tool (an object), got {kind_of(given)}")
+    kind = optional(given, "type", str, at)
+    if kind is None or kind == "custom":
+        return _read_function(given, at, losses)
+    if "_toolset" in kind or kind.startswith("computer_"):
+        raise Unsupported(at, f"tools of type {kind!r} cannot be carried to this upstream")
+    name = required(given, "name", str, at)
+    if kind.startswith(_HOSTED):
+        tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
+        if kind.startswith("web_search_"):
+            tool.options = {key: given[key] for key in _SEARCH_OPTIONS if given.get(key) is not None}
+            # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+            tool.options |= {
+                key: value for key, value in given.items() if key not in _SEARCH_TOOL and value is not None
+            }
+            if type(location := tool.options.get("user_location")) is dict:
+                tool.options["user_location"] = {key: value for key, value in location.items() if key != "type"}
+        return tool
+    if kind.startswith(_TYPED):
+        return Tool(ToolKind.TYPED, name, at, native=given, origin=DIALECT)
+    raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried to this upstream")
+
+
+def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
+    if not _TOOL_KEYS.issuperset(given):
+        drop_unknown(given, _TOOL_KEYS, losses, at)
+    name = required(given, "name", str, at)
+    if not name:
+        raise ClientRequestError((*at, "name"), "must not be empty")
+    return Tool(
+        ToolKind.FUNCTION,
+        name,
+        at,
+        description=optional(given, "description", str, at),
+        schema=optional(given, "input_schema", dict, at),
+        strict=optional(given, "strict", bool, at),
+        cache=read_cache(given, at, losses),
+        options={key: given[key] for key in _OPTIONS if given.get(key) is not None},
+        origin=DIALECT,
+    )
+
+
+def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) -> None:
+    """Apply a `tool_addition` or `tool_removal` block to the tools by name, so that they end as those in effect
+    (mapping §3).
+
+    A reference adds nothing: what it names is declared already.
+    """
+    losses.add(LossCode.TOOL_TIMELINE, at, "only the tools in effect at the end are declared")
+    drop_unknown(block, _CHANGE_KEYS, losses, at)
+    if read_cache(block, at, losses) is not None:
+        losses.add(LossCode.CACHE_HINT, (*at, "cache_control"))
+    path = (*at, "tool")
+    change = required(block, "tool", dict, at)
+    drop_unknown(change, _CHANGED_KEYS, losses, path)
+    kind = required(change, "type", str, path)
+    if kind == "tool_definition":
+        tool = read_tool(required(change, "definition", dict, path), (*path, "definition"), losses)
+        tools.pop(tool.name, None)  # so that it becomes the last one
+        tools[tool.name] = tool
+    elif kind != "tool_reference":
+        raise Unsupported((*path, "type"), f"tool changes of type {kind!r} cannot be carried to this upstream")
+    elif block["type"] == "tool_removal":
+        name = required(change, "name", str, path)
+        tools.pop(name, None)
+
+
+def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoice | None, bool | None]:
+    """The tool choice, and whether parallel calls are allowed (None: not said)."""
+    given = optional(body, "tool_choice", dict)
+    if given is None:
+        return None, None
+    at: Path = ("tool_choice",)
+    drop_unknown(given, _CHOICE_KEYS, losses, at)
+    kind = required(given, "type", str, at)
+    mode = _MODES.get(kind)
+    if mode is None:
+        raise ClientRequestError((*at, "type"), f"expected one of {', '.join(_MODES)}; got {kind!r}")
+    choice = ToolChoice(mode, at)
+    if mode == "tool":
+        name = required(given, "name", str, at)
+        choice.names = [name]
+        choice.hosted = any(tool.name == name and tool.kind is ToolKind.HOSTED for tool in tools)
+    single = optional(given, "disable_parallel_tool_use", bool, at)
+    return choice, None if single is None else not single

@@ -1,0 +1,98 @@
+"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1 rule 7)."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.messages.citations import own_citations
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import unwrap
+
+_PROOF = {"thinking": "signature", "redacted_thinking": "data"}
+
+
+def unseal_history(body: Json, family: str, losses: Losses) -> bool:
+    """Restore the thinking that this family made and leave out what others made, and citations of other dialects; was
+    there any?
+
+    `body` gets new messages, the old ones stay as they are. A message that held nothing else goes with its thinking:
+    the API refuses empty content. The body may be of any shape; what is wrong with it is for the upstream to say.
+    """
+    messages = body.get("messages")
+    if type(messages) is not list:
+        return False
+    found = False
+    kept: list[object] = []
+    for number, message in enumerate(messages):
+        content = message.get("content") if type(message) is dict else None
+        if type(content) is list:
+            blocks = _unsealed(content, ("messages", number, "content"), family, losses)
+            if blocks is not None:
+                found = True
+                if not blocks:
+                    continue
+                message = {**message, "content": blocks}
+        kept.append(message)
+    if found:
+        body["messages"] = kept
+        _keep_thinking(body, kept, losses)
+    return found
+
+
+def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
+    """With a thinking budget, the assistant turn of a running tool loop has to begin with thinking, which this one may
+    just have lost: it is then finished without, as in a translated request (mapping §5.4)."""
+    thinking = body.get("thinking")
+    if type(thinking) is not dict or thinking.get("type") != "enabled" or len(messages) < 2:
+        return
+    results, calls = _blocks(messages[-1], "user"), _blocks(messages[-2], "assistant")
+    if not any(block.get("type") == "tool_result" for block in results):
+        return
+    if not calls or calls[0].get("type") in _PROOF:
+        return
+    losses.add(LossCode.THINKING_DISABLED, ("thinking",), "the running tool loop began without thinking")
+    del body["thinking"]
+    management = body.get("context_management")
+    edits = management.get("edits") if type(management) is dict else None
+    if type(edits) is list:
+        # Thinking can only be cleared where there is some.
+        kept = [
+            edit for edit in edits if not (type(edit) is dict and str(edit.get("type")).startswith("clear_thinking"))
+        ]
+        if len(kept) < len(edits):
+            losses.add(LossCode.CONTEXT_MANAGEMENT, ("context_management",), "thinking is off, so none is cleared")
+            if kept:
+                body["context_management"] = {**management, "edits": kept}  # type: ignore[dict-item]
+            else:
+                del body["context_management"]
+
+
+def _blocks(message: object, role: str) -> list[Json]:
+    content = message.get("content") if type(message) is dict and message.get("role") == role else None
+    return [block for block in content if type(block) is dict] if type(content) is list else []
+
+
+def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
+    """The blocks that may be sent, or None if there was no envelope among them."""
+    blocks: list[object] = []
+    found = False
+    for index, block in enumerate(content):
+        if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
+            own = own_citations(given)
+            if len(own) < len(given):
+                found = True
+                losses.add(LossCode.CITATIONS, (*at, index))
+                block = {key: value for key, value in block.items() if key != "citations"} | (
+                    {"citations": own} if own else {}
+                )
+        proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
+        envelope = unwrap(proof) if type(proof) is str else None
+        if envelope is None:
+            blocks.append(block)
+            continue
+        found = True
+        if envelope.dialect == DIALECT and envelope.family == family:
+            blocks.append(envelope.block)
+        else:
+            losses.add(LossCode.REASONING_FOREIGN, (*at, index))
+    return blocks if found else None

@@ -1,0 +1,116 @@
+"""How much to reason, both ways (mapping §5.5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.canonical.request import EFFORTS, Json, Request, Thinking
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
+from dragoman.errors import ClientRequestError
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+
+_LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
+_KEYS: Final = frozenset({"type", "budget_tokens", "display", "block_binding"})
+_DISPLAYS: Final = ("summarized", "omitted", "updates")
+
+_BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 64000}
+_LEAST_BUDGET: Final = 1024
+_BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
+
+
+def read_effort(config: Json, losses: Losses) -> str | None:
+    """`effort` of an `output_config`; the keys that only the vendor has are dropped with a row."""
+    drop_if_set(config, "task_budget", LossCode.TASK_BUDGET, losses, ("output_config",))
+    return one_of(config, "effort", _LEVELS, ("output_config",))
+
+
+def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | None:
+    """`thinking` and the effort in effect as one wish, or None when the client said nothing.
+
+    An effort wins over a budget; `disabled` wins over an effort.
+    """
+    given = optional(body, "thinking", dict)
+    if given is None:
+        return None if effort is None else Thinking(effort, ("output_config", "effort"))
+    drop_unknown(given, _KEYS, losses, ("thinking",))
+    kind = required(given, "type", str, ("thinking",))
+    display = one_of(given, "display", _DISPLAYS, ("thinking",))
+    if kind == "adaptive":
+        return Thinking(effort, ("thinking",) if effort is None else ("output_config", "effort"), display)
+    if kind == "enabled":
+        budget = required(given, "budget_tokens", int, ("thinking",))
+        if effort is not None:
+            return Thinking(effort, ("output_config", "effort"), display)
+        level = next((level for most, level in _BUDGET_STEPS if budget <= most), "max")
+        return Thinking(level, ("thinking",), display)
+    if kind == "between_tools":
+        losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is asked for")
+    elif kind != "disabled":
+        raise ClientRequestError(
+            ("thinking", "type"), f"expected one of adaptive, enabled, disabled, between_tools; got {kind!r}"
+        )
+    if effort is not None:
+        losses.add(LossCode.THINKING_MODE, ("output_config", "effort"), "thinking is off, so the effort was not sent")
+    return Thinking("none", ("thinking",))
+
+
+def write_thinking(
+    request: Request, max_tokens: int, profile: Profile, losses: Losses
+) -> tuple[Json | None, str | None]:
+    """The `thinking` object and the `output_config.effort` to send, each or None."""
+    wish = request.thinking
+    if wish is None:
+        return None, None
+    effort = wish.effort
+    if profile.thinking == "none":
+        if effort not in (None, "none"):
+            losses.add(LossCode.REASONING_MODE, wish.at)
+        return None, None
+    display = wish.display or ("summarized" if wish.summary else None)
+    if display == "updates" and profile.rewrite:  # goes with a beta, and none is asked for there
+        losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
+        display = None
+    if effort is None:
+        # Nothing said of the depth: only what is to be seen of it is worth a field, and Messages' own wish.
+        if profile.thinking == "adaptive" and (display is not None or (wish.at and request.origin == DIALECT)):
+            return _shown({"type": "adaptive"}, display), None
+        return None, None
+    if effort == "none":
+        if profile.thinking_off:
+            return {"type": "disabled"}, None
+        losses.add(LossCode.EFFORT_FLOOR, wish.at, "this model always thinks; the least effort was asked for")
+        return None, "low" if profile.thinking == "adaptive" and "low" in profile.efforts else None
+    if effort == "minimal":
+        losses.add(LossCode.EFFORT_ROUNDED, wish.at, "minimal became low")
+        effort = "low"
+    if profile.thinking == "adaptive":
+        return _shown({"type": "adaptive"}, display), _round(effort, profile, wish, losses)
+    budget = min(_BUDGETS[effort], max_tokens - 1)
+    if budget < _LEAST_BUDGET:
+        losses.add(LossCode.EFFORT_FLOOR, wish.at, "the output cap leaves no room for a thinking budget")
+        return None, None
+    if budget < _BUDGETS[effort]:
+        losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"the output cap leaves a thinking budget of {budget}")
+    both = profile.thinking == "budget_and_effort"
+    return _shown({"type": "enabled", "budget_tokens": budget}, display), (
+        _round(effort, profile, wish, losses) if both else None
+    )
+
+
+def _shown(thinking: Json, display: str | None) -> Json:
+    if display is not None:
+        thinking["display"] = display
+    return thinking
+
+
+def _round(effort: str, profile: Profile, wish: Thinking, losses: Losses) -> str | None:
+    levels = [level for level in profile.efforts if level in _LEVELS]
+    if effort in levels:
+        return effort
+    at_most = EFFORTS.index(effort)
+    lower = [level for level in levels if EFFORTS.index(level) < at_most]
+    chosen = lower[-1] if lower else levels[0] if levels else None
+    losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"{effort} became {chosen or 'the default'}")
+    return chosen

@@ -1,0 +1,245 @@
+"""The canonical request → a Messages request body (mapping §3 to §7; design §8).
+
+Only fields listed here are written: nothing leaks across by accident. Key order is fixed, so that the same request is
+always the same bytes.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from dragoman.canonical.request import Json, Request, Turn
+from dragoman.dialects.messages.request.cache_marks import MOST, CacheMarks
+from dragoman.dialects.messages.request.thinking import write_thinking
+from dragoman.dialects.messages.request.write_content import ContentWriter
+from dragoman.dialects.messages.request.write_messages import bare, write_conversation
+from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
+
+_TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
+_LONGEST_USER_ID: Final = 64
+_THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
+_JSON_WISH: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
+
+
+def write_request(
+    request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+) -> Json:
+    """The body to send to a Messages upstream.
+
+    Tool arguments are embedded with `orjson.Fragment`, so the body is for `orjson.dumps`. Raises `Unsupported`, naming
+    the client's own field, for what the dialect or the profile cannot carry.
+    """
+    _refuse(request, losses)
+    marks = CacheMarks(losses, explicit=profile.explicit_cache)
+    max_tokens = _max_tokens(request, profile, losses)
+    tools, sent = write_tools(request, profile, knobs, losses, names, marks)
+    choice, tools = write_choice(request, tools, sent, losses)
+    writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
+    system, messages = write_conversation(request, writer, model, profile, knobs, losses)
+    thinking, effort = write_thinking(request, max_tokens, profile, losses)
+    thinking = _keep_thinking(request, thinking, messages, profile, losses)
+    thinking, effort, choice = _forced_choice(request, thinking, effort, choice, profile, losses)
+
+    body: Json = {"model": model, "max_tokens": max_tokens}
+    if request.stream:
+        body["stream"] = True
+    output = _write_format(request, profile, knobs, losses, system)
+    if system:
+        body["system"] = bare(system, request.origin != DIALECT or _plain_system(request.turns))
+    body["messages"] = messages
+    if tools:
+        body["tools"] = tools
+    if choice is not None:
+        body["tool_choice"] = choice
+    if thinking is not None:
+        body["thinking"] = thinking
+    if effort is not None:
+        output["effort"] = effort
+    if output:
+        body["output_config"] = output
+    _write_sampling(request, body, profile, losses)
+    _write_stop(request, body, profile, knobs, losses)
+    if request.end_user:
+        body["metadata"] = {"user_id": _user_id(request, profile)}
+    if request.service_tier is not None:
+        tier = _TIERS.get(request.service_tier)
+        if tier is None:
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at)
+        else:
+            body["service_tier"] = tier
+    if knobs.auto_cache == "on" and profile.explicit_cache and request.origin != DIALECT:
+        body["cache_control"] = {"type": "ephemeral"}
+        marks.trim(MOST - 1)
+    else:
+        marks.trim()
+    return body
+
+
+def _refuse(request: Request, losses: Losses) -> None:
+    """The fields that Messages has no place for: refused or dropped (mapping §8.1)."""
+    if request.logprobs or request.top_logprobs:
+        asked = request.logprobs and request.origin == "chat"
+        at = ("logprobs",) if asked else ("top_logprobs",) if request.top_logprobs else ("include",)
+        raise Unsupported(at, "a Messages upstream gives no log probabilities")
+    if request.moderation is not None:
+        if _blocks(request.moderation):
+            raise Unsupported(("moderation",), "blocking moderation cannot be carried to a Messages upstream")
+        losses.add(LossCode.MODERATION, ("moderation",))
+    for key in request.sampling:
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    if request.metadata:
+        losses.add(LossCode.METADATA, ("metadata",))
+    if request.verbosity is not None:
+        losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
+
+
+def _blocks(moderation: Json) -> bool:
+    policy = moderation.get("policy")
+    sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
+    return any(type(side) is dict and side.get("mode") == "block" for side in sides)
+
+
+def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
+    most = profile.max_output_tokens
+    wanted = request.max_tokens
+    if wanted is None:
+        return most or profile.default_max_tokens
+    if most and wanted > most:
+        losses.add(LossCode.CAP_CLAMPED, request.max_tokens_at, f"lowered to {most}")
+        return most
+    return wanted
+
+
+def _keep_thinking(
+    request: Request, thinking: Json | None, messages: list[Json], profile: Profile, losses: Losses
+) -> Json | None:
+    """With a thinking budget, Claude wants the assistant turn of a running tool loop to begin with a thinking block.
+
+    Histories of other dialects have none that would pass its check, so such a turn is finished without thinking.
+    """
+    if thinking is None or thinking["type"] != "enabled" or profile.thinking_replay != "verify" or len(messages) < 2:
+        return thinking
+    content = messages[-1]["content"]
+    if type(content) is str or content[0]["type"] != "tool_result":
+        return thinking
+    last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+    if last is None or (type(last["content"]) is list and last["content"][0]["type"] in _THINKING_BLOCKS):
+        return thinking
+    losses.add(LossCode.THINKING_DISABLED, _thinking_at(request), "the running tool loop began without thinking")
+    return None
+
+
+def _thinking_at(request: Request) -> Path:
+    return () if request.thinking is None else request.thinking.at
+
+
+def _forced_choice(
+    request: Request,
+    thinking: Json | None,
+    effort: str | None,
+    choice: Json | None,
+    profile: Profile,
+    losses: Losses,
+) -> tuple[Json | None, str | None, Json | None]:
+    """A forced choice and thinking exclude each other on some models (mapping §6.2)."""
+    if (
+        choice is None
+        or choice["type"] not in ("any", "tool")
+        or thinking is None
+        or thinking["type"] == "disabled"
+        or profile.forced_choice_with_thinking
+    ):
+        return thinking, effort, choice
+    if profile.thinking_off:
+        losses.add(LossCode.THINKING_DISABLED, _thinking_at(request), "a forced tool choice excludes thinking")
+        return {"type": "disabled"}, None, choice
+    losses.add(LossCode.CHOICE_DOWNGRADED, ("tool_choice",), "thinking excludes a forced choice; auto was sent")
+    softer: Json = {"type": "auto"}
+    if "disable_parallel_tool_use" in choice:
+        softer["disable_parallel_tool_use"] = choice["disable_parallel_tool_use"]
+    return thinking, effort, softer
+
+
+def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Losses, system: list[Json]) -> Json:
+    wanted = request.format
+    if wanted is None:
+        return {}
+    if wanted.kind == "json_object":
+        if knobs.json_mode == "reject":
+            raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
+        if knobs.json_mode == "instruct":
+            system.append({"type": "text", "text": _JSON_WISH})
+            losses.add(LossCode.JSON_MODE, wanted.at, "asked for in the system prompt")
+        else:
+            losses.add(LossCode.JSON_MODE, wanted.at)
+        return {}
+    if not profile.structured_output:
+        raise Unsupported(wanted.at, "this upstream takes no output schema")
+    if wanted.schema is None:
+        raise Unsupported(wanted.at, "a Messages upstream needs a schema for structured output")
+    if not wanted.strict:
+        losses.add(LossCode.SCHEMA_STRICTNESS, wanted.at, "a Messages upstream always enforces the schema")
+    return {"format": {"type": "json_schema", "schema": wanted.schema}}
+
+
+def _plain_system(turns: list[Turn]) -> bool:
+    return bool(turns) and turns[0].plain
+
+
+def _write_sampling(request: Request, body: Json, profile: Profile, losses: Losses) -> None:
+    """Mapping §7.1. The version of 2026-10-21 refuses the very keys; while thinking, the API takes the default
+    temperature, no `top_k` and hardly any `top_p`."""
+    refused = profile.sampling != "free" or profile.anthropic_version == "2026-10-21"
+    thinks = body.get("thinking", {}).get("type") in ("adaptive", "enabled")
+    temperature, top_p, top_k = request.temperature, request.top_p, request.top_k
+    if temperature is not None:
+        if refused or (thinks and temperature != 1):
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("temperature",))
+        elif temperature > profile.max_temperature:
+            losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {profile.max_temperature:g}")
+            body["temperature"] = profile.max_temperature
+        else:
+            body["temperature"] = temperature
+    if top_p is not None:
+        if refused or (thinks and top_p < 0.95):
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",))
+        elif "temperature" in body and not profile.temperature_with_top_p:
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream refuses it beside temperature")
+        else:
+            body["top_p"] = top_p
+    if top_k is not None:
+        if refused or thinks:
+            losses.add(LossCode.TOP_K, ("top_k",))
+        else:
+            body["top_k"] = top_k
+
+
+def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+    kept: list[str] = []
+    if not profile.stop_limit:
+        if request.stop and knobs.stop_emulation != "on":
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "the upstream takes none")
+        return
+    for index, entry in enumerate(request.stop):
+        if entry and not entry.isspace():
+            kept.append(entry)
+        else:
+            at = request.stop_at if len(request.stop) == 1 else (*request.stop_at, index)
+            losses.add(LossCode.STOP_DROPPED, at, "the API refuses blank stop sequences")
+    if kept:
+        body["stop_sequences"] = kept
+
+
+def _user_id(request: Request, profile: Profile) -> str:
+    """An opaque id: long ones and JSON (Claude Code's holds device and account ids) are hashed for other providers."""
+    given = request.end_user or ""
+    if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
+        return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
+    return given

@@ -1,0 +1,316 @@
+"""Canonical parts → content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn
+from dragoman.canonical.request import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Native,
+    Part,
+    Reasoning,
+    Refusal,
+    SearchResult,
+    Text,
+    ToolCall,
+    ToolReference,
+    ToolResult,
+    Turn,
+    Url,
+)
+from dragoman.dialects.messages.request.cache_marks import CacheMarks
+from dragoman.dialects.messages.request.write_calls import CallsWriter
+from dragoman.dialects.messages.request.write_reasoning import ThoughtsWriter, is_blank
+from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
+
+_TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
+
+_IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
+
+
+class ContentWriter:
+    """Writes the parts of one request; its reasoning by `thoughts`, its calls and results by `calls`."""
+
+    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "thoughts")
+
+    def __init__(
+        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
+    ) -> None:
+        self._profile, self._losses = profile, losses
+        self._names, self._marks = names, marks
+        self.calls = CallsWriter(origin, profile, names)
+        self.thoughts = ThoughtsWriter(profile, knobs, losses)
+
+    # --- turns ----------------------------------------------------------------------------------------------------
+
+    def bare_text(self, turn: Turn) -> str | None:
+        """The text of a turn that holds nothing else and nothing with it, so that a bare string can stay one."""
+        parts = turn.parts
+        if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
+            return None
+        return None if part.text.isspace() else part.text
+
+    def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
+        """Append the turn's blocks: tool results apart, since they must come first."""
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                results.append(self._result(part, rest))
+                continue
+            if type(part) is Text and not part.citations:
+                block = self._text(part)
+            else:
+                writer = _USER_PARTS.get(type(part))
+                if writer is None:
+                    raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
+                block = writer(self, part)
+            if block is not None:
+                rest.append(block)
+
+    def assistant(self, turn: Turn) -> list[Json]:
+        """The turn's blocks in their order: thinking must directly precede its call."""
+        blocks: list[Json] = []
+        for part in turn.parts:
+            writer = _ASSISTANT_PARTS.get(type(part))
+            if writer is None:
+                raise Unsupported(part.at, "this content cannot stand in an assistant message of a Messages upstream")
+            block = writer(self, part)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def spoken(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
+        """The content of an assistant's turn in short, whose client speaks another dialect."""
+        text = turn.text
+        if text and text.isspace():
+            text = None
+        if not calls and turn.plain and not turn.reasoning:
+            return text or ""
+        blocks: list[Json] = []
+        for thought in turn.reasoning:
+            if thought[6] is None:
+                block = self.thoughts.foreign(thought[0], thought[1], thought[3])
+            else:
+                block = self.thoughts.write(Reasoning(*thought))
+            if block is not None:
+                blocks.append(block)
+        if text:
+            blocks.append({"type": "text", "text": text})
+        if calls:
+            self.calls.write(calls, blocks)
+        return blocks
+
+    def instruction(self, turn: Turn) -> list[Json]:
+        """The turn's text blocks. Raises `Unsupported` for anything but text (mapping §3)."""
+        blocks: list[Json] = []
+        for part in turn.parts:
+            if type(part) is not Text:
+                raise Unsupported(part.at, "instructions can only be text for a Messages upstream")
+            block = self._text(part)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    def _text(self, part: Text) -> Json | None:
+        text = part.text
+        if not text or text.isspace():
+            if part.cache is not None:
+                self._losses.add(LossCode.CACHE_HINT, part.at, "the marked text is empty and was removed")
+            return None
+        block: Json = {"type": "text", "text": text}
+        if part.citations:
+            own = write_citations(part.citations)
+            if own:
+                block["citations"] = own
+            if len(own) < len(part.citations):
+                self._losses.add(LossCode.CITATIONS, part.at)
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _user_text(self, part: Text) -> Json | None:
+        block = self._text(part)
+        if (
+            part.citations
+            and block is not None
+            and "citations" in block
+            and self._profile.anthropic_version == "2026-10-21"
+        ):
+            # That version refuses them on user text.
+            del block["citations"]
+            self._losses.add(LossCode.CITATIONS, part.at)
+        return block
+
+    def _refusal(self, part: Refusal) -> Json | None:
+        return None if is_blank(part.text) else {"type": "text", "text": part.text}
+
+    # --- media ----------------------------------------------------------------------------------------------------
+
+    def _image(self, part: Image) -> Json:
+        if not self._profile.images:
+            raise Unsupported(part.at, "this upstream takes no images")
+        if part.detail is not None and part.detail != "auto":
+            self._losses.add(LossCode.IMAGE_DETAIL, part.at)
+        source = part.source
+        if isinstance(source, Inline):
+            media_type = source.media_type.lower()
+            if media_type == "image/jpg":
+                media_type = "image/jpeg"
+            if media_type not in IMAGE_TYPES:
+                raise Unsupported(
+                    part.at, f"a Messages upstream takes JPEG, PNG, GIF and WebP images; got {media_type!r}"
+                )
+            block: Json = {
+                "type": "image",
+                "source": {"type": "base64", "media_type": media_type, "data": source.data},
+            }
+        else:
+            block = {"type": "image", "source": self._reference(source, part)}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _reference(self, source: Url | FileRef, part: Image | Document) -> Json:
+        if isinstance(source, Url):
+            if not self._profile.url_sources:
+                raise Unsupported(part.at, "this upstream does not fetch URLs; send the data inline")
+            return {"type": "url", "url": source.url}
+        if source.origin == DIALECT:
+            return {"type": "file", "file_id": source.id}
+        raise Unsupported(part.at, "a file id belongs to one provider and means nothing to this upstream")
+
+    def _document(self, part: Document) -> Json:
+        block: Json = {"type": "document", "source": self._document_source(part)}
+        if part.name:
+            block["title"] = part.name
+        if part.context:
+            block["context"] = part.context
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _document_source(self, part: Document) -> Json:
+        source = part.source
+        if isinstance(source, Text):
+            return {"type": "text", "media_type": "text/plain", "data": source.text}
+        if isinstance(source, list):
+            inside = [self._image(item) if isinstance(item, Image) else self._text(item) for item in source]
+            return {"type": "content", "content": [block for block in inside if block is not None]}
+        if isinstance(source, Inline) and (media_type := source.media_type.lower()) != "application/pdf":
+            if not media_type.startswith("text/") and media_type not in _TEXT_TYPES:
+                raise Unsupported(part.at, f"a Messages upstream takes PDF and text files; got {media_type!r}")
+            try:
+                text = b64decode(source.data, validate=True).decode()
+            except ValueError as error:
+                raise ClientRequestError(part.at, f"expected base64 of UTF-8 text: {error}") from None
+            if media_type != "text/plain":
+                self._losses.add(LossCode.DOCUMENT_SHAPE, part.at, f"{media_type} was sent as text/plain")
+            return {"type": "text", "media_type": "text/plain", "data": text}
+        if not self._profile.pdf:
+            raise Unsupported(part.at, "this upstream takes no PDF files")
+        if isinstance(source, Inline):
+            return {"type": "base64", "media_type": "application/pdf", "data": source.data}
+        return self._reference(source, part)
+
+    def _search_result(self, part: SearchResult) -> Json:
+        body = [block for block in map(self._user_text, part.body) if block is not None]
+        block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        self._marks.put(block, part.cache, part.at)
+        return block
+
+    # --- calls and results ----------------------------------------------------------------------------------------
+
+    def _call(self, part: ToolCall) -> Json:
+        if part.custom:
+            raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be carried to a Messages upstream")
+        if part.search or part.namespace is not None:
+            raise Unsupported(
+                part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
+            )
+        written: list[Json] = []
+        self.calls.write([(part.id, part.name, part.arguments, part.at)], written)
+        block = written[0]
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _result(self, part: ToolResult, rest: list[Json]) -> Json:
+        if part.custom or part.search:
+            what = "free-text (custom) tool" if part.custom else "tool search"
+            raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
+        content = part.content
+        written = content if isinstance(content, str) else self._result_content(content, rest)
+        block = self.calls.answers([(part.call_id, written, part.at, part.is_error)])[0]
+        if part.cache is not None:
+            self._marks.put(block, part.cache, part.at)
+        return block
+
+    def _result_content(self, parts: list[Part], rest: list[Json]) -> str | list[Json]:
+        blocks: list[Json] = []
+        for part in parts:
+            written: Json | None
+            if type(part) is Text:
+                if not part.text:
+                    continue
+                written = {"type": "text", "text": part.text}
+                self._marks.put(written, part.cache, part.at)
+            elif type(part) is ToolReference and self._profile.rewrite:
+                self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
+                written = {"type": "text", "text": f"Tool loaded: {self._names.fit(part.name, part.at)}"}
+            elif type(part) is ToolReference:
+                written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
+            elif type(part) is Image and not self._profile.images_in_tool_results:
+                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved behind the tool results")
+                rest.append(self._image(part))
+                written = {"type": "text", "text": "[The image follows the tool results.]"}
+            elif type(part) in _IN_RESULTS:
+                written = _USER_PARTS[type(part)](self, part)
+            else:
+                raise Unsupported(part.at, "this content cannot stand in a tool result of a Messages upstream")
+            if written is not None:
+                blocks.append(written)
+        return blocks or ""
+
+    # --- reasoning and opaque blocks ------------------------------------------------------------------------------
+
+    def _reasoning(self, part: Reasoning) -> Json | None:
+        return self.thoughts.write(part)
+
+    def _native(self, part: Native) -> Json | None:
+        if part.origin == DIALECT and not self._profile.rewrite:
+            return part.payload
+        self._losses.add(LossCode(part.code), part.at)
+        return None
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_PartWriter = Callable[[ContentWriter, Any], Json | None]
+_USER_PARTS: Final[dict[type, _PartWriter]] = {
+    Text: ContentWriter._user_text,
+    Image: ContentWriter._image,
+    Document: ContentWriter._document,
+    SearchResult: ContentWriter._search_result,
+    Native: ContentWriter._native,
+}
+_ASSISTANT_PARTS: Final[dict[type, _PartWriter]] = {
+    Text: ContentWriter._text,
+    ToolCall: ContentWriter._call,
+    Reasoning: ContentWriter._reasoning,
+    Refusal: ContentWriter._refusal,
+    Native: ContentWriter._native,
+}

@@ -1,0 +1,83 @@
+"""Reasoning of earlier turns → thinking blocks: whose goes back, what becomes of the rest (mapping §5.2 to §5.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.canonical.request import Json, Reasoning
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
+
+# Member access on an enum class costs more than a global.
+_FOREIGN: Final = LossCode.REASONING_FOREIGN
+_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
+
+
+def is_blank(text: str) -> bool:
+    """The API refuses text blocks that are empty or hold only white space."""
+    return not text or text.isspace()
+
+
+class ThoughtsWriter:
+    """Writes the reasoning of one request. `replay` False leaves all of it out (its prefix was edited)."""
+
+    __slots__ = ("_demotes", "_family", "_losses", "_policy", "replay")
+
+    def __init__(self, profile: Profile, knobs: Knobs, losses: Losses) -> None:
+        self._policy = profile.thinking_replay
+        self._family = profile.family or DIALECT
+        self._demotes = knobs.demote_reasoning == "on"
+        self._losses = losses
+        self.replay = True
+
+    def write(self, part: Reasoning) -> Json | None:
+        """The block to send, or None."""
+        own = own_block(part, DIALECT, self._family)
+        if own is not None:
+            return self._own(part, own)
+        if part.family is None:
+            return self.foreign(part.text, part.at, part.proof)
+        return self._leave_out(part, _FOREIGN)
+
+    def foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
+        """The same for reasoning that no Messages upstream made and that came in no envelope."""
+        if not text or text.isspace():
+            if proof is None:
+                return None
+        elif self._policy == "own_required":
+            return {"type": "thinking", "thinking": text, "signature": ""}
+        elif self._demotes:
+            return self._forget(text, at, _UNSIGNED if proof is None else _FOREIGN)
+        self._losses.add(_UNSIGNED if proof is None else _FOREIGN, at)
+        return None
+
+    def _own(self, part: Reasoning, native: Json) -> Json | None:
+        policy = self._policy
+        if policy == "drop":
+            return self._leave_out(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
+        if policy == "verify":
+            # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
+            if not (native.get("signature") or native.get("data")):
+                return self._leave_out(part, _UNSIGNED)
+            if not self.replay:
+                return self._leave_out(part, LossCode.THINKING_INVALIDATED)
+        if "cache_control" in native:
+            # The schema has no such field; it spoils the check of the signature.
+            return {key: value for key, value in native.items() if key != "cache_control"}
+        return native
+
+    def _leave_out(self, part: Reasoning, code: LossCode) -> Json | None:
+        if part.proof is None and part.family is None and is_blank(part.text):
+            return None
+        return self._forget(part.text, part.at, code)
+
+    def _forget(self, text: str, at: Path, code: LossCode) -> Json | None:
+        if self._demotes and not is_blank(text):
+            self._losses.add(code, at, "became plain text")
+            return {"type": "text", "text": text}
+        self._losses.add(code, at)
+        return None

@@ -1,0 +1,175 @@
+"""Writes tool definitions and the tool choice (mapping §6.1, §6.2, §6.5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
+from dragoman.dialects.messages.request.cache_marks import CacheMarks
+from dragoman.dialects.messages.request.read_tools import _FUNCTION, _SEARCH_OPTIONS, _WEB_SEARCH, WEB_SEARCH
+from dragoman.dialects.messages.wire import DIALECT
+from dragoman.errors import Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
+
+_SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf"})
+
+
+# A schema stands at another place of a tool in each dialect; the client is told its own.
+_SCHEMA_AT: Final[dict[str, Path]] = {"chat": ("function", "parameters"), "responses": ("parameters",)}
+
+
+def write_tools(
+    request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
+) -> tuple[list[Json], dict[str, str]]:
+    """The tools to send, and client name → sent name of each.
+
+    Raises `Unsupported` for free-text tools, foreign typed tools, client-run searches, tools in a namespace, and
+    schemas whose root is not a plain object.
+    """
+    out: list[Json] = []
+    sent: dict[str, str] = {}
+    searches: int | None = None
+    for tool in request.tools:
+        if tool.namespace is not None:
+            raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
+        if tool.kind is _FUNCTION:
+            written = _write_function(tool, profile, losses, names)
+            if tool.cache is not None:
+                marks.put(written, tool.cache, tool.at)
+        elif tool.origin == DIALECT and tool.native and not (profile.rewrite and tool.kind is ToolKind.HOSTED):
+            written = tool.native
+            names.fit(tool.name, tool.at)
+        elif tool.kind is ToolKind.HOSTED:
+            if searches is None:
+                searches = sum(other.name == _WEB_SEARCH for other in request.tools)
+            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == _WEB_SEARCH))
+            if mapped is None:
+                continue
+            written = mapped
+            names.fit(written["name"], tool.at)
+        else:
+            what = "free-text (custom) tools" if tool.kind is ToolKind.CUSTOM else f"the built-in tool {tool.name!r}"
+            raise Unsupported(tool.at, f"{what} cannot be carried to a Messages upstream: its tools take JSON objects")
+        out.append(written)
+        sent[tool.name] = written.get("name", tool.name)
+    return out, sent
+
+
+def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTable) -> Json:
+    written: Json = {"name": names.fit(tool.name, tool.at)}
+    if tool.description is not None:
+        written["description"] = tool.description
+    written["input_schema"] = _write_schema(tool)
+    if tool.strict is True:
+        written["strict"] = True
+    if not tool.options:
+        return written
+    if tool.origin == DIALECT and not profile.rewrite:
+        written.update(tool.options)
+        return written
+    for key, value in tool.options.items():
+        if key == "defer_loading":
+            # Sent alone, without a search tool, it would hide the tool for good.
+            if value:
+                losses.add(LossCode.TOOL_SEARCH, (*tool.at, key), "loaded at once")
+        elif key == "async" and value:  # changes the order of turns (mapping §6.1)
+            raise Unsupported((*tool.at, key), "asynchronous tools cannot be carried to a Messages upstream")
+        elif value:
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
+    return written
+
+
+def _write_schema(tool: Tool) -> Json:
+    schema = tool.schema
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    kind = schema.get("type")
+    if kind == "object" and _SHAPES.isdisjoint(schema):
+        return schema
+    at = (*tool.at, *_SCHEMA_AT.get(tool.origin, ("input_schema",)))
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in schema:
+            raise Unsupported((*at, word), "a Messages upstream takes no such word at the root of a tool's schema")
+    if kind is None:
+        return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
+    raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
+
+
+def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Json | None:
+    """The tool as Anthropic's own, or None; `taken` says that another tool has its name."""
+    if knobs.hosted_tools == "reject":
+        raise Unsupported(tool.at, f"the provider-run tool {tool.name!r} does not exist at this upstream")
+    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type", "")).startswith(_WEB_SEARCH)
+    if knobs.hosted_tools != "map" or not is_search or taken:
+        losses.add(LossCode.HOSTED_TOOL, tool.at)
+        return None
+    written: Json = {"type": WEB_SEARCH, "name": _WEB_SEARCH}
+    for key, value in tool.options.items():
+        if not value and value is not False:
+            continue
+        if key == "user_location" and type(value) is dict:
+            written[key] = {"type": "approximate", **{k: v for k, v in value.items() if v is not None and k != "type"}}
+        elif key in _SEARCH_OPTIONS and key != "user_location":
+            written[key] = value
+        else:
+            losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
+    return written
+
+
+def write_choice(
+    request: Request, tools: list[Json], sent: dict[str, str], losses: Losses
+) -> tuple[Json | None, list[Json]]:
+    """The `tool_choice` to send, or None, and the tools that stay (an allowed subset filters them).
+
+    Raises `Unsupported` when the choice forces a tool that is not sent.
+    """
+    choice = request.tool_choice
+    if choice is None:
+        # Parallel calls can only be forbidden inside a choice.
+        if request.parallel is False and tools:
+            return {"type": "auto", "disable_parallel_tool_use": True}, tools
+        return None, tools
+    if choice.custom:
+        raise Unsupported(choice.at, "a free-text (custom) tool cannot be chosen on a Messages upstream")
+    if choice.mode == "tool":
+        for name in choice.names:
+            if name in sent:
+                continue
+            why = "is run by another provider and was left out" if choice.hosted else "is not among the tools"
+            raise Unsupported(choice.at, f"the chosen tool {name!r} {why}")
+    written: Json
+    if choice.mode == "tool":
+        if not choice.names:
+            raise Unsupported(choice.at, "the chosen tool is run by another provider")
+        written = {"type": "tool", "name": sent[choice.names[0]]}
+    elif choice.mode == "allowed":
+        written, tools = _write_allowed(choice, tools, sent, losses)
+    elif choice.mode == "required":
+        if not tools:
+            raise Unsupported(choice.at, "a tool call is required, but there is no tool that can be sent")
+        written = {"type": "any"}
+    else:
+        written = {"type": choice.mode}
+    if not tools:
+        return None, tools
+    if request.parallel is not None and written["type"] != "none":
+        written["disable_parallel_tool_use"] = not request.parallel
+    return written, tools
+
+
+def _write_allowed(
+    choice: ToolChoice, tools: list[Json], sent: dict[str, str], losses: Losses
+) -> tuple[Json, list[Json]]:
+    allowed = [sent[name] for name in choice.names if name in sent]
+    if choice.require and not allowed:
+        raise Unsupported(choice.at, "a tool call is required, but none of the allowed tools can be sent")
+    if choice.require and len(allowed) == 1:
+        return {"type": "tool", "name": allowed[0]}, tools
+    names = frozenset(allowed)
+    kept = [tool for tool in tools if tool["name"] in names]
+    if len(kept) < len(tools):
+        losses.add(LossCode.TOOLS_FILTERED, choice.at, "the others were not sent")
+    return {"type": "any" if choice.require else "auto"}, kept

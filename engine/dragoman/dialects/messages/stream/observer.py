@@ -1,0 +1,107 @@
+"""Watches a Messages stream that is passed through: terminal, usage, in-band error, grammar."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.messages.errors import read_error_frame, write_error_frame
+from dragoman.dialects.messages.wire import read_usage
+from dragoman.errors import Failure, StreamTruncated
+from dragoman.stages.passthrough import Observer
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame
+
+_TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_STOP = Frame("message_stop", b'{"type":"message_stop"}')
+
+
+class MessagesObserver(Observer):
+    """`message_stop` closes the stream; every delta must be of an open block.
+
+    A `message_stop` within an open call is a fault: clients would run the call with the arguments that they have.
+    """
+
+    __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started = self._stopped = False
+        self._counts: Json = {}
+        self._open: set[object] = set()
+        self._calls: set[object] | None = None
+        """Those of them that are calls."""
+
+    def observe(self, data: bytes, event: str) -> None:
+        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        if data == b"[DONE]" and not self.closed:
+            self.sole_text = None
+            return
+        super().observe(data, event)
+
+    def watch(self, payload: Json, event: str) -> None:
+        """One event."""
+        name, index = payload.get("type"), payload.get("index")
+        if type(index) is not int:
+            index = None
+        if event != name:
+            self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
+        if name == "content_block_delta":
+            self.progressed = True
+            if index not in self._open:
+                self.violation("a delta of a block that is not open")
+            elif event == name and type(delta := payload.get("delta")) is dict and len(delta) == 2:
+                self.sole_text = delta.get(_TEXT_KEY.get(str(delta.get("type")), ""))
+        elif name == "message_start":
+            if self._started:
+                self.violation("message_start twice")
+            self._started = True
+            message = payload.get("message")
+            usage = message.get("usage") if type(message) is dict else None
+            # What it has of the output is no count yet.
+            self._count({**usage, "output_tokens": None} if type(usage) is dict else None)
+        elif name == "content_block_start":
+            if index in self._open:
+                self.violation("a block started twice")
+            self._open.add(index)
+            block = payload.get("content_block")
+            if type(block) is dict and block.get("type") == "tool_use":
+                self._calls = self._calls or set()
+                self._calls.add(index)
+                self.tool_open = self.progressed = True
+        elif name == "content_block_stop":
+            if index not in self._open:
+                self.violation("a stop of a block that is not open")
+            self._open.discard(index)
+            if self._calls:
+                self._calls.discard(index)
+                self.tool_open = len(self._calls) > 0
+        elif name == "message_delta":
+            self._count(payload.get("usage"))
+            told = payload.get("delta")
+            self._stopped |= type(told) is dict and bool(told.get("stop_reason"))
+        elif name == "message_stop":
+            if self._open or not self._started:
+                self.violation("message_stop out of place")
+            self.closed = True
+            if self._calls:
+                self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
+            elif not self._stopped:
+                self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
+            else:
+                self.complete = True
+        elif name == "error":
+            self.failure = read_error_frame(payload)
+            self.closed = True
+
+    def _count(self, usage: object) -> None:
+        if type(usage) is dict:
+            self._counts.update((key, value) for key, value in usage.items() if value is not None)
+            self.usage = read_usage(self._counts)
+
+    def omitted_terminal(self) -> Frame | None:
+        """`message_stop`, behind a stop reason."""
+        return _STOP if self.lenient and self._stopped and not self._open else None
+
+    def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
+        """`event: error`."""
+        return Frame("error", dumps(write_error_frame(failure, request_id)))

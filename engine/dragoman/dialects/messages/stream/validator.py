@@ -1,0 +1,232 @@
+"""The grammar of a Messages stream that we wrote (messages §8, §8.1, §9).
+
+What the official SDKs need: names that are the types, one message_start, blocks counted up from 0 that start empty,
+deltas of their own kind on open blocks only, one message_delta with the reason, message_stop or an error last.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dragoman.canonical.request import Json
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.output_validator import (
+    NO_CHANGE,
+    GrammarError,
+    SoleText,
+    Template,
+    Validator,
+    counted,
+    member,
+    payload_of,
+)
+
+_REASONS: Final = frozenset(
+    (
+        "end_turn",
+        "max_tokens",
+        "stop_sequence",
+        "tool_use",
+        "pause_turn",
+        "refusal",
+        "model_context_window_exceeded",
+        "compaction",
+    )
+)
+_EMPTY: Final = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("input",)}
+"""What a block must start without."""
+_OWNERS: Final = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("tool_use", "partial_json"),
+    "signature_delta": ("thinking", "signature"),
+    "citations_delta": ("text", "citation"),
+}
+"""Delta → the block that takes it, and where it stands."""
+_PLAIN: Final = frozenset((*_EMPTY, "redacted_thinking"))
+_SIGNED: Final = "signed"
+"""A thinking block behind its signature, which comes last."""
+
+
+_SAME: Final = frozenset(("content_block_start", "content_block_stop", "message_stop"))
+"""Events that most streams spell alike."""
+_SAME_LONGEST: Final = 120
+_MOVES: Final[dict[bytes, tuple[str, int, str]]] = {}
+"""Such events that were judged, by their payload: name, index, type of block."""
+_MOVES_MAX: Final = 128
+_TEXTS: Final[dict[tuple[int, str], Template]] = {}
+"""How texts begin, by the index and the type of their block; of the first hundred blocks only."""
+_INDEX: Final = re.compile(rb'event: content_block_delta\ndata: \{"type":"content_block_delta","index":(\d+),')
+
+
+class MessagesValidator(Validator):
+    """Encodes the frames of a Messages stream, and holds them against the dialect's grammar."""
+
+    __slots__ = ("_calls", "_count", "_open", "_reason", "_started")
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._started = False
+        self._count = 0
+        self._open: dict[int, str] = {}
+        """Index → type, of the blocks that are open."""
+        self._calls: list[str] = []
+        self._reason: str | None = None
+
+    def read(self, name: str, payload: bytes) -> SoleText | None:
+        """One event."""
+        move = _MOVES.get(payload)
+        if move is None or move[0] != name or not self._started:
+            said = self._event(name, payload_of(payload))
+            if name in _SAME and len(payload) <= _SAME_LONGEST and len(_MOVES) < _MOVES_MAX:
+                _remember(name, payload)
+            return said
+        if name == "content_block_stop":
+            self._close(move[1])
+        elif name == "content_block_start":
+            self._open_block(move[1], move[2])
+        else:
+            self._stop()
+        return None
+
+    def restore_templates(self, name: str) -> None:
+        """The texts of a block begin alike in all streams."""
+        for block in self._open.items():
+            if (known := _TEXTS.get(block)) is not None:
+                self.add_template(known)
+
+    def set_template(self, low: bytes, tail: bytes, size: int) -> None:
+        """What comes next may begin and end so."""
+        super().set_template(low, tail, size)
+        found = _INDEX.match(low)
+        if found is not None and len(found[1]) < 3:
+            index = int(found[1])
+            _TEXTS[index, self._open[index]] = self._known[-1]
+
+    def _event(self, name: str, payload: Json) -> SoleText | None:
+        if not name or payload.get("type") != name:
+            raise GrammarError("an event whose name is not its type: the SDK does not see it")
+        if name == "content_block_delta":
+            return self._delta(payload)
+        if name == "ping":
+            return NO_CHANGE
+        if name == "error":
+            error = member(payload, "error", dict)
+            if not member(error, "type", str) or not member(error, "message", str):
+                raise GrammarError("an error without a type or a message")
+            self.ended = True
+        elif name == "message_start":
+            self._start(member(payload, "message", dict))
+        elif not self._started:
+            raise GrammarError("an event before message_start")
+        elif name == "content_block_start":
+            self._block(payload)
+        elif name == "content_block_stop":
+            self._close(member(payload, "index", int))
+        elif name == "message_delta":
+            self._finish(payload)
+        elif name == "message_stop":
+            self._stop()
+        else:
+            raise GrammarError("an event that is not of the dialect")
+        return None
+
+    def _start(self, message: Json) -> None:
+        if self._started:
+            raise GrammarError("message_start twice (T-13)")
+        self._started = True
+        told, model = message.get("id"), message.get("model")
+        if type(told) is not str or not told or type(model) is not str:
+            raise GrammarError("message_start without an id or a model")
+        if message.get("type") != "message" or message.get("role") != "assistant":
+            raise GrammarError("message_start without a message of the assistant's")
+        if message.get("content") != [] or message.get("stop_reason") is not None:
+            raise GrammarError("message_start that has content or stops already")
+        counted(message.get("usage"), "input_tokens", "output_tokens")
+
+    def _block(self, payload: Json) -> None:
+        index = member(payload, "index", int)
+        block = member(payload, "content_block", dict)
+        kind = member(block, "type", str)
+        for key in _EMPTY.get(kind, ()):
+            if block.get(key):
+                raise GrammarError("a block that starts with content: clients lose it")
+            if key not in block:
+                raise GrammarError("a block that starts without its own fields")
+        if kind == "tool_use":
+            call_id = member(block, "id", str)
+            if not call_id or not member(block, "name", str):
+                raise GrammarError("a call without id or name")
+            if call_id in self._calls:
+                raise GrammarError("a call id twice")
+            self._calls.append(call_id)
+        self._open_block(index, kind)
+
+    def _open_block(self, index: int, kind: str) -> None:
+        if self._reason is not None:
+            raise GrammarError("a block behind message_delta")
+        if index != self._count:
+            raise GrammarError("a block whose index is not the next")
+        if self._open and self.context.knobs.block_order != "interleave":
+            raise GrammarError("two blocks open at a time, though they were to follow each other")
+        self._count = index + 1
+        self._open[index] = kind
+
+    def _close(self, index: int) -> None:
+        if self._open.pop(index, None) is None:
+            raise GrammarError("a stop of a block that is not open (T-02)")
+
+    def _stop(self) -> None:
+        if self._reason is None:
+            raise GrammarError("message_stop without message_delta")
+        self.ended = True
+
+    def _delta(self, payload: Json) -> SoleText | None:
+        index, delta = member(payload, "index", int), member(payload, "delta", dict)
+        block = self._open.get(index)
+        if block is None:
+            raise GrammarError("a delta of a block that is not open (T-02)")
+        kind = member(delta, "type", str)
+        if block not in _PLAIN:
+            if block == _SIGNED:
+                raise GrammarError("a delta behind the signature, which comes last")
+            return NO_CHANGE
+        owner, key = _OWNERS.get(kind, ("", ""))
+        if owner != block:
+            raise GrammarError("a delta of another kind than its block (T-12)")
+        text = member(delta, key, dict if key == "citation" else str)
+        if key == "signature":
+            self._open[index] = _SIGNED
+            return None
+        return SoleText(key.encode(), text) if type(text) is str else NO_CHANGE
+
+    def _finish(self, payload: Json) -> None:
+        if self._open:
+            raise GrammarError("message_delta while a block is open")
+        if self._reason is not None:
+            raise GrammarError("message_delta twice")
+        delta = member(payload, "delta", dict)
+        reason, sequence = delta.get("stop_reason"), delta.get("stop_sequence")
+        if reason not in _REASONS:
+            raise GrammarError("a stop_reason that is no word of the dialect")
+        if sequence is not None and (type(sequence) is not str or reason != "stop_sequence"):
+            raise GrammarError("a stop_sequence beside another reason")
+        if reason == "tool_use" and not self._calls:
+            raise GrammarError("stop_reason tool_use without a call")
+        if reason in ("end_turn", "stop_sequence") and self._calls:
+            raise GrammarError("calls, but not stop_reason tool_use")
+        if (details := delta.get("stop_details")) is not None and (
+            type(details) is not dict or details.get("type") != "refusal" or reason != "refusal"
+        ):
+            raise GrammarError("details of a refusal beside another reason")
+        counted(payload.get("usage"), "output_tokens")
+        self._reason = reason
+
+
+def _remember(name: str, payload: bytes) -> None:
+    """Keep an event that was judged, unless it holds something of its stream."""
+    event = payload_of(payload)
+    kind = event["content_block"]["type"] if name == "content_block_start" else ""
+    if kind in ("", "text", "thinking"):
+        _MOVES[payload] = name, event.get("index", 0), kind

@@ -1,0 +1,93 @@
+"""The error envelope that Chat and Responses have in common (mapping §10.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_payload
+from dragoman.errors import Failure, FailureKind
+
+_K = FailureKind
+
+
+_TABLE: dict[FailureKind, tuple[int, str, str | None]] = {
+    _K.INVALID_REQUEST: (400, "invalid_request_error", None),
+    _K.AUTHENTICATION: (401, "invalid_request_error", "invalid_api_key"),
+    _K.BILLING: (402, "insufficient_quota", "insufficient_quota"),
+    _K.PERMISSION: (403, "permission_error", None),
+    _K.NOT_FOUND: (404, "invalid_request_error", None),
+    _K.CONFLICT: (409, "invalid_request_error", None),
+    _K.TOO_LARGE: (413, "invalid_request_error", None),
+    _K.RATE_LIMIT: (429, "rate_limit_error", "rate_limit_exceeded"),
+    _K.CONTEXT_LENGTH: (400, "invalid_request_error", "context_length_exceeded"),
+    _K.POLICY: (400, "invalid_request_error", "invalid_prompt"),
+    _K.API: (500, "server_error", None),
+    _K.OVERLOADED: (503, "service_unavailable_error", "server_is_overloaded"),
+    _K.TIMEOUT: (504, "server_error", None),
+}
+"""Kind → HTTP status, `type`, and the `code` where the failure brings none (mapping §10.1)."""
+
+
+_OWN_TYPES: dict[FailureKind, frozenset[str]] = {
+    _K.RATE_LIMIT: frozenset(("requests", "tokens")),
+    _K.BILLING: frozenset(("insufficient_quota",)),
+}
+"""Type words that only OpenAI has: they show that the failure came in this envelope, and stay."""
+
+
+_OWN_CODES = frozenset(
+    ("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
+     "usage_not_included")
+)  # fmt: skip
+"""Codes of a refused bill that OpenAI's own clients know: between Chat and Responses they stay."""
+
+
+_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+
+
+def read_error_object(error: Any) -> Failure:
+    """What a bare `{code, message, type?, param?}` says: Responses' `response.error`, or its flat `error` event."""
+    return read_payload({"error": error} if error else {}, Dialect.RESPONSES)
+
+
+def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:
+    """HTTP status and body for a Chat (or Responses) client; the request id travels as a header, not in the body."""
+    return _status(failure), {"error": error_object(failure)}
+
+
+def error_object(failure: Failure) -> Json:
+    """The inside of the envelope, all four keys."""
+    kind = failure.kind
+    _, word, code = _TABLE[kind]
+    own = failure.native_type in _OWN_TYPES.get(kind, ())
+    if own and failure.native_type:
+        word = failure.native_type
+    if kind is _K.CONTEXT_LENGTH or (kind is _K.BILLING and not own and failure.code not in _OWN_CODES):
+        # Agents decide by these codes not to retry: another dialect's finer code must not hide them.
+        pass
+    elif failure.code:
+        code = failure.code
+    elif kind is _K.NOT_FOUND and _MODEL.search(failure.message):
+        code = "model_not_found"
+    return {"message": failure.message, "type": word, "param": failure.param, "code": code}
+
+
+def _status(failure: Failure) -> int:
+    """The table's status, or the upstream's own one where this dialect has it for the same kind of error."""
+    status, kind = failure.status, failure.kind
+    if kind is _K.INVALID_REQUEST:
+        keep = 400 <= status < 500
+    elif kind is _K.API:
+        keep = 500 <= status < 600
+    elif kind is _K.BILLING:
+        keep = status == 429
+    elif kind is _K.TIMEOUT:
+        keep = status == 408
+    elif kind is _K.POLICY:
+        keep = status == 403
+    else:
+        keep = False
+    return status if keep else _TABLE[kind][0]

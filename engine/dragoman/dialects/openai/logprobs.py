@@ -1,0 +1,56 @@
+"""Log probabilities, in the form of Chat and Responses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman.errors import UpstreamProtocolError
+from dragoman.losses import LossCode, Losses
+
+
+def read_logprobs(given: Any, losses: Losses) -> list[Json]:
+    """The tokens of a choice's `logprobs`. Those of a refusal are left out: only Chat has a place for them.
+
+    Raises `UpstreamProtocolError` for what are no tokens with their probabilities.
+    """
+    at = ("choices", 0, "logprobs")
+    tokens = check_tokens(given.get("content") if type(given) is dict else given)
+    if type(given) is dict and given.get("refusal"):
+        losses.add(LossCode.UNKNOWN_FIELD, (*at, "refusal"))
+    return tokens
+
+
+def check_tokens(tokens: Any) -> list[Json]:
+    """Tokens with their probabilities, the same in both dialects of OpenAI's; none for null.
+
+    Raises `UpstreamProtocolError` for anything else.
+    """
+    if tokens is None:
+        return []
+    if type(tokens) is not list or not all(map(_is_token, tokens)):
+        raise UpstreamProtocolError("upstream sent logprobs that are not tokens with their probabilities")
+    return tokens
+
+
+def _is_token(token: Any) -> bool:
+    return _is_candidate(token) and (
+        (others := token.get("top_logprobs")) is None or (type(others) is list and all(map(_is_candidate, others)))
+    )
+
+
+def _is_candidate(token: Any) -> bool:
+    return type(token) is dict and type(token.get("token")) is str and type(token.get("logprob")) in (float, int)
+
+
+def write_logprobs(tokens: list[Json]) -> Json:
+    """`logprobs` of a choice, with every key that the dialect requires."""
+    return {"content": [_write_token(token) for token in tokens], "refusal": None}
+
+
+def _write_token(token: Json) -> Json:
+    return {**_write_candidate(token), "top_logprobs": [*map(_write_candidate, token.get("top_logprobs") or ())]}
+
+
+def _write_candidate(token: Json) -> Json:
+    return {"token": token.get("token"), "logprob": token.get("logprob"), "bytes": token.get("bytes")}

@@ -1,0 +1,209 @@
+"""A whole Responses reply to the canonical one (mapping §9.1 to §9.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.events import CUTS, BlockKind
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.openai.error_envelope import read_error_object
+from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.responses.reply.read_items import (
+    CALLS,
+    NATIVE_ITEMS,
+    Sort,
+    call_name,
+    call_text,
+    check_role,
+    citations_of,
+    is_cut,
+    joined,
+    logprobs_of,
+    minted_call_id,
+    namespace_of,
+    note_call,
+    part_of,
+    proof_of,
+    sort_of,
+    thoughts,
+)
+from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, settle
+from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+
+
+def read_reply(body: Json, context: ReplyContext) -> Reply:
+    """The canonical reply.
+
+    Items of unknown type are left out with a row. Raises `UpstreamStatusError` for a response that failed or was
+    cancelled, `UpstreamProtocolError` for one that is not over and for what breaks the dialect.
+    """
+    if type(body) is not dict:
+        raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
+    status = read_status(body)
+    output = body.get("output")
+    if type(output) is not list:
+        raise UpstreamProtocolError(f"output: expected an array, got {kind_of(output)}")
+    identity = _string(body.get("id"))
+    parts: list[Part] = []
+    cut: list[int] = []
+    for position, item in enumerate(output):
+        if type(item) is not dict:
+            raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
+        _read_item(item, position, identity, parts, context)
+        if sort_of(item) is Sort.CALL and is_cut(item, cut=status == "incomplete"):
+            cut.append(len(parts) - 1)
+    stop = settle(
+        body,
+        status,
+        calls=any(type(part) is ToolCall for part in parts),
+        refusal=any(type(part) is Refusal for part in parts),
+        losses=context.losses,
+    )
+    if stop.reason not in CUTS:
+        _check_calls(parts, cut, context)
+    created = body.get("created_at")
+    return Reply(
+        identity,
+        _string(body.get("model")),
+        parts,
+        stop,
+        read_usage(body.get("usage")),
+        read_created(created),
+        cut=frozenset(cut),
+    )
+
+
+def read_status(response: Json, told: str | None = None) -> str | None:
+    """The status of a response that is over, or None if it has none that is known and its terminal event (`told`)
+    says nothing either.
+
+    Raises `UpstreamStatusError` if it failed or was cancelled, `UpstreamProtocolError` if it is still to come.
+    """
+    status, error = response.get("status"), response.get("error")
+    if told == "failed" or told == "cancelled":
+        status = told
+    elif type(status) is not str or status not in ENDED:
+        if told is None and status in ("queued", "in_progress") and not error:
+            raise UpstreamProtocolError(f"upstream answered with a response that is not finished: {status}")
+        status = told
+    elif told == "incomplete" and status == "completed":
+        status = told
+    if error or status == "failed":
+        raise UpstreamStatusError(read_error_object(error))
+    if status == "cancelled":
+        raise UpstreamStatusError(
+            Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")
+        )
+    details = response.get("incomplete_details")
+    if type(details) is dict and details.get("reason"):  # also where a server calls that completed
+        return "incomplete"
+    return status
+
+
+def _string(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def _read_item(item: Json, position: int, identity: str, parts: list[Part], context: ReplyContext) -> None:
+    at: Path = ("output", position)
+    sort = sort_of(item)
+    if sort is Sort.MESSAGE:
+        _read_message(item, at, parts, context)
+    elif sort is Sort.REASONING:
+        parts.append(_read_reasoning(item, at, context))
+    elif sort is Sort.CALL:
+        parts.append(_read_call(item, position, identity, at, parts, context))
+    elif sort is Sort.NATIVE:
+        kind = item["type"]
+        parts.append(Native(DIALECT, kind, item, NATIVE_ITEMS[kind], at))
+    else:
+        context.losses.add(LossCode.UNKNOWN_EVENT, at, f"an item of type {item.get('type')!r} was left out")
+
+
+def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext) -> None:
+    losses = context.losses
+    check_role(item)
+    if item.get("phase") is not None:
+        losses.add(LossCode.PHASE, (*at, "phase"))
+    content = item.get("content")
+    if type(content) is not list:
+        raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
+    for number, raw in enumerate(content):
+        where = (*at, "content", number)
+        known = part_of(raw)
+        if known is None:
+            losses.add(LossCode.UNKNOWN_EVENT, where, "a part of unknown type was left out")
+            continue
+        kind, key = known
+        text = raw.get(key)
+        if type(text) is not str:
+            raise UpstreamProtocolError(f"upstream sent a {raw['type']} part whose {key} is {kind_of(text)}")
+        if kind is BlockKind.REFUSAL:
+            parts.append(Refusal(text, where))
+        else:
+            citations = citations_of(raw, (*where, "annotations"), losses)
+            begins = number == 0 and len(parts) > 0
+            parts.append(Text(text, where, None, citations, logprobs_of(raw, context) or None, begins))
+
+
+def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
+    content, summary = thoughts(item)
+    if any(content):
+        text = joined(content)
+        if any(summary):
+            context.losses.add(
+                LossCode.UNKNOWN_EVENT, (*at, "summary"), "the reasoning itself is shown, not its summary"
+            )
+    else:
+        text = joined(summary)
+    proof, native = proof_of(item, context)
+    return Reasoning(text, at, DIALECT, proof, native=native)
+
+
+def _read_call(
+    item: Json, position: int, identity: str, at: Path, parts: list[Part], context: ReplyContext
+) -> ToolCall:
+    name = call_name(item)
+    if not name:
+        raise UpstreamProtocolError("upstream called a tool without a name")
+    note_call(item, at, context.losses)
+    kind = item["type"]
+    call_id = item.get("call_id")
+    if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
+        twin = type(call_id) is str and call_id
+        context.losses.add(LossCode.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
+        call_id = minted_call_id(identity, position)
+    if type(item.get("arguments")) is dict and kind == "function_call":
+        context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+    return ToolCall(
+        call_id,
+        context.names.get(name, name),
+        call_text(item, CALLS[kind]),
+        at,
+        custom=kind == "custom_tool_call",
+        namespace=namespace_of(item),
+        search=kind == "tool_search_call",
+    )
+
+
+def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> None:
+    """Raise UpstreamProtocolError for a call that is not whole though the reply says it is."""
+    room = Room(context.limits)
+    for position, part in enumerate(parts):
+        if type(part) is ToolCall:
+            if position in cut:
+                raise cut_in_a_whole_reply(part.name)
+            arguments = Arguments(room, part.name)
+            arguments.add(part.arguments)
+            if not part.custom:
+                arguments.check()
+
+
+def cut_in_a_whole_reply(name: str) -> UpstreamProtocolError:
+    """The error of a call that was cut off in a reply that was not."""
+    return UpstreamProtocolError(f"upstream completed the reply although its call of {name!r} is incomplete")

@@ -1,0 +1,104 @@
+"""A whole reply for a Responses client: exactly what the last event of its stream would hold (mapping §9.1-§9.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.events import BlockKind
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import may_be_cut
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
+from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
+from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> Json:
+    """The Response object. One part is one item with one part of its own, as in a stream."""
+    snapshot = Snapshot(context, reply.id, reply.model, reply.created)
+    writer = _Output(context, Items(snapshot.base))
+    for position, part in enumerate(reply.parts):
+        status = "incomplete" if may_be_cut(reply, position) else "completed"
+        if type(part) is Text:
+            writer.text(part, status)
+        elif type(part) is ToolCall:
+            writer.call(part, status)
+        elif type(part) is Reasoning:
+            writer.reasoning(part, status)
+        elif type(part) is Refusal:
+            writer.refusal(part.text, status)
+        elif type(part) is Native:
+            context.losses.add(LossCode(part.code), part.at)
+        else:
+            context.losses.add(LossCode.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a reply")
+    info = reply.refusal
+    if info is not None and info.category:
+        context.losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
+    shown = writer.shown
+    wording = refusal_wording(reply.stop, info, shown=shown, refused=writer.refused)
+    if wording is not None:
+        writer.refusal(wording)
+    status, reason = write_status(reply.stop, context.knobs, shown=shown)
+    return snapshot.ended(status, writer.output, usage=write_usage(reply.usage, context.losses), reason=reason)
+
+
+class _Output:
+    """The items of one reply. `shown` says that there is text or a call, `refused` a refusal in words."""
+
+    __slots__ = ("_context", "_items", "output", "refused", "shown")
+
+    def __init__(self, context: ReplyContext, items: Items) -> None:
+        self._context = context
+        self._items = items
+        self.output: list[Json] = []
+        self.shown = False
+        self.refused = False
+
+    def text(self, part: Text, status: str) -> None:
+        item = self._items.new(TEXT)
+        self.shown |= part.text != ""
+        notes = [write_citation(citation, len(part.text)) for citation in part.citations]
+        item.annotations = [note for note in notes if note is not None]
+        if None in notes:
+            self._context.losses.add(LossCode.CITATIONS, part.at)
+        if part.logprobs and self._context.logprobs:
+            item.logprobs = write_logprobs(part.logprobs)
+        self.output.append(item.build(status, part.text))
+
+    def refusal(self, wording: str, status: str = "completed") -> None:
+        self.refused = True
+        self.output.append(self._items.new(REFUSAL).build(status, wording))
+
+    def reasoning(self, part: Reasoning, status: str) -> None:
+        context = self._context
+        native: Json | None = part.native
+        own: Any = part.proof
+        if part.redacted:
+            native = native or {"data": part.proof}
+            own = own or native.get("encrypted_content")
+        proof = write_proof(part.origin, native, own, context.envelope)
+        if proof is None and part.redacted:
+            context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
+            return
+        if proof is None and part.proof:
+            context.losses.add(lost_proof(part.origin), part.at)
+        item = self._items.new(form_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item.proof = proof
+        self.output.append(item.build(status, part.text or None))
+
+    def call(self, part: ToolCall, status: str) -> None:
+        form = form_of(BlockKind.TOOL, custom=part.custom, search=part.search)
+        item = self._items.new_call(form, part.id, part.name, part.namespace)
+        self.shown = True
+        text, whole = part.arguments, status == "completed"
+        arguments: Any = text
+        if form is not CUSTOM:
+            if whole and not text.strip():
+                text += "{}"
+            parsed = whole_arguments(text)
+            whole = whole and parsed is not None
+            arguments = (parsed if whole else None) if form is SEARCH else text
+        self.output.append(item.build("completed" if whole else "incomplete", arguments))

@@ -1,0 +1,179 @@
+"""A Responses request body → the canonical request (mapping §3, §8.3)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
+from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.responses.reply.echoed_settings import echo_of
+from dragoman.dialects.responses.request.read_items import ItemsReader
+from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
+from dragoman.dialects.responses.request.read_tools import ToolList, read_tool_choice
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    kind_of,
+    one_of,
+    optional,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, TooMany, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.limits import DEFAULT as DEFAULT_LIMITS
+from dragoman.limits import Limits
+from dragoman.losses import LossCode, Losses
+
+_STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"
+_REJECTED: Final[dict[str, str]] = {
+    "previous_response_id": _STATELESS,
+    "conversation": _STATELESS,
+    "prompt": "prompt templates are stored at OpenAI; send their text as `instructions` and `input`",
+}
+_DROPPED: Final[dict[str, LossCode]] = {
+    "context_management": LossCode.CONTEXT_MANAGEMENT,
+    "image": LossCode.VENDOR_OPTION,
+    "access_programs": LossCode.VENDOR_OPTION,
+}
+# fmt: off
+FIELDS: Final = frozenset({
+    "model", "input", "instructions", "stream", "stream_options", "max_output_tokens", "temperature", "top_p",
+    "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning", "include",
+    "store", "background", "truncation", "metadata", "user", "safety_identifier", "service_tier", "moderation",
+    # Codex's own: installation and session ids, the workspace's path. Nobody upstream may see those.
+    "client_metadata",
+    *CACHE_KEYS, *_REJECTED, *_DROPPED,
+})
+# fmt: on
+_STREAM_OPTIONS: Final = frozenset({"include_obfuscation"})
+_REFUSED: Final = frozenset({*_REJECTED, "background"})
+_CONTROLS: Final = frozenset({"max_output_tokens", "temperature", "top_p", "include", "top_logprobs"})
+_LIMITS: Final = frozenset({"max_tool_calls", "truncation", *_DROPPED})
+# fmt: off
+_SERVICE: Final = frozenset({
+    "user", "safety_identifier", "service_tier", "metadata", "moderation", "store", "stream_options", *CACHE_KEYS,
+})
+# fmt: on
+_LOGPROBS: Final = "message.output_text.logprobs"
+
+# Roles are looked up once: member access on an enum class costs more than a global.
+_INSTRUCTION: Final = Role.INSTRUCTION
+_USER: Final = Role.USER
+
+
+def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+    """Read a request body.
+
+    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry or what needs
+    stored state, `TooMany` for too many items; what is merely of no use elsewhere becomes a loss row.
+    """
+    if type(body) is not dict:
+        raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
+    if not FIELDS.issuperset(body):
+        drop_unknown(body, FIELDS, losses)
+    request = Request(DIALECT, required(body, "model", str), [])
+    if not _REFUSED.isdisjoint(body):
+        _refuse(body)
+    request.stream = optional(body, "stream", bool) or False
+    # A Responses stream always ends with its usage.
+    request.include_usage = True
+    tools = ToolList(losses)
+    tools.declare(optional(body, "tools", list) or [], ("tools",))
+    items = _read_input(request, body, tools, losses, limits)
+    request.tools = tools.tools
+    request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
+    request.parallel = optional(body, "parallel_tool_calls", bool)
+    _read_controls(request, body, items, losses)
+    if not _SERVICE.isdisjoint(body):
+        _read_service(request, body, losses)
+    request.echo = echo_of(body)
+    return request
+
+
+def _refuse(body: Json) -> None:
+    for key, why in _REJECTED.items():
+        reject_if_set(body, key, why)
+    if optional(body, "background", bool):
+        raise Unsupported(("background",), "responses are not run in the background here yet; use `stream` instead")
+
+
+def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, limits: Limits) -> ItemsReader:
+    """`instructions` and `input` as turns. Gives the reader, which knows what the items changed on the way."""
+    reader = ItemsReader(tools, losses)
+    turns = request.turns = reader.turns
+    instructions = optional(body, "instructions", str)
+    if instructions:
+        at = ("instructions",)
+        turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
+    given, where = body.get("input"), ("input",)
+    if type(given) is str:
+        turns.append(Turn(_USER, [Text(given, where)], where, "", True))
+    elif type(given) is not list:
+        either = "a string or an array of items"
+        told = f"is required ({either})" if given is None else f"expected {either}, got {kind_of(given)}"
+        raise ClientRequestError(where, told)
+    elif len(given) > limits.messages:
+        raise TooMany(where, f"{len(given)} items", "messages", limits.messages)
+    elif not given:
+        raise ClientRequestError(where, "must not be empty")
+    else:
+        reader.read(given)
+    return reader
+
+
+def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Losses) -> None:
+    # Most requests say little: what is not there is not looked for one by one.
+    if not _CONTROLS.isdisjoint(body):
+        _read_sampling(request, body)
+    request.thinking = read_reasoning(body, losses)
+    if items.effort is not None:
+        summary = request.thinking.summary if request.thinking is not None else None
+        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
+    request.format, request.verbosity = read_text(body, losses)
+    if items.format:
+        (request.format,) = items.format
+    if not _LIMITS.isdisjoint(body):
+        if optional(body, "max_tool_calls", int) is not None:
+            losses.add(LossCode.MAX_TOOL_CALLS, ("max_tool_calls",))
+        if one_of(body, "truncation", ("auto", "disabled")) == "auto":
+            losses.add(LossCode.TRUNCATION, ("truncation",))
+        for key, code in _DROPPED.items():
+            drop_if_set(body, key, code, losses)
+
+
+def _read_sampling(request: Request, body: Json) -> None:
+    cap = optional(body, "max_output_tokens", int)
+    if cap is not None:
+        if cap < 1:
+            raise ClientRequestError(("max_output_tokens",), "must be at least 1")
+        request.max_tokens, request.max_tokens_at = cap, ("max_output_tokens",)
+    request.temperature = optional(body, "temperature", float)
+    request.top_p = optional(body, "top_p", float)
+    included = optional(body, "include", list) or ()
+    for index, word in enumerate(included):
+        typed(word, str, ("include", index))
+    request.top_logprobs = optional(body, "top_logprobs", int) or None
+    # Either asks for them: Chat takes no count without the wish itself.
+    request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
+
+
+def _read_service(request: Request, body: Json, losses: Losses) -> None:
+    user = optional(body, "user", str)
+    request.end_user = optional(body, "safety_identifier", str) or user or None
+    request.service_tier = optional(body, "service_tier", str)
+    if request.service_tier is not None:
+        request.service_tier_at = ("service_tier",)
+    request.metadata = optional(body, "metadata", dict)
+    request.moderation = optional(body, "moderation", dict)
+    for key in CACHE_KEYS:
+        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
+        if value is not None:
+            request.cache[key] = value
+    # Nothing is stored for another dialect's upstream; the reply says so (mapping §7.4).
+    optional(body, "store", bool)
+    stream_options = optional(body, "stream_options", dict)
+    if stream_options:
+        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))

@@ -1,0 +1,183 @@
+"""Content parts of Responses items → canonical parts (mapping §4.1, §4.2, §6.4).
+
+One table per place: a type that a place does not have is refused, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dragoman.canonical.events import Citation
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.dialects.openai.content import note_unknown, read_cache_mark, read_data_url
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import dumps
+
+PartReader = Callable[[Json, Path, Losses], Part]
+
+_MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
+_INPUT_TEXT_KEYS: Final = frozenset({"type", "text", *_MARKS})
+# Log probabilities are what a reply said of itself; replayed, they mean nothing to anyone.
+_OUTPUT_TEXT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs", *_MARKS})
+_BARE_OUTPUT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs"})
+_REFUSAL_KEYS: Final = frozenset({"type", "refusal"})
+_IMAGE_KEYS: Final = frozenset({"type", "image_url", "file_id", "detail", *_MARKS})
+_FILE_KEYS: Final = frozenset({"type", "file_data", "file_url", "file_id", "filename", "detail", *_MARKS})
+
+
+def _is_web(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+def _input_text(part: Json, at: Path, losses: Losses) -> Text:
+    note_unknown(part, _INPUT_TEXT_KEYS, at, losses)
+    return Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
+
+
+def _output_text(part: Json, at: Path, losses: Losses) -> Text:
+    given = part.get("text")
+    if _BARE_OUTPUT_KEYS.issuperset(part) and part.get("annotations") in (None, []) and type(given) is str:
+        return Text(given, at)
+    note_unknown(part, _OUTPUT_TEXT_KEYS, at, losses)
+    text = Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
+    for index, annotation in enumerate(optional(part, "annotations", list, at) or ()):
+        text.citations.append(_citation(typed(annotation, dict, (*at, "annotations", index))))
+    return text
+
+
+def _citation(annotation: Json) -> Citation:
+    """An annotation of replayed text; only `url_citation` has common ground with the other dialects."""
+    if annotation.get("type") != "url_citation":
+        return Citation(DIALECT, annotation)
+    url, title = annotation.get("url"), annotation.get("title")
+    start, end = annotation.get("start_index"), annotation.get("end_index")
+    return Citation(
+        DIALECT,
+        annotation,
+        url if type(url) is str else None,
+        title if type(title) is str else None,
+        start if type(start) is int else None,
+        end if type(end) is int else None,
+    )
+
+
+def _refusal(part: Json, at: Path, losses: Losses) -> Refusal:
+    note_unknown(part, _REFUSAL_KEYS, at, losses)
+    return Refusal(required(part, "refusal", str, at), at)
+
+
+def _image(part: Json, at: Path, losses: Losses) -> Image:
+    note_unknown(part, _IMAGE_KEYS, at, losses)
+    url, file_id = optional(part, "image_url", str, at), optional(part, "file_id", str, at)
+    source: Inline | Url | FileRef
+    if url:
+        where = (*at, "image_url")
+        if url[:5].lower() == "data:":
+            source = read_data_url(url, where)
+        elif _is_web(url):
+            source = Url(url)
+        else:
+            raise ClientRequestError(where, "expected an http(s) or data URL")
+    elif file_id:
+        source = FileRef(file_id, DIALECT)
+    else:
+        raise ClientRequestError(at, "an image needs image_url or file_id")
+    return Image(source, at, optional(part, "detail", str, at), read_cache_mark(part, at, losses))
+
+
+def _file(part: Json, at: Path, losses: Losses) -> Document:
+    note_unknown(part, _FILE_KEYS, at, losses)
+    data, url = optional(part, "file_data", str, at), optional(part, "file_url", str, at)
+    file_id = optional(part, "file_id", str, at)
+    source: Inline | Url | FileRef
+    if data:
+        source = read_data_url(data if data[:5].lower() == "data:" else "", (*at, "file_data"))
+    elif url:
+        if not _is_web(url):
+            raise ClientRequestError((*at, "file_url"), "expected an http(s) URL; inline data goes into file_data")
+        source = Url(url)
+    elif file_id:
+        source = FileRef(file_id, DIALECT)
+    else:
+        raise ClientRequestError(at, "a file needs file_data, file_url or file_id")
+    if optional(part, "detail", str, at) not in (None, "auto"):
+        losses.add(LossCode.IMAGE_DETAIL, (*at, "detail"))
+    return Document(source, at, optional(part, "filename", str, at), cache=read_cache_mark(part, at, losses))
+
+
+def _audio(part: Json, at: Path, losses: Losses) -> Part:
+    raise Unsupported(at, "audio cannot be carried to an upstream of another dialect; send a transcript as input_text")
+
+
+_MEDIA: Final[dict[str, PartReader]] = {"input_image": _image, "input_file": _file, "input_audio": _audio}
+
+INSTRUCTION: Final[Mapping[str, PartReader]] = {"input_text": _input_text}
+USER: Final[Mapping[str, PartReader]] = {"input_text": _input_text, **_MEDIA}
+# Easy messages of the assistant are typed with input parts, replayed ones with output parts: both are seen.
+ASSISTANT: Final[Mapping[str, PartReader]] = {
+    "output_text": _output_text,
+    "refusal": _refusal,
+    "input_text": _input_text,
+}
+
+
+def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
+    """The parts of a message's `content` at `at`: a string or an array.
+
+    Raises `ClientRequestError` for anything else, `Unsupported` naming a part whose type the role does not have.
+    """
+    if type(content) is str:
+        return [Text(content, at)]
+    if type(content) is not list:
+        raise ClientRequestError(at, f"expected a string or an array of parts, got {kind_of(content)}")
+    parts: list[Part] = []
+    index = 0
+    for part in content:
+        path = (*at, index)
+        index += 1
+        if type(part) is not dict:
+            raise ClientRequestError(path, f"expected a content part (an object), got {kind_of(part)}")
+        kind = part.get("type")
+        # Bare texts are most of any history; they are read on the spot.
+        if len(part) == 2 and kind == "input_text" and type(part.get("text")) is str:
+            parts.append(Text(part["text"], path))
+            continue
+        reader = table.get(kind) if type(kind) is str else None
+        if reader is None:
+            _refuse(part, table, path)
+        else:
+            parts.append(reader(part, path, losses))
+    return parts
+
+
+def _refuse(part: Json, table: Mapping[str, PartReader], at: Path) -> None:
+    kind = required(part, "type", str, at)
+    raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(table)}")
+
+
+def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
+    """What a tool gave, at `at`: a string, or parts. Old clients hand over the tool's own JSON as it is, which then
+    goes on as compact text (mapping §6.4). Raises as `read_content`."""
+    if type(output) is str:
+        return output
+    if output is None or output == []:
+        return ""
+    if type(output) is list and _are_parts(output):
+        return read_content(output, _RESULT, at, losses)
+    return dumps(output).decode()
+
+
+_RESULT: Final[Mapping[str, PartReader]] = {**USER, "output_text": _output_text}
+
+
+def _are_parts(entries: list[Any]) -> bool:
+    """Are they meant as content parts. A `text` without the dialect's prefix is some tool's own JSON (MCP's, say)."""
+    for entry in entries:
+        kind = entry.get("type") if type(entry) is dict else None
+        if type(kind) is not str or (kind not in _RESULT and not kind.startswith("input_")):
+            return False
+    return True

@@ -1,0 +1,282 @@
+"""`input` items → turns (mapping §4.2, §6.3, §6.4, §8.4).
+
+Items are finer than turns: what the assistant said, thought and called in one go are siblings, and so are the outputs
+of its calls. Consecutive items of the assistant's side make one assistant turn, consecutive outputs one user turn; a
+message of the user or an instruction ends both. Item ids and statuses are the provider's bookkeeping and not carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.canonical.request import (
+    Json,
+    Native,
+    OutputFormat,
+    Reasoning,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from dragoman.dialects.openai.content import note_unknown
+from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
+from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_settings import read_effort, read_format
+from dragoman.dialects.responses.request.read_tools import ToolList
+from dragoman.dialects.responses.request.turn_builder import OpenTurns
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import dumps
+
+# Member access on an enum class costs more than a global.
+_INSTRUCTION: Final = Role.INSTRUCTION
+_USER: Final = Role.USER
+
+_MESSAGE_KEYS: Final = frozenset({"type", "role", "content", "id", "status", "phase"})
+_CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"})
+_CUSTOM_KEYS: Final = frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller", "async"})
+# `name` and `namespace` of an output repeat what its call says.
+_OUTPUT_KEYS: Final = frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"})
+_SEARCH_KEYS: Final = frozenset({"type", "id", "call_id", "execution", "arguments", "tools", "status"})
+_TOOLS_KEYS: Final = frozenset({"type", "id", "role", "tools"})
+_UPDATE_KEYS: Final = frozenset({"type", "id", "reasoning", "text"})
+_FORMAT: Final = frozenset({"format"})
+_DIRECT: Final[Json] = {"type": "direct"}
+"""The caller that an absent one means."""
+_PHASES: Final = ("commentary", "final_answer")
+
+_HOSTED: Final = (
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+)
+_BUILT_IN: Final = "the built-in tool is known to OpenAI's models only; leave its calls and outputs out of `input`"
+_APPROVAL: Final = "this upstream does not connect to MCP servers; leave the item out of `input`"
+_PROGRAM: Final = "this upstream writes no programs that call tools; leave the item out of `input`"
+_REFUSED: Final[dict[str, str]] = {
+    **dict.fromkeys(("computer_call", "shell_call", "local_shell_call", "apply_patch_call"), _BUILT_IN),
+    **dict.fromkeys(
+        ("computer_call_output", "shell_call_output", "local_shell_call_output", "apply_patch_call_output"), _BUILT_IN
+    ),
+    **dict.fromkeys(("mcp_approval_request", "mcp_approval_response"), _APPROVAL),
+    **dict.fromkeys(("program", "program_output"), _PROGRAM),
+    "compaction": "the compacted history can be read by the provider that made it only; send the items it stands for",
+    "compaction_trigger": "this upstream cannot compact a conversation; ask for a summary in a message instead",
+    "item_reference": "no items are stored here; send the item itself",
+}
+
+
+class ItemsReader:
+    """Reads the items of one request; `turns` is the conversation so far.
+
+    `effort` and `format` are what the last `configuration_update` asked for: `format` a tuple of one, or empty where
+    none asked.
+    """
+
+    __slots__ = ("_losses", "_open", "_tools", "effort", "format", "turns")
+
+    def __init__(self, tools: ToolList, losses: Losses) -> None:
+        self._tools, self._losses = tools, losses
+        self._open = OpenTurns(losses)
+        self.turns = self._open.turns
+        self.effort: Thinking | None = None
+        self.format: tuple[OutputFormat | None, ...] = ()
+
+    def read(self, items: list[Any]) -> None:
+        """Read the items in order. Raises `ClientRequestError`, and `Unsupported` for what no other dialect has."""
+        number = -1
+        while (number := self._open.steps(items, number + 1)) < len(items):
+            item, at = items[number], ("input", number)
+            if type(item) is not dict:
+                raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
+            kind = item.get("type")
+            reader = _READERS.get(kind) if type(kind) is str else None
+            if reader is not None:
+                reader(self, item, at)
+            elif kind is None and "role" in item:
+                self._message(item, at)
+            else:
+                _refuse(item, at)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _message(self, item: Json, at: Path) -> None:
+        losses = self._losses
+        if not _MESSAGE_KEYS.issuperset(item):
+            note_unknown(item, _MESSAGE_KEYS, at, losses)
+        if "phase" in item and one_of(item, "phase", _PHASES, at) is not None:
+            losses.add(LossCode.PHASE, (*at, "phase"))
+        role, content, where = item.get("role"), item.get("content"), (*at, "content")
+        if content is None:
+            raise ClientRequestError(where, "is required (a string or an array of parts)")
+        plain = type(content) is str
+        if role == "user":
+            self._open.message(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
+        elif role == "assistant":
+            parts = read_content(content, ASSISTANT, where, losses)
+            turn = self._open.assistant(at, plain=plain)
+            if turn and parts and type(first := parts[0]) is Text:
+                first.apart = True
+            turn.extend(parts)
+        elif role == "developer" or role == "system":
+            parts = read_content(content, INSTRUCTION, where, losses)
+            self._open.message(Turn(_INSTRUCTION, parts, at, role, plain))
+        else:
+            word = required(item, "role", str, at)
+            hint = "; a tool's result is an item of type function_call_output" if word in ("tool", "function") else ""
+            raise ClientRequestError(
+                (*at, "role"), f"expected one of user, assistant, developer, system; got {word!r}{hint}"
+            )
+
+    def _reasoning(self, item: Json, at: Path) -> None:
+        thought = read_thought(item, at, self._losses)
+        self._open.assistant(at).append(Reasoning(*thought))
+
+    # --- calls and their outputs --------------------------------------------------------------------------------------
+
+    def _function_call(self, item: Json, at: Path) -> None:
+        call_id, name, namespace = self._call(item, _CALL_KEYS, at)
+        arguments = item.get("arguments")
+        if type(arguments) is not str:
+            arguments = optional(item, "arguments", str, at) or ""
+        self._open.assistant(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
+
+    def _custom_call(self, item: Json, at: Path) -> None:
+        call_id, name, namespace = self._call(item, _CUSTOM_KEYS, at)
+        given = required(item, "input", str, at)
+        self._open.assistant(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
+
+    def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
+        """A call's id, name and namespace."""
+        if not known.issuperset(item):
+            note_unknown(item, known, at, self._losses)
+        name = item.get("name")
+        if type(name) is not str or not name:
+            required(item, "name", str, at)
+            raise ClientRequestError((*at, "name"), "must not be empty")
+        namespace = optional(item, "namespace", str, at) if "namespace" in item else None
+        if "caller" in item:
+            self._caller(item, at)
+        if item.get("async"):
+            self._losses.add(LossCode.CALL_META, (*at, "async"))
+        return _call_id(item, at), name, namespace or None
+
+    def _caller(self, item: Json, at: Path) -> None:
+        caller = optional(item, "caller", dict, at)
+        if caller is not None and caller != _DIRECT:
+            self._losses.add(LossCode.CALL_META, (*at, "caller"))
+
+    def _function_output(self, item: Json, at: Path) -> None:
+        self._output(item, at, custom=False)
+
+    def _custom_output(self, item: Json, at: Path) -> None:
+        self._output(item, at, custom=True)
+
+    def _output(self, item: Json, at: Path, *, custom: bool) -> None:
+        if not _OUTPUT_KEYS.issuperset(item):
+            note_unknown(item, _OUTPUT_KEYS, at, self._losses)
+        if "caller" in item:
+            self._caller(item, at)
+        output = item.get("output")
+        content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
+        self._open.result(ToolResult(_call_id(item, at), content, at, custom=custom))
+
+    # --- tools that appear later --------------------------------------------------------------------------------------
+
+    def _search_call(self, item: Json, at: Path) -> None:
+        note_unknown(item, _SEARCH_KEYS, at, self._losses)
+        if not _by_client(item, at):
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at))
+            return
+        arguments = item.get("arguments")
+        # An object here, JSON text in every other call.
+        text = arguments if type(arguments) is str else "" if arguments is None else dumps(arguments).decode()
+        call = ToolCall(_call_id(item, at), TOOL_SEARCH, text, at, search=True)
+        self._open.assistant(at).append(call)
+
+    def _search_output(self, item: Json, at: Path) -> None:
+        """What was found stands only in this item, so it joins the tools whoever searched (mapping §8.4)."""
+        note_unknown(item, _SEARCH_KEYS, at, self._losses)
+        references = self._tools.found(required(item, "tools", list, at), (*at, "tools"))
+        if _by_client(item, at):
+            self._open.result(ToolResult(_call_id(item, at), [*references], at, search=True))
+        else:
+            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at))
+
+    def _additional_tools(self, item: Json, at: Path) -> None:
+        note_unknown(item, _TOOLS_KEYS, at, self._losses)
+        one_of(item, "role", ("developer",), at)
+        self._tools.declare(required(item, "tools", list, at), (*at, "tools"))
+        if self._open.started:
+            self._losses.add(LossCode.TOOL_TIMELINE, at, "declared from the start")
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _configuration_update(self, item: Json, at: Path) -> None:
+        """What holds at the end of the conversation holds for the reply; that it once was different is lost."""
+        note_unknown(item, _UPDATE_KEYS, at, self._losses)
+        thinking = read_effort(item, at, self._losses)
+        if thinking is not None:
+            self.effort = thinking
+            self._losses.add(LossCode.PER_TURN_EFFORT, thinking.at, "the last one counts for the whole conversation")
+        text = optional(item, "text", dict, at)
+        if text is None:
+            return
+        note_unknown(text, _FORMAT, (*at, "text"), self._losses)
+        if text.get("format") is not None:
+            self.format = (read_format(text, (*at, "text"), self._losses),)
+            self._losses.add(
+                LossCode.PER_TURN_EFFORT, (*at, "text", "format"), "the last format counts for the whole conversation"
+            )
+
+    def _hosted(self, item: Json, at: Path) -> None:
+        self._open.assistant(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
+
+
+# Functions and no bound methods: a table of those in each reader would be a cycle, left for the collector.
+_READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
+    "message": ItemsReader._message,
+    "function_call": ItemsReader._function_call,
+    "function_call_output": ItemsReader._function_output,
+    "reasoning": ItemsReader._reasoning,
+    "custom_tool_call": ItemsReader._custom_call,
+    "custom_tool_call_output": ItemsReader._custom_output,
+    "tool_search_call": ItemsReader._search_call,
+    "tool_search_output": ItemsReader._search_output,
+    "additional_tools": ItemsReader._additional_tools,
+    "configuration_update": ItemsReader._configuration_update,
+    **dict.fromkeys(_HOSTED, ItemsReader._hosted),
+}
+
+
+def _refuse(item: Json, at: Path) -> None:
+    kind = item.get("type")
+    if kind is None and type(item.get("id")) is str:  # how the SDKs abbreviate a reference
+        kind = "item_reference"
+    if type(kind) is not str:
+        required(item, "type", str, at)
+    why = _REFUSED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
+    raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be carried: {why}")
+
+
+def _call_id(item: Json, at: Path) -> str:
+    call_id = item.get("call_id")
+    if type(call_id) is not str or not call_id:
+        required(item, "call_id", str, at)
+        raise ClientRequestError((*at, "call_id"), "must not be empty")
+    return call_id
+
+
+def _by_client(item: Json, at: Path) -> bool:
+    """Did the client run this search. An item that does not say so but has a call id to pair by was run by it too."""
+    execution = one_of(item, "execution", ("server", "client"), at)
+    return execution == "client" or (execution is None and item.get("call_id") is not None)

@@ -1,0 +1,48 @@
+"""Reasoning items of a request → thoughts (mapping §5.2, §5.3)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.compact_turns import Thought
+from dragoman.canonical.request import Json
+from dragoman.dialects.openai.content import note_unknown
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
+from dragoman.errors import Path
+from dragoman.losses import Losses
+from dragoman.reasoning.envelope import unwrap
+
+_KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
+
+
+def read_thought(item: Json, at: Path, losses: Losses) -> Thought:
+    """A reasoning item, or the one that came back in its envelope, in short."""
+    if not _KEYS.issuperset(item):
+        note_unknown(item, _KEYS, at, losses)
+    content, summary, proof = item.get("content"), item.get("summary"), item.get("encrypted_content")
+    text = "" if content is None else _texts(content, "reasoning_text", at, "content")
+    if not text and summary is not None:
+        text = _texts(summary, "summary_text", at, "summary")
+    if type(proof) is not str:
+        proof = optional(item, "encrypted_content", str, at)
+    # No provider's proof holds a dot, and every envelope does.
+    envelope = unwrap(proof) if proof and "." in proof else None
+    if envelope is None:
+        return text, at, DIALECT, proof or None, False, item, None
+    dialect, family, _, original = envelope
+    return text, at, dialect, proof, False, original, family
+
+
+def _texts(parts: Any, kind: str, at: Path, key: str) -> str:
+    """The texts of the parts under `key` of the item at `at`, as paragraphs."""
+    if type(parts) is list and len(parts) == 1:  # as nearly all are; the paths below are for what went wrong
+        part = parts[0]
+        if type(part) is dict and part.get("type") == kind and type(text := part.get("text")) is str:
+            return text
+    texts: list[str] = []
+    for index, part in enumerate(typed(parts, list, (*at, key))):
+        where = (*at, key, index)
+        one_of(typed(part, dict, where), "type", (kind,), where)
+        texts.append(required(part, "text", str, where))
+    return "\n\n".join(filter(None, texts))

@@ -1,0 +1,334 @@
+"""Tools and tool choice of a Responses request (mapping §6.1, §6.2, §6.5).
+
+Tools stand at the top level, in `additional_tools` items and in what a tool search found. All of them make one list,
+in that order: it is the head of the cached prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
+from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required, typed
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import dumps
+
+"""The name of a client-run tool search, which the dialect gives none."""
+
+# Member access on an enum class costs more than a global.
+_FUNCTION: Final = ToolKind.FUNCTION
+_HOSTED_KIND: Final = ToolKind.HOSTED
+
+_OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema", "async")
+_MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
+_FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict", *_OPTIONS, *_MARKS})
+_CUSTOM_KEYS: Final = frozenset({"type", "name", "description", "format", *_OPTIONS, *_MARKS})
+_GRAMMAR_KEYS: Final = frozenset({"type", "definition", "syntax"})
+_NAMESPACE_KEYS: Final = frozenset({"type", "name", "description", "tools"})
+_SEARCH_KEYS: Final = frozenset({"type", "execution", "description", "parameters"})
+_CHOICE_KEYS: Final = frozenset({"type", "name"})
+_KIND_KEYS: Final = frozenset({"type", "name", "server_label"})
+_ALLOWED_KEYS: Final = frozenset({"type", "mode", "tools"})
+
+_WEB_SEARCH: Final = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
+# fmt: off
+_SEARCH_TOOL: Final = frozenset({
+    "type", "filters", "user_location", "search_context_size", "search_content_types", "external_web_access",
+})
+# fmt: on
+_HOSTED: Final = frozenset(
+    {*_WEB_SEARCH, "file_search", "code_interpreter", "image_generation", "programmatic_tool_calling"}
+)
+
+_BUILT_IN: Final = "only OpenAI's models were trained on it; declare a function tool instead"
+_REFUSED: Final[dict[str, str]] = {
+    "shell": _BUILT_IN,
+    "local_shell": _BUILT_IN,
+    "apply_patch": _BUILT_IN,
+    "computer": _BUILT_IN,
+    "computer_use": _BUILT_IN,
+    "computer_use_preview": _BUILT_IN,
+    "mcp": "this upstream does not connect to MCP servers; run the MCP client yourself and declare its functions",
+}
+
+
+class ToolList:
+    """The tools of a request, as they come up while it is read."""
+
+    __slots__ = ("_hosted", "_losses", "_places", "tools")
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._places: dict[tuple[str, str], int] = {}
+        """Namespace and name → place in the list."""
+        self._hosted: set[bytes] = set()
+        self.tools: list[Tool] = []
+
+    def declare(self, given: list[Any], at: Path) -> None:
+        """Add a list of declared tools. Raises `ClientRequestError` for two of one name and namespace in it.
+
+        Lists that stand later in the conversation replace what they declare anew, in place.
+        """
+        seen: set[tuple[str, str]] = set()
+        for tool in self._read(given, at):
+            key = _key(tool)
+            if tool.kind is not _HOSTED_KIND:
+                if key in seen:
+                    raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
+                seen.add(key)
+            self._add(tool, key)
+
+    def found(self, given: list[Any], at: Path) -> list[ToolReference]:
+        """Add what a tool search found; gives a reference to each tool, in order."""
+        references: list[ToolReference] = []
+        for tool in self._read(given, at):
+            self._add(tool, _key(tool))
+            if tool.kind is not ToolKind.HOSTED:
+                references.append(ToolReference(tool.name, tool.at, tool.namespace.name if tool.namespace else None))
+        return references
+
+    def _add(self, tool: Tool, key: tuple[str, str]) -> None:
+        if tool.kind is _HOSTED_KIND:
+            # These have no names of their own: one of a kind may stand beside a function that is called so.
+            native = dumps(tool.native)
+            if native not in self._hosted:
+                self._hosted.add(native)
+                self.tools.append(tool)
+            return
+        place = self._places.get(key)
+        if place is None:
+            self._places[key] = len(self.tools)
+            self.tools.append(tool)
+        elif replace(tool, at=self.tools[place].at) != self.tools[place]:
+            self.tools[place] = tool
+
+    def _read(self, given: list[Any], at: Path) -> list[Tool]:
+        tools: list[Tool] = []
+        for index, declared in enumerate(given):
+            path = (*at, index)
+            if type(declared) is not dict:
+                raise ClientRequestError(path, f"expected a tool (an object), got {kind_of(declared)}")
+            plain = _read_plain(declared, path, None)
+            if plain is not None:
+                tools.append(plain)
+            elif declared.get("type") == "namespace":
+                tools += _read_namespace(declared, path, self._losses)
+            else:
+                tools.append(_read_tool(declared, path, self._losses, None, _READERS))
+        return tools
+
+
+def _key(tool: Tool) -> tuple[str, str]:
+    return (tool.namespace.name if tool.namespace is not None else "", tool.name)
+
+
+_ToolReader = Callable[[Json, Path, Losses], Tool]
+
+
+def _read_plain(declared: Json, at: Path, namespace: Namespace | None) -> Tool | None:
+    """A function of name, description, parameters and strictness, as nearly all are; None for any other."""
+    if declared.get("type") != "function" or len(declared) != 5:
+        return None
+    name, description, schema = declared.get("name"), declared.get("description"), declared.get("parameters")
+    strict = declared.get("strict")
+    if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
+        return None
+    if type(strict) is not bool:
+        return None
+    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT, namespace)
+
+
+def _read_tool(
+    declared: Json, at: Path, losses: Losses, namespace: Namespace | None, readers: dict[str, _ToolReader]
+) -> Tool:
+    kind = required(declared, "type", str, at)
+    reader = readers.get(kind)
+    if reader is None:
+        if namespace is None and kind in _HOSTED:
+            return _read_hosted(declared, kind, at)
+        why = _REFUSED.get(kind) or f"known here: {', '.join(readers)}"
+        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried to this upstream: {why}")
+    tool = reader(declared, at, losses)
+    tool.namespace = namespace
+    return tool
+
+
+def _read_namespace(declared: Json, at: Path, losses: Losses) -> list[Tool]:
+    note_unknown(declared, _NAMESPACE_KEYS, at, losses)
+    namespace = Namespace(_name(declared, at), optional(declared, "description", str, at))
+    tools: list[Tool] = []
+    for index, inner in enumerate(required(declared, "tools", list, at)):
+        path = (*at, "tools", index)
+        if type(inner) is not dict:
+            raise ClientRequestError(path, f"expected a tool (an object), got {kind_of(inner)}")
+        plain = _read_plain(inner, path, namespace)
+        tools.append(plain if plain is not None else _read_tool(inner, path, losses, namespace, _INNER))
+    return tools
+
+
+def _name(declared: Json, at: Path) -> str:
+    name = required(declared, "name", str, at)
+    if not name:
+        raise ClientRequestError((*at, "name"), "must not be empty")
+    return name
+
+
+def _options(declared: Json, at: Path) -> Json:
+    options: Json = {}
+    for key in _OPTIONS:
+        value = declared.get(key)
+        if value is not None:
+            kind: type[Any] = list if key == "allowed_callers" else dict if key == "output_schema" else bool
+            options[key] = typed(value, kind, (*at, key))
+    return options
+
+
+def _read_function(declared: Json, at: Path, losses: Losses) -> Tool:
+    note_unknown(declared, _FUNCTION_KEYS, at, losses)
+    return Tool(
+        ToolKind.FUNCTION,
+        _name(declared, at),
+        at,
+        optional(declared, "description", str, at),
+        optional(declared, "parameters", dict, at),
+        # Three states: absent lets OpenAI's server choose, which no other dialect's does (mapping §6.1).
+        optional(declared, "strict", bool, at),
+        read_cache_mark(declared, at, losses),
+        _options(declared, at),
+        origin=DIALECT,
+    )
+
+
+def _read_custom(declared: Json, at: Path, losses: Losses) -> Tool:
+    note_unknown(declared, _CUSTOM_KEYS, at, losses)
+    form = optional(declared, "format", dict, at)
+    if form is not None:
+        where = (*at, "format")
+        if one_of(form, "type", ("text", "grammar"), where) == "grammar":
+            required(form, "definition", str, where)
+            required(form, "syntax", str, where)
+            note_unknown(form, _GRAMMAR_KEYS, where, losses)
+    return Tool(
+        ToolKind.CUSTOM,
+        _name(declared, at),
+        at,
+        optional(declared, "description", str, at),
+        cache=read_cache_mark(declared, at, losses),
+        options=_options(declared, at),
+        native=declared,
+        origin=DIALECT,
+    )
+
+
+def _read_search(declared: Json, at: Path, losses: Losses) -> Tool:
+    if one_of(declared, "execution", ("server", "client"), at) != "client":
+        return Tool(ToolKind.HOSTED, TOOL_SEARCH, at, native=declared, origin=DIALECT)
+    note_unknown(declared, _SEARCH_KEYS, at, losses)
+    return Tool(
+        ToolKind.SEARCH,
+        TOOL_SEARCH,
+        at,
+        optional(declared, "description", str, at),
+        optional(declared, "parameters", dict, at),
+        native=declared,
+        origin=DIALECT,
+    )
+
+
+def _read_hosted(declared: Json, kind: str, at: Path) -> Tool:
+    options: Json = {}
+    if kind in _WEB_SEARCH:
+        filters = optional(declared, "filters", dict, at) or {}
+        domains = optional(filters, "allowed_domains", list, (*at, "filters"))
+        if domains:
+            options["allowed_domains"] = [
+                typed(domain, str, (*at, "filters", "allowed_domains", index)) for index, domain in enumerate(domains)
+            ]
+        location = optional(declared, "user_location", dict, at)
+        if location:
+            options["user_location"] = location
+        size = optional(declared, "search_context_size", str, at)
+        if size is not None:
+            options["search_context_size"] = size
+        kinds = optional(declared, "search_content_types", list, at)
+        if kinds and kinds != ["text"]:
+            options["search_content_types"] = kinds
+        if declared.get("external_web_access") is False:
+            options["external_web_access"] = False
+        # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+        if further := {key: value for key, value in filters.items() if key != "allowed_domains"}:
+            options["filters"] = further
+        options.update((key, value) for key, value in declared.items() if key not in _SEARCH_TOOL and value is not None)
+    return Tool(ToolKind.HOSTED, kind, at, options=options, native=declared, origin=DIALECT)
+
+
+_INNER: Final[dict[str, _ToolReader]] = {"function": _read_function, "custom": _read_custom}
+_READERS: Final[dict[str, _ToolReader]] = {**_INNER, "tool_search": _read_search}
+
+
+# --- choice -----------------------------------------------------------------------------------------------------------
+
+
+def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice | None:
+    """`tool_choice` in all its forms. Raises `ClientRequestError` for a form the dialect does not have."""
+    choice = body.get("tool_choice")
+    at: Path = ("tool_choice",)
+    if choice is None:
+        return None
+    if type(choice) is str:
+        return ToolChoice(one_of(body, "tool_choice", ("auto", "none", "required")) or "auto", at)
+    if type(choice) is not dict:
+        raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
+    kind = required(choice, "type", str, at)
+    if kind == "allowed_tools":
+        return _read_allowed(choice, at, tools, knobs, losses)
+    if kind == "function" or kind == "custom":
+        note_unknown(choice, _CHOICE_KEYS, at, losses)
+        return ToolChoice("tool", at, [_name(choice, at)], custom=kind == "custom")
+    note_unknown(choice, _KIND_KEYS, at, losses)
+    return ToolChoice("tool", at, [kind], hosted=_is_hosted(kind, _has_search(tools), (*at, "type")))
+
+
+def _has_search(tools: list[Tool]) -> bool:
+    return any(tool.kind is ToolKind.SEARCH for tool in tools)
+
+
+def _is_hosted(kind: str, search: bool, at: Path) -> bool:
+    """Does a choice by kind mean a provider-run tool, and not a client-run `search`. Raises for no kind of tool."""
+    if kind == TOOL_SEARCH:
+        return not search
+    if kind not in _HOSTED and kind not in _REFUSED:
+        raise ClientRequestError(at, f"unknown tool choice {kind!r}")
+    return True
+
+
+def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice:
+    note_unknown(choice, _ALLOWED_KEYS, at, losses)
+    require = one_of(choice, "mode", ("auto", "required"), at) == "required"
+    names: list[str] = []
+    left_out: list[str] = []
+    search = _has_search(tools)
+    for index, entry in enumerate(required(choice, "tools", list, at)):
+        path = (*at, "tools", index)
+        kind = required(typed(entry, dict, path), "type", str, path)
+        if kind == "function" or kind == "custom":
+            note_unknown(entry, _CHOICE_KEYS, path, losses)
+            names.append(_name(entry, path))
+        elif not _is_hosted(kind, search, (*path, "type")) or knobs.hosted_tools == "map":
+            note_unknown(entry, _KIND_KEYS, path, losses)
+            names.append(kind)
+        else:
+            # Provider-run tools are left out of the tools too; what else is allowed stays so (mapping §6.5).
+            losses.add(LossCode.HOSTED_TOOL, path)
+            left_out.append(kind)
+    if names or not left_out:
+        return ToolChoice("allowed", at, names, require=require)
+    if require:
+        return ToolChoice("tool", at, left_out, hosted=True)
+    return ToolChoice("none", at)

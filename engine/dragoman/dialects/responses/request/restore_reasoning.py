@@ -1,0 +1,31 @@
+"""Enveloped reasoning in a request that is passed through to a Responses upstream (mapping §5.2, §1 rule 7)."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.envelope import unwrap
+
+
+def unseal_history(body: Json, family: str, losses: Losses) -> bool:
+    """Restore the reasoning items that this family made and leave out what others made, in place; was there any?"""
+    items = body.get("input")
+    if type(items) is not list:
+        return False
+    kept: list[object] = []
+    found = False
+    for number, item in enumerate(items):
+        proof = item.get("encrypted_content") if type(item) is dict and item.get("type") == "reasoning" else None
+        envelope = unwrap(proof) if type(proof) is str else None
+        if envelope is None:
+            kept.append(item)
+            continue
+        found = True
+        if envelope.dialect == DIALECT and envelope.family == family:
+            kept.append(envelope.block)
+        else:
+            losses.add(LossCode.REASONING_FOREIGN, ("input", number))
+    if found:
+        body["input"] = kept
+    return found

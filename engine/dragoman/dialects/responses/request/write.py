@@ -1,0 +1,211 @@
+"""`Request` → a Responses request body for an upstream (mapping §7, §8.1, §8.2).
+
+An allow-list: only fields named here are written, in this order, so that the same request gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
+from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.responses.request.write_input import write_conversation
+from dragoman.dialects.responses.request.write_tools import ToolsWriter
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.shared.merge_users import join_users
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, sanitize_tool_name
+
+_LEAST_CAP: Final = 16
+_NO_ENVELOPES: Final = "chat"
+"""The dialect whose clients bring no sealed reasoning back."""
+_LONGEST_FORMAT_NAME: Final = 64
+_LONGEST_USER: Final = 64
+_OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
+# Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
+_TIERS: Final[dict[str, dict[str, str]]] = {
+    "chat": _OPENAI_TIERS,
+    "messages": {"auto": "auto", "standard_only": "default", "default": "default"},
+    "responses": {**_OPENAI_TIERS, "ultrafast": "ultrafast"},
+}
+
+
+def write_request(
+    request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+) -> Json:
+    """The body to send upstream; `names` is filled with the renames that the reply has to undo.
+
+    Raises `Unsupported` for what the upstream cannot carry, naming the client's own field, `ClientRequestError` if no
+    content is left.
+    """
+    tooling = ToolsWriter(request, profile, knobs, losses, names)
+    tools = tooling.declared()
+    choice = tooling.choice(tools)
+    instructions, items = write_conversation(request, tooling, profile, knobs, losses, names)
+    if profile.strict_alternation:
+        at = "input" if request.origin == "responses" else "messages"
+        items = join_users(items, "input_text", (at,), losses)
+    body: Json = {"model": model}
+    if instructions is not None:
+        body["instructions"] = instructions
+    body["input"] = items
+    if tools:
+        body["tools"] = tools
+        if choice is not None:
+            body["tool_choice"] = choice
+        if request.parallel is not None:
+            body["parallel_tool_calls"] = request.parallel
+    if request.max_tokens is not None:
+        _write_cap(body, request, request.max_tokens, profile, losses)
+    _write_sampling(body, request, profile, losses)
+    _note_stop(request, knobs, losses)
+    if request.thinking is not None:
+        _write_reasoning(body, request.thinking, profile, losses)
+    _write_text(body, request, profile)
+    _write_include(body, request, profile)
+    _write_service(body, request, losses)
+    if request.stream:
+        body["stream"] = True
+        if profile.stream_obfuscation:
+            body["stream_options"] = {"include_obfuscation": False}  # its padding would be thrown away here
+    return body
+
+
+def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
+    at = request.max_tokens_at or ("max_tokens",)
+    if cap < 1:
+        raise Unsupported(at, "warming the cache without output is not possible on this upstream")
+    longest = profile.max_output_tokens
+    if longest and cap > longest:
+        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
+        cap = longest
+    if cap < _LEAST_CAP:
+        losses.add(LossCode.CAP_RAISED, at, f"raised from {cap} to {_LEAST_CAP}, the least that the API takes")
+        cap = _LEAST_CAP
+    body["max_output_tokens"] = cap
+
+
+def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
+    temperature, top_p = request.temperature, request.top_p
+    if temperature is not None and profile.sampling == "free" and temperature > profile.max_temperature:
+        temperature = profile.max_temperature
+        losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+    for key, value in (("temperature", temperature), ("top_p", top_p)):
+        if value is None:
+            continue
+        if profile.sampling == "free" or (profile.sampling == "default_only" and value == 1):
+            body[key] = value
+        else:
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    for key in request.sampling:
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    if request.top_k is not None:
+        losses.add(LossCode.TOP_K, ("top_k",))
+
+
+def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
+    """Responses has no stop sequences: the gateway cuts the text itself, unless told not to (mapping §7.2)."""
+    for entry in request.stop:
+        if not entry.strip():
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "empty or whitespace only")
+        elif knobs.stop_emulation != "on":
+            losses.add(LossCode.STOP_DROPPED, request.stop_at, "the upstream takes none")
+
+
+def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: Losses) -> None:
+    reasoning: Json = {}
+    effort = thinking.effort
+    if effort is not None:
+        written = round_effort(effort, profile.efforts)
+        if written != effort:
+            code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
+            done = f"{effort} became {written}" if written else "the upstream has no effort levels"
+            losses.add(code, thinking.at, done)
+        if written is not None:
+            reasoning["effort"] = written
+    shown = thinking.display is not None and thinking.display != "omitted"
+    if not profile.efforts and (thinking.summary is not None or shown):
+        # A model without any level does not reason, and refuses to be asked for a summary.
+        at = ("thinking", "display") if thinking.summary is None else ("reasoning", "summary")
+        losses.add(LossCode.REASONING_MODE, at)
+    elif thinking.summary is not None:
+        reasoning["summary"] = thinking.summary
+    elif shown:
+        reasoning["summary"] = "auto"
+        if thinking.display != "summarized":
+            losses.add(LossCode.REASONING_MODE, ("thinking", "display"), "a summary was asked for")
+    if reasoning:
+        body["reasoning"] = reasoning
+
+
+def _write_text(body: Json, request: Request, profile: Profile) -> None:
+    text: Json = {}
+    if request.format is not None:
+        text["format"] = _write_format(request.format, request.origin, profile)
+    if request.verbosity is not None:
+        text["verbosity"] = request.verbosity
+    if text:
+        body["text"] = text
+
+
+def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
+    if form.kind != "json_schema":
+        return {"type": form.kind}
+    if not profile.structured_output:  # free JSON instead would be an answer of another shape
+        raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
+    if form.schema is None:
+        raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
+    written: Json = {"type": form.kind, "name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
+    if form.description is not None:
+        written["description"] = form.description
+    written["schema"] = form.schema
+    strict = True if origin == "messages" and form.strict is None else form.strict
+    if strict is not None:
+        written["strict"] = strict
+    return written
+
+
+def _write_include(body: Json, request: Request, profile: Profile) -> None:
+    include: list[str] = []
+    if profile.encrypted_reasoning and profile.efforts and request.origin != _NO_ENVELOPES:
+        # Clients bring it back, in envelopes where it is not their own (mapping §5.2).
+        include.append("reasoning.encrypted_content")
+    if request.logprobs:
+        include.append("message.output_text.logprobs")
+    if include:
+        body["include"] = include
+    if request.top_logprobs is not None:
+        body["top_logprobs"] = request.top_logprobs
+
+
+def _write_service(body: Json, request: Request, losses: Losses) -> None:
+    if request.origin == DIALECT:
+        if request.store is not None:
+            body["store"] = request.store
+    else:  # to keep replies is the default here and nowhere else (mapping §7.4)
+        body["store"] = request.store is True
+    tier = request.service_tier
+    if tier is not None:
+        known = _TIERS.get(request.origin, {}).get(tier)
+        if known is None:
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+        else:
+            body["service_tier"] = known
+    if request.metadata is not None:
+        body["metadata"] = request.metadata
+    if request.end_user:
+        user = request.end_user
+        if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
+            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+        body["safety_identifier"] = user
+    if request.cache:
+        for key in CACHE_KEYS:
+            if key in request.cache:
+                body[key] = request.cache[key]
+    if request.moderation is not None:
+        body["moderation"] = request.moderation

@@ -1,0 +1,253 @@
+"""Assistant turns → items of the history (mapping §4.2, §5.3, §6.3).
+
+Each block becomes an item in its place, so reasoning keeps standing directly before what it led to. Items are written
+without ids: the upstream takes back only those that it gave out itself, and they come back within reasoning alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
+from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.dialects.responses.wire import DIALECT, write_citation
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, sanitize_call_id
+from dragoman.wire.json_codec import loads
+
+_OPENAI: Final = frozenset({"chat", "responses"})
+
+# Member access on an enum class costs more than a global.
+_FOREIGN: Final = LossCode.REASONING_FOREIGN
+_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
+
+
+class AssistantWriter:
+    """Writes one turn at a time to the end of a list of items."""
+
+    __slots__ = (
+        "_encrypts",
+        "_family",
+        "_general",
+        "_ids_fit",
+        "_knobs",
+        "_known",
+        "_longest_id",
+        "_losses",
+        "_names",
+        "_own",
+        "_profile",
+        "_sent",
+    )
+
+    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+        self._own = origin == DIALECT
+        self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
+        self._known, self._ids_fit, self._longest_id = names.known, names.ids_fit, profile.call_id_max
+        self._family = profile.family or DIALECT
+        self._encrypts = profile.encrypted_reasoning
+        self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
+        """Do messages get another shape, or do more of them come of a turn, than `write_short` knows."""
+        self._sent: dict[str, Json] = {}
+        """Reasoning items by id: the API refuses one that comes twice."""
+
+    def write(self, turn: Turn, items: list[Json]) -> None:
+        """Append the turn's items. Raises `Unsupported` for a part that an assistant's turn cannot hold.
+
+        Texts next to each other are parts of one message, since citations split a text in mid-sentence, unless one
+        begins a message of its own.
+        """
+        content: list[Json] | None = None
+        first = len(items)
+        for part in turn.parts:
+            writer = _WRITERS.get(type(part))
+            if writer is not None:
+                item = writer(self, part)
+                if item is not None:
+                    items.append(item)
+                    content = None
+                continue
+            if type(part) is Text:
+                written = self._text(part)
+            elif type(part) is Refusal:
+                written = {"type": "refusal", "refusal": part.text} if part.text else None
+            else:
+                raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
+            if written is None:
+                continue
+            if content is None or (type(part) is Text and part.apart):
+                content = [written]
+                items.append({"type": "message", "role": "assistant", "content": content})
+            else:
+                content.append(written)
+        if self._general:
+            self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
+
+    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], items: list[Json]) -> None:
+        """The same of a turn in short, whose client speaks another dialect."""
+        if self._general:
+            self.write(turn, items)
+            return
+        for thought in turn.reasoning:
+            item = self._thought(thought)
+            if item is not None:
+                items.append(item)
+        text = turn.text
+        if text:
+            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+        fit, known = self._ids_fit, self._known
+        for call_id, name, arguments, at in calls:
+            if not fit:
+                call_id = sanitize_call_id(call_id, self._longest_id)
+            items.append(
+                {
+                    "type": "function_call",
+                    "call_id": call_id,
+                    "name": known.get(name) or self._names.fit(name, at),
+                    # Compatible servers parse what they are given.
+                    "arguments": "{}" if not arguments or arguments.isspace() else arguments,
+                }
+            )
+
+    def _finish(self, turn: Turn, messages: list[Json]) -> None:
+        if not self._profile.text_parts:
+            for message in messages:
+                message["content"] = "".join(part.get("text") or part["refusal"] for part in message["content"])
+        if self._knobs.derive_phase == "on" and messages:
+            calls = any(type(part) is ToolCall for part in turn.parts)
+            for message in messages:
+                message["phase"] = "commentary" if calls else "final_answer"
+
+    def _text(self, part: Text) -> Json | None:
+        if part.cache is not None:  # only input has marks
+            self._losses.add(LossCode.CACHE_HINT, part.at)
+        if not part.text:
+            return None
+        written: Json = {"type": "output_text", "text": part.text}
+        if part.citations:
+            annotations = self._annotations(part)
+            if annotations:
+                written["annotations"] = annotations
+        return written
+
+    def _annotations(self, part: Text) -> list[Json]:
+        """The text's citations, but for another provider's: they point at sources that this one has not seen."""
+        kept: list[Json] = []
+        for citation in part.citations:
+            written = write_citation(citation, len(part.text)) if citation.origin in _OPENAI else None
+            if written is not None:
+                kept.append(written)
+        if len(kept) < len(part.citations):
+            self._losses.add(LossCode.CITATIONS, part.at)
+        return kept
+
+    def _native(self, part: Native) -> Json | None:
+        if part.origin == DIALECT:
+            return part.payload
+        self._losses.add(LossCode(part.code), part.at)
+        return None
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _call(self, part: ToolCall) -> Json:
+        """A call; its arguments stay the very text they were."""
+        if part.cache is not None:
+            self._losses.add(LossCode.CACHE_HINT, part.at)
+        call_id = sanitize_call_id(part.id, self._longest_id)
+        if part.search:
+            return {
+                "type": "tool_search_call",
+                "call_id": call_id,
+                "execution": "client",
+                "status": "completed",
+                "arguments": _object(part),
+            }
+        item: Json = {
+            "type": "custom_tool_call" if part.custom else "function_call",
+            "call_id": call_id,
+            "name": self._known.get(part.name) or self._names.fit(part.name, part.at),
+        }
+        if part.namespace:
+            item["namespace"] = part.namespace
+        if part.custom:
+            item["input"] = part.arguments
+        else:
+            arguments = part.arguments
+            # Compatible servers parse what they are given.
+            item["arguments"] = arguments if self._own or arguments.strip() else "{}"
+        return item
+
+    # --- reasoning ----------------------------------------------------------------------------------------------------
+
+    def _reasoning(self, part: Reasoning) -> Json | None:
+        return self._thought((part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family))
+
+    def _thought(self, thought: Thought) -> Json | None:
+        """The original item, where this upstream made it and can still read it (mapping §5.2)."""
+        _, at, origin, proof, _, item, family = thought
+        # As `own_block` decides of a part.
+        if item is None or origin != DIALECT or (family is not None and family != self._family):
+            return self._leave_out(thought, _FOREIGN if proof or family is not None else _UNSIGNED)
+        if self._encrypts and not item.get("encrypted_content"):
+            # Such an upstream would look its id up in a store that it is told not to keep.
+            return self._leave_out(thought, _UNSIGNED)
+        item_id = item.get("id")
+        if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
+            item = self._replayable(item)
+            item_id = item.get("id")
+        # Clients repeat blocks, and the API refuses a request that repeats an id.
+        if item_id is None:
+            return item
+        if item_id not in self._sent:
+            self._sent[item_id] = item
+            return item
+        if self._sent[item_id] != item:
+            self._losses.add(LossCode.REASONING_ENCRYPTED, at, "another item of its id was sent before it")
+        return None
+
+    def _replayable(self, block: Json) -> Json:
+        """The item as the API takes it back: with a summary, without an empty id, its text encrypted or plain."""
+        plain = bool(block.get("content")) and self._encrypts
+        nameless = "id" in block and not (type(block["id"]) is str and block["id"])
+        if not plain and not nameless and type(block.get("summary")) is list:
+            return block
+        item = dict(block)
+        if plain:
+            del item["content"]
+        if nameless:
+            del item["id"]
+        if type(item.get("summary")) is not list:
+            item["summary"] = []
+        return item
+
+    def _leave_out(self, thought: Thought, code: LossCode) -> Json | None:
+        text, at, origin, proof, _, _, family = thought
+        if text and self._knobs.demote_reasoning == "on":
+            self._losses.add(code, at, "became plain text")
+            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        if text or proof or family is not None or origin == DIALECT:
+            self._losses.add(code, at)
+        return None
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
+    ToolCall: AssistantWriter._call,
+    Reasoning: AssistantWriter._reasoning,
+    Native: AssistantWriter._native,
+}
+
+
+def _object(part: ToolCall) -> Json:
+    """A search's arguments, which are JSON and no text of JSON. Raises `Unsupported` if they are not."""
+    try:
+        value = loads(part.arguments) if part.arguments.strip() else {}
+    except ValueError:
+        value = None
+    if type(value) is not dict:
+        raise Unsupported((*part.at, "arguments"), "the arguments of a tool search must be a JSON object")
+    return value

@@ -1,0 +1,244 @@
+"""User parts and tool results → Responses input parts and output items (mapping §4.1, §6.4, §7.4).
+
+Chat and Responses spell the same parts, so documents are made by Chat's rules and respelled.
+
+A cache mark needs a part to stand on, and clients move their marks with each request: what was an array for the sake
+of its mark is a bare string the next time. So where a request has marks, a lonely text has one shape throughout, parts
+if the upstream takes marks and else a string, and the prefix that caches and encrypted reasoning are bound to stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.canonical.compact_turns import Result
+from dragoman.canonical.request import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Part,
+    SearchResult,
+    Text,
+    ToolReference,
+    ToolResult,
+    Turn,
+    Url,
+)
+from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.media import search_text, write_document
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import Unsupported
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, sanitize_call_id
+
+_FAILED: Final = "Error: the tool call failed without a message."
+_OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one file store
+_IS_ERROR: Final = LossCode.IS_ERROR  # member access on an enum class costs more than a global
+
+
+def input_text(text: str) -> Json:
+    """A text part of anything but an assistant's message."""
+    return {"type": "input_text", "text": text}
+
+
+class ContentWriter:
+    """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
+
+    __slots__ = ("_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
+
+    def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
+        self._own = origin == DIALECT
+        self._profile, self._losses, self._names = profile, losses, names
+        self._marks = Marks(profile, losses)
+        self._settled = False
+        """Are there marks: every lonely text has the same shape then."""
+        self._keeps = profile.explicit_cache and profile.text_parts
+        self._lonely: list[Json] = []
+        """Items written before, whose one text has the other shape."""
+
+    def finish(self) -> None:
+        """Everything is written: settle the shapes, and keep the last marks only."""
+        if self._settled:
+            for item in self._lonely:
+                field = "output" if "output" in item else "content"
+                content = item[field]
+                item[field] = [input_text(content)] if self._keeps else content[0]["text"]
+        self._marks.thin()
+
+    def drop_mark(self, part: Text) -> None:
+        """The part is written where no mark can stand."""
+        self._losses.add(LossCode.CACHE_HINT, part.at)
+        self._settled = not self._own
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def add(self, part: Part, parts: list[Json]) -> None:
+        """Append one part of a message to `parts`. Raises `Unsupported` for what an input message cannot hold."""
+        before = len(parts)
+        if type(part) is Text:
+            if part.text:
+                parts.append(input_text(part.text))
+            cache = part.cache
+        else:
+            writer = _OTHERS.get(type(part))
+            if writer is None:
+                raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
+            parts += writer(self, part)
+            cache = getattr(part, "cache", None)
+        if cache is not None:
+            self._mark(parts[-1] if len(parts) > before else None, part, cache)
+
+    def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
+        """A message of these parts; a bare string stays one and an array stays one (mapping §4.1)."""
+        item: Json = {"type": "message", "role": role}
+        self._fill(item, "content", parts, "\n\n", bare=turn.plain)
+        return item
+
+    def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
+        """Put a lonely text into the field of an item, as a bare string if so wished and if all are."""
+        if self._settled:
+            bare = not self._keeps
+        else:
+            bare = bare or not self._profile.text_parts
+            if bare is self._keeps:
+                self._lonely.append(item)
+        item[field] = text if bare else [{"type": "input_text", "text": text}]
+
+    def _fill(self, item: Json, field: str, parts: list[Json], separator: str, *, bare: bool) -> None:
+        """Put the parts into the field of an item."""
+        if len(parts) == 1 and parts[0]["type"] == "input_text" and len(parts[0]) == 2:
+            self.fill(item, field, parts[0]["text"], bare=bare)
+        elif not self._profile.text_parts and all(part["type"] == "input_text" for part in parts):
+            item[field] = separator.join(part["text"] for part in parts)
+        else:
+            item[field] = parts
+
+    def _mark(self, written: Json | None, part: Part, cache: Json) -> None:
+        self._marks.put(written if self._keeps else None, cache, part.at)
+        self._settled = not self._own
+
+    # --- media --------------------------------------------------------------------------------------------------------
+
+    def _image(self, part: Image) -> list[Json]:
+        if not self._profile.images:
+            raise Unsupported(part.at, "the upstream takes no images")
+        written: Json = {"type": "input_image"}
+        source = part.source
+        if type(source) is Inline:
+            written["image_url"] = f"data:{source.media_type};base64,{source.data}"
+        elif type(source) is Url:
+            if not self._profile.url_sources:
+                raise Unsupported(part.at, "the upstream does not fetch images by URL; send the data inline")
+            written["image_url"] = source.url
+        else:
+            assert type(source) is FileRef
+            if source.origin not in _OPENAI:
+                raise Unsupported(part.at, "an image in another provider's file store cannot be given to this upstream")
+            written["file_id"] = source.id
+        if part.detail is not None:
+            written["detail"] = part.detail
+        return [written]
+
+    def _document(self, part: Document) -> list[Json]:
+        source = part.source
+        if type(source) is not Url:
+            return [_respelled(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
+        if not (self._profile.url_sources and self._profile.pdf):
+            raise Unsupported(part.at, "the upstream does not take documents by URL")
+        if part.cite:
+            self._losses.add(LossCode.CITATIONS_REQUEST, (*part.at, "citations"))
+        parts = [input_text(part.context)] if part.context else []
+        written: Json = {"type": "input_file", "file_url": source.url}
+        if part.name is not None:
+            written["filename"] = part.name
+        return [*parts, written]
+
+    def _search_result(self, part: SearchResult) -> list[Json]:
+        return [input_text(search_text(part, self._losses))]
+
+    def _tool_reference(self, part: ToolReference) -> list[Json]:
+        self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
+        return [input_text(f"Tool loaded: {self._names.fit(part.name, part.at)}")]
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def sent_id(self, call_id: str) -> str:
+        """The id that is sent for a call's."""
+        return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
+
+    def answers(self, results: list[Result], items: list[Json]) -> None:
+        """Append the output items of a turn of results in short."""
+        fit = self._names.ids_fit
+        for call_id, text, at, failed in results:
+            if not text:
+                items.append(self.result(ToolResult(call_id, text, at, failed)))
+                continue
+            if failed:
+                self._losses.add(_IS_ERROR, (*at, "is_error"))
+            item: Json = {
+                "type": "function_call_output",
+                "call_id": call_id if fit else self.sent_id(call_id),
+                "output": [{"type": "input_text", "text": text}] if self._settled and self._keeps else text,
+            }
+            items.append(item)
+            if self._keeps and not self._settled:
+                self._lonely.append(item)
+
+    def result(self, result: ToolResult) -> Json:
+        """The output item of a function call or a free-text call."""
+        if result.is_error:  # its content says so; OpenAI has no flag (mapping §6.4)
+            self._losses.add(_IS_ERROR, (*result.at, "is_error"))
+        item: Json = {
+            "type": "custom_tool_call_output" if result.custom else "function_call_output",
+            "call_id": self.sent_id(result.call_id),
+        }
+        content = result.content
+        bare = isinstance(content, str)
+        if isinstance(content, str):
+            if content and result.cache is None:
+                self.fill(item, "output", content, bare=True)
+                return item
+            parts = [input_text(content)] if content else []
+        else:
+            parts = []
+            for part in content:
+                if type(part) is Text and part.text and part.cache is None:
+                    parts.append({"type": "input_text", "text": part.text})
+                elif type(part) is Image and part.cache is None:
+                    parts += self._image(part)
+                else:
+                    self.add(part, parts)
+        if not parts and result.is_error:
+            parts.append(input_text(_FAILED))
+            bare = True
+        if result.cache is not None:
+            self._mark(parts[-1] if parts else None, result, result.cache)
+        if parts:
+            self._fill(item, "output", parts, "\n", bare=bare)
+        else:
+            item["output"] = ""
+        return item
+
+
+# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+_OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
+    Image: ContentWriter._image,
+    Document: ContentWriter._document,
+    SearchResult: ContentWriter._search_result,
+    ToolReference: ContentWriter._tool_reference,
+}
+
+
+def _respelled(part: Json) -> Json:
+    """A part of Chat's as Responses spells it."""
+    kind = part["type"]
+    if kind == "text":
+        return input_text(part["text"])
+    if kind == "file":
+        return {"type": "input_file", **part["file"]}
+    image = part["image_url"]
+    return {"type": "input_image", "image_url": image["url"], **{k: v for k, v in image.items() if k != "url"}}

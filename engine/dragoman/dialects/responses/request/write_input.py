@@ -1,0 +1,218 @@
+"""Turns → `instructions` and `input` (mapping §3, §4, §6.4).
+
+Items may stand in any order as long as an output follows its call, so each turn becomes its items in its place and a
+longer history is an extension of a shorter one. Whether there are `instructions` is decided by the turns before the
+first word of the conversation, for the same reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
+from dragoman.dialects.responses.request.write_assistant import AssistantWriter
+from dragoman.dialects.responses.request.write_content import ContentWriter
+from dragoman.dialects.responses.request.write_tools import ToolsWriter
+from dragoman.dialects.responses.wire import DIALECT
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
+
+# Member access on an enum class costs more than the comparison.
+_USER: Final = Role.USER
+_ASSISTANT: Final = Role.ASSISTANT
+_INSTRUCTION: Final = Role.INSTRUCTION
+
+
+def write_conversation(
+    request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+) -> tuple[str | None, list[Json]]:
+    """`instructions` (or None) and the items of `input`.
+
+    Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if nothing is left to send.
+    """
+    writer = _Conversation(request, tools, profile, knobs, losses, names)
+    turns = request.turns[: writer.last(request.turns)]
+    taken = writer.leading(turns)
+    foreign = request.origin != DIALECT
+    write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
+    for turn in turns[taken:] if taken else turns:
+        if type(turn) is CompactAssistantTurn and foreign and (calls := turn.calls) is not None:
+            write_short(turn, calls, items)
+        elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
+            answers(results, items)
+        else:
+            writer.add(turn)
+    if taken and not items:
+        # The API wants an input: what there is becomes one.
+        for turn in turns[:taken]:
+            writer.add(turn)
+        taken = 0
+    instructions = writer.instructions(turns[:taken]) if taken else None
+    writer.content.finish()
+    if not items:
+        at = ("input",) if request.origin == DIALECT else ("messages",)
+        raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
+    return instructions, items
+
+
+class _Conversation:
+    """The items so far."""
+
+    __slots__ = ("_knobs", "_losses", "_profile", "_request", "_tools", "assistant", "content", "items")
+
+    def __init__(
+        self, request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
+    ) -> None:
+        self._request, self._tools = request, tools
+        self._profile, self._knobs, self._losses = profile, knobs, losses
+        self.content = ContentWriter(request.origin, profile, losses, names)
+        self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
+        self.items: list[Json] = []
+
+    def add(self, turn: Turn) -> None:
+        """Write one turn."""
+        if turn.name is not None:
+            self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
+        role = turn.role
+        if role is _ASSISTANT:
+            self.assistant.write(turn, self.items)
+        elif role is _USER:
+            self._user(turn)
+        else:
+            self._instruction(turn)
+
+    # --- instructions -------------------------------------------------------------------------------------------------
+
+    def leading(self, turns: list[Turn]) -> int:
+        """How many of the first turns become `instructions` (mapping §3).
+
+        A top-level field does, and a lonely text of a leading message; several keep their borders as messages, and so
+        does a text that carries a cache mark, which the field has no place for.
+        """
+        if not turns or turns[0].role is not _INSTRUCTION:
+            return 0
+        top = turns[0].original == "top"
+        count = 1
+        if not top:
+            form = self._request.format
+            if self._request.origin == DIALECT or (form is not None and form.kind == "json_object"):
+                # Free JSON mode looks for the word in the input and not in the instructions.
+                return 0
+            while count < len(turns) and turns[count].role is _INSTRUCTION:
+                count += 1
+        texts = [part for turn in turns[:count] for part in turn.parts if type(part) is Text and part.text]
+        if self._keeps_marks() and any(text.cache is not None for text in texts):
+            return 0
+        return count if len(texts) == 1 or (top and texts) else 0
+
+    def _keeps_marks(self) -> bool:
+        return self._profile.explicit_cache and self._profile.text_parts
+
+    def instructions(self, turns: list[Turn]) -> str:
+        """The texts of the turns that `leading` counted, paragraph by paragraph."""
+        texts = []
+        for turn in turns:
+            if turn.name is not None:
+                self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
+            for part in self._texts(turn):
+                if part.cache is not None:
+                    self.content.drop_mark(part)
+                if part.text:
+                    texts.append(part.text)
+        return "\n\n".join(texts)
+
+    def _texts(self, turn: Turn) -> list[Text]:
+        """The turn's texts. Raises `Unsupported` for anything but text (mapping §3)."""
+        texts = []
+        for part in turn.parts:
+            if type(part) is Text:
+                texts.append(part)
+            elif type(part) is Native:
+                self._losses.add(LossCode(part.code), part.at)
+            else:
+                raise Unsupported(part.at, "instructions can hold text only")
+        return texts
+
+    def _instruction(self, turn: Turn) -> None:
+        """A system or developer message in its place."""
+        parts: list[Json] = []
+        for part in self._texts(turn):
+            self.content.add(part, parts)
+        if not parts:
+            return
+        role = self._profile.instruction_role
+        if role == "developer" and self._request.origin != "messages" and turn.original == "system":
+            role = "system"  # such an upstream takes both words, and the client said which one it meant
+        self.items.append(self.content.message(role, turn, parts))
+
+    # --- user turns ---------------------------------------------------------------------------------------------------
+
+    def _user(self, turn: Turn) -> None:
+        """The turn's results and what stands between them, in their order."""
+        given = turn.parts
+        if len(given) == 1 and type(part := given[0]) is Text and part.text and part.cache is None:
+            item: Json = {"type": "message", "role": "user"}
+            self.content.fill(item, "content", part.text, bare=turn.plain)
+            self.items.append(item)
+            return
+        parts: list[Json] = []
+        for part in given:
+            if type(part) is ToolResult:
+                item = self._search_result(part) if part.search else self.content.result(part)
+            elif type(part) is not Native:
+                self.content.add(part, parts)
+                continue
+            elif part.origin == DIALECT:
+                item = part.payload
+            else:
+                self._losses.add(LossCode(part.code), part.at)
+                continue
+            if parts:
+                self.items.append(self.content.message("user", turn, parts))
+                parts = []
+            self.items.append(item)
+        if parts:
+            self.items.append(self.content.message("user", turn, parts))
+
+    def _search_result(self, result: ToolResult) -> Json:
+        content = result.content if isinstance(result.content, list) else []
+        found = [part for part in content if type(part) is ToolReference]
+        if not found and result.content:
+            self._losses.add(LossCode.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
+        return {
+            "type": "tool_search_output",
+            "call_id": self.content.sent_id(result.call_id),
+            "execution": "client",
+            "status": "completed",
+            "tools": self._tools.found(found),
+        }
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def last(self, turns: list[Turn]) -> int:
+        """How many turns are sent: a final assistant turn, which a Messages model would continue, is history to this
+        upstream (mapping §4.2)."""
+        count = len(turns)
+        if self._request.origin != "messages":
+            return count
+        while count and _is_prefill(turns[count - 1]):
+            at = turns[count - 1].at
+            if self._knobs.prefill == "reject":
+                raise Unsupported(at, "the upstream cannot continue an assistant turn")
+            if self._knobs.prefill != "drop":
+                self._losses.add(LossCode.CONTINUATION, at, "sent as history")
+                break
+            self._losses.add(LossCode.CONTINUATION, at, "left out")
+            count -= 1
+        return count
+
+
+def _is_prefill(turn: Turn) -> bool:
+    """Does the turn end on text of the assistant's, with no call to answer?"""
+    if turn.role is not _ASSISTANT or any(type(part) is ToolCall for part in turn.parts):
+        return False
+    return any(type(part) is Text and part.text for part in turn.parts)

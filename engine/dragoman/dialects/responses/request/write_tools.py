@@ -1,0 +1,277 @@
+"""Tools and tool choice → Responses' flat forms (mapping §6.1, §6.2, §6.5).
+
+Order is never changed: the tool list is the head of the cached prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.errors import Unsupported
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable
+
+_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+_SEARCH: Final = "web_search"
+_SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
+
+
+class ToolsWriter:
+    """Writes the tools of one request, in the list and inside the results of tool searches."""
+
+    __slots__ = ("_choices", "_knobs", "_known", "_losses", "_names", "_picks", "_profile", "_request", "_searching")
+
+    def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+        self._request = request
+        self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
+        choice = request.tool_choice
+        self._picks = choice is not None and choice.mode in ("tool", "allowed")
+        """Does the choice name tools."""
+        self._choices: dict[str, Json] = {}
+        """Client name → how a choice names the tool that was sent for it."""
+        self._known: dict[tuple[str, str | None], Tool] | None = None
+        """The tools by name and namespace, once a result refers to one."""
+        self._searching: bool | None = None
+        """True if a tool search is among the tools that are sent; None until it was looked up."""
+
+    def declared(self) -> list[Json]:
+        """The `tools` of the request.
+
+        Raises `Unsupported` for tools that only another provider's models know or that change the order of turns.
+        """
+        tools = self._request.tools
+        if self._request.origin == DIALECT:
+            found = {(ref.name, ref.namespace) for ref in _references(self._request)}
+            if found:
+                # A found tool stays where it was found: the list is the head of the cached prefix.
+                tools = [tool for tool in tools if tool.at[:1] != ("input",) or (tool.name, _space(tool)) not in found]
+        return self._write(tools)
+
+    def found(self, references: Sequence[ToolReference]) -> list[Json]:
+        """The definitions of the tools that a search found."""
+        if self._known is None:
+            self._known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
+        known = self._known
+        tools = []
+        for reference in references:
+            tool = known.get((reference.name, reference.namespace))
+            if tool is None:
+                self._losses.add(LossCode.RESULT_SHAPE, reference.at, "no tool of the name is declared")
+            else:
+                tools.append(tool)
+        return self._write(tools)
+
+    def _write(self, tools: Iterable[Tool]) -> list[Json]:
+        out: list[Json] = []
+        group: Json | None = None
+        for tool in tools:
+            written = self._tool(tool)
+            if written is None:
+                continue
+            space = tool.namespace
+            if space is None:
+                group = None
+                out.append(written)
+                continue
+            if group is None or group["name"] != space.name:
+                group = {"type": "namespace", "name": space.name}
+                if space.description is not None:
+                    group["description"] = space.description
+                group["tools"] = []
+                out.append(group)
+            group["tools"].append(written)
+        return out
+
+    # --- one tool -----------------------------------------------------------------------------------------------------
+
+    def _tool(self, tool: Tool) -> Json | None:
+        """One tool, or None if it is left out."""
+        if tool.cache is not None:  # only content has marks
+            self._losses.add(LossCode.CACHE_HINT, tool.at)
+        kind = tool.kind
+        if kind is _FUNCTION:
+            written = self._function(tool)
+        elif kind is ToolKind.CUSTOM:
+            written = self._custom(tool)
+        else:
+            hosted = self._other(tool)
+            if hosted is None:
+                return None
+            written = hosted
+        if self._picks:
+            self._note(tool, written)
+        return written
+
+    def _note(self, tool: Tool, written: Json) -> None:
+        if tool.kind is _FUNCTION or tool.kind is ToolKind.CUSTOM:
+            choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
+        else:
+            choice = {"type": written["type"]}
+            self._choices.setdefault(written["type"], choice)
+        self._choices.setdefault(tool.name, choice)
+
+    def _function(self, tool: Tool) -> Json:
+        own = tool.origin == DIALECT
+        written: Json = {"type": "function", "name": self._names.fit(tool.name, tool.at)}
+        if tool.description is not None:
+            written["description"] = tool.description
+        written["parameters"] = tool.schema if own else whole_schema(tool.schema)
+        if tool.strict is not None or not own:
+            # Absent is not false here: the API would make every property required (mapping §6.1).
+            written["strict"] = tool.strict is True
+        if tool.options:
+            self._options(tool, written)
+        return written
+
+    def _options(self, tool: Tool, written: Json) -> None:
+        if tool.origin == DIALECT:
+            written.update(tool.options)
+            return
+        for option, value in tool.options.items():
+            if value is None or value is False:
+                continue
+            if option == "async":  # changes the order of turns (mapping §6.1)
+                raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
+            if option != "defer_loading":
+                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
+            elif self._searches():
+                written[option] = True
+            else:  # without a search it would be hidden for good
+                self._losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
+
+    def _custom(self, tool: Tool) -> Json:
+        name = self._names.fit(tool.name, tool.at)
+        if tool.origin == DIALECT and tool.native:
+            return tool.native if name == tool.native.get("name") else {**tool.native, "name": name}
+        written: Json = {"type": "custom", "name": name}
+        if tool.description is not None:
+            written["description"] = tool.description
+        native = tool.native.get("custom", tool.native)
+        form = native.get("format") if type(native) is dict else None
+        if type(form) is dict:
+            grammar = form.get("grammar")
+            if type(grammar) is dict:  # Chat nests the grammar's fields
+                form = {"type": "grammar", **{key: grammar[key] for key in ("syntax", "definition") if key in grammar}}
+            written["format"] = form
+        self._options(tool, written)
+        return written
+
+    def _other(self, tool: Tool) -> Json | None:
+        if tool.origin == DIALECT and tool.native:
+            return tool.native
+        if tool.kind is ToolKind.SEARCH:
+            written: Json = {"type": TOOL_SEARCH, "execution": "client"}
+            if tool.description is not None:
+                written["description"] = tool.description
+            if tool.schema is not None:
+                written["parameters"] = tool.schema
+            return written
+        if tool.kind is not ToolKind.HOSTED:
+            raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
+        if self._knobs.hosted_tools == "reject":
+            raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
+        if self._knobs.hosted_tools == "map":
+            if _kind(tool).startswith(_SEARCH) or tool.name == _SEARCH:
+                return self._web_search(tool)
+            if self._is_search_sent(tool):
+                return {"type": TOOL_SEARCH, "execution": "server"}
+        self._losses.add(LossCode.HOSTED_TOOL, tool.at)
+        return None
+
+    def _searches(self) -> bool:
+        """Is there a search for tools among those that are sent?"""
+        if self._searching is None:
+            self._searching = any(
+                tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
+                for tool in self._request.tools
+            )
+        return self._searching
+
+    def _is_search_sent(self, tool: Tool) -> bool:
+        """Is it a provider-run search for tools that this upstream has as well?"""
+        if not _kind(tool).startswith(TOOL_SEARCH):
+            return False
+        return tool.origin == DIALECT or (self._profile.tool_search and self._knobs.hosted_tools == "map")
+
+    def _web_search(self, tool: Tool) -> Json:
+        written: Json = {"type": _SEARCH}
+        for option, value in tool.options.items():
+            if not value:
+                continue
+            if option == "allowed_domains":
+                written["filters"] = {option: value}
+            elif option == "user_location" and type(value) is dict:
+                place = {key: entry for key, entry in value.items() if key != "type" and entry is not None}
+                written[option] = {"type": "approximate", **place}
+            elif option == "search_context_size":
+                written[option] = value
+            else:
+                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
+        return written
+
+    # --- choice -------------------------------------------------------------------------------------------------------
+
+    def choice(self, tools: list[Json]) -> str | Json | None:
+        """The `tool_choice` to send beside `tools`, or None.
+
+        Raises `Unsupported` for a forced choice of a tool that is not sent.
+        """
+        choice = self._request.tool_choice
+        if choice is None:
+            return None
+        if choice.mode in ("tool", "allowed"):
+            named = [self._named(name, choice) for name in choice.names]
+            if choice.mode == "tool":
+                if not named:
+                    raise Unsupported(choice.at, "the chosen tool is run by another provider")
+                return named[0]
+            if not named and choice.require:
+                raise Unsupported(choice.at, "a tool call is required, but no tool may be called")
+            return {"type": "allowed_tools", "mode": "required" if choice.require else "auto", "tools": named}
+        if tools:
+            return choice.mode
+        if choice.mode == "required":
+            raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
+        return None  # OpenAI refuses a choice without tools
+
+    def _named(self, name: str, choice: ToolChoice) -> Json:
+        named = self._choices.get(name)
+        if named is None:
+            why = "is run by another provider and was left out" if choice.hosted else "is not among the tools"
+            raise Unsupported(choice.at, f"the chosen tool {name!r} {why}")
+        return named
+
+
+def whole_schema(schema: Json | None) -> Json:
+    """OpenAI refuses an object schema without `type` or `properties`; other shapes are left for it to judge."""
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    if ("type" in schema and "properties" in schema) or not _SHAPES.isdisjoint(schema):
+        return schema
+    whole: Json = schema if "type" in schema else {"type": "object", **schema}
+    if whole["type"] == "object" and "properties" not in whole:
+        whole = {**whole, "properties": {}}
+    return whole
+
+
+def _kind(tool: Tool) -> str:
+    kind: Any = tool.native.get("type")
+    return kind if type(kind) is str else ""
+
+
+def _space(tool: Tool) -> str | None:
+    return tool.namespace.name if tool.namespace is not None else None
+
+
+def _references(request: Request) -> Iterable[ToolReference]:
+    for turn in request.turns:
+        for part in turn.parts:
+            if type(part) is ToolResult and part.search and isinstance(part.content, list):
+                for reference in part.content:
+                    if type(reference) is ToolReference:
+                        yield reference

@@ -1,0 +1,181 @@
+"""The snapshots of a Responses stream that we wrote, as its client knows them.
+
+A snapshot repeats the request, tools and all, twice at the beginning and once at the end. Where it is spelled as one
+that was read before, it is compared with that; what is not spelled so is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.stream.validate_items import ToldItem
+from dragoman.stages.output_validator import GrammarError, counted, member, payload_of
+from dragoman.wire.json_codec import dump_str, dumps
+
+# fmt: off
+_REQUIRED: Final = frozenset((
+    "error", "incomplete_details", "instructions", "metadata", "output", "tools", "usage", "completed_at", "text",
+    "previous_response_id", "truncation", "reasoning", "user", "max_output_tokens", "max_tool_calls", "service_tier",
+    "safety_identifier", "prompt_cache_key",
+))
+_NUMBERS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
+_BOOLEANS: Final = ("parallel_tool_calls", "store", "background")
+# fmt: on
+_SPELLED: Final = re.compile(
+    rb'("response":\{"id":"[^"\\]+","object":"response","created_at":\d{1,18},"model":"[^"\\]*"),'
+    rb'"status":"(\w+)","output":\['
+)
+"""A snapshot as we spell it behind its number, up to its first item."""
+_LONG: Final = 4096
+"""What a snapshot repeats is compared by its length and its ends if it is longer than this, in bytes."""
+_JUDGED: Final[dict[int, None]] = {}
+"""What snapshots repeated, as a hash of how it was spelled, that began a stream and were sound."""
+_JUDGED_MAX: Final = 512
+_COMMA, _BRACKET = b",]"
+
+
+class ToldResponse:
+    """What the snapshots said so far. `begun` is a hash of id, time and model, None before the first one."""
+
+    __slots__ = ("_echo", "_first", "begun")
+
+    def __init__(self) -> None:
+        self.begun: int | None = None
+        self._echo = 0
+        """What the first one repeated, and who it was, as a hash of how it was spelled; 0 if it was otherwise."""
+        self._first = 0
+        """All of it."""
+
+    def again(self, payload: bytes, at: int) -> bool:
+        """Is the snapshot at this place the first one, byte for byte."""
+        return self._first != 0 and _digest(payload[at:]) == self._first
+
+    def begins(self, payload: bytes, at: int) -> bool:
+        """Is the snapshot at this place a first one, alike but for its id, time and model to one that was sound."""
+        if self.begun is not None or (spelled := _SPELLED.match(payload, at)) is None or spelled[2] != b"in_progress":
+            return False
+        if _digest(payload[spelled.end() :]) not in _JUDGED:
+            return False
+        self._keep(payload, spelled)
+        return True
+
+    def ends(self, payload: bytes, at: int, items: Sequence[ToldItem]) -> bool:
+        """Is the snapshot at this place a completed one, with the items spelled as they were when done, and the rest
+        as in the first one. Raises `Breach` for what else is in it."""
+        spelled = _SPELLED.match(payload, at)
+        if spelled is None or spelled[2] != b"completed" or not self._echo:
+            return False
+        at = spelled.end()
+        for number, item in enumerate(items):
+            if number:
+                if payload[at] != _COMMA:
+                    return False
+                at += 1
+            if item.done is None or hash(payload[at : at + item.size]) != item.done:
+                return False
+            at += item.size
+            item.fits("completed")
+        end = payload.rfind(b'"usage":')
+        if payload[at] != _BRACKET or hash((spelled[1], _digest(payload[at:end]))) != self._echo:
+            return False
+        _check_usage(payload_of(b"{" + payload[end:-1]).get("usage"))
+        return True
+
+    def read(self, event: Json, payload: bytes, at: int) -> Json:
+        """The response of an event, whose snapshot stands at this place of the payload if it is spelled as ours are.
+
+        Raises `Breach`.
+        """
+        response: Json = member(event, "response", dict)
+        if not response.keys() >= _REQUIRED or response.get("object") != "response":
+            raise GrammarError("a response without one of its keys")
+        told, time, model = response.get("id"), response.get("created_at"), response.get("model")
+        if not told or type(told) is not str or type(time) is not int or type(model) is not str:
+            raise GrammarError("a response without an id, a time or a model")
+        if response.get("tool_choice") is None:
+            raise GrammarError("a response without tool_choice")
+        if any(type(response.get(key)) not in (int, float) for key in _NUMBERS):
+            raise GrammarError("a response without one of its numbers")
+        if any(type(response.get(key)) is not bool for key in _BOOLEANS):
+            raise GrammarError("a response without one of its booleans")
+        begun = hash(
+            b'"response":{"id":%b,"object":"response","created_at":%d,"model":%b'
+            % (dump_str(told), time, dump_str(model))
+        )
+        spelled = _SPELLED.match(payload, at) if at else None
+        if self.begun is None:
+            self._begin(response)
+            self.begun = begun
+            if spelled is not None and spelled[2] == b"in_progress":
+                self._keep(payload, spelled)
+                if len(_JUDGED) >= _JUDGED_MAX:
+                    _JUDGED.clear()
+                _JUDGED[_digest(payload[spelled.end() :])] = None
+            return response
+        if event["type"] == "response.created":
+            raise GrammarError("response.created twice")
+        if begun != self.begun:
+            raise GrammarError("id, created_at or model changed within the stream")
+        if spelled is not None and self._echo and self._repeated(payload, spelled, response) != self._echo:
+            raise GrammarError("the snapshot repeats the request otherwise than the first one")
+        if response["status"] in ("in_progress", "queued"):
+            self._begin(response)
+        return response
+
+    def _begin(self, response: Json) -> None:
+        if response["output"] != []:
+            raise GrammarError("a beginning with output")
+        if response.get("status") not in ("in_progress", "queued"):
+            raise GrammarError("a beginning with another status")
+        if response["error"] is not None or response["incomplete_details"] is not None or response["usage"] is not None:
+            raise GrammarError("a beginning with what only an end has")
+
+    def _keep(self, payload: bytes, spelled: re.Match[bytes]) -> None:
+        at = spelled.end()
+        self.begun = hash(spelled[1])
+        self._first = _digest(payload[spelled.start() :])
+        self._echo = hash((spelled[1], _digest(payload[at : payload.rfind(b'"usage":')])))
+
+    def _repeated(self, payload: bytes, spelled: re.Match[bytes], response: Json) -> int:
+        """What a snapshot repeats, told as if it had no items and nothing had gone wrong."""
+        output, end = dumps(response["output"]), payload.rfind(b'"usage":')
+        at = spelled.end() + len(output) - 2
+        if payload[spelled.end() - 1 : at + 1] != output:
+            return self._echo  # spelled otherwise: nothing can be said
+        rest = payload[at:end]
+        for key in ("error", "incomplete_details"):
+            rest = rest.replace(b'"%b":%b' % (key.encode(), dumps(response[key])), b'"%b":null' % key.encode(), 1)
+        return hash((spelled[1], _digest(rest)))
+
+
+def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
+    """Hold the last snapshot against what was told. Raises `Breach`."""
+    if response.get("status") != status:
+        raise GrammarError("a terminal event whose response has another status")
+    if (response["error"] is None) is (status == "failed"):
+        raise GrammarError("an error without failure, or failure without an error")
+    if (response["incomplete_details"] is None) is (status == "incomplete"):
+        raise GrammarError("a reason for being incomplete, or incomplete without one")
+    _check_usage(response["usage"])
+    output = member(response, "output", list)
+    if len(output) != len(items):
+        raise GrammarError("a last snapshot with more items or fewer than were told")
+    for raw, item in zip(output, items, strict=True):
+        item.last(raw, status)
+
+
+def _check_usage(usage: Any) -> None:
+    if usage is None:
+        return
+    counted(usage, "input_tokens", "output_tokens", "total_tokens")
+    counted(usage.get("input_tokens_details"), "cached_tokens")
+    counted(usage.get("output_tokens_details"), "reasoning_tokens")
+    if usage["total_tokens"] != usage["input_tokens"] + usage["output_tokens"]:
+        raise GrammarError("token counts that do not add up")
+
+
+def _digest(data: bytes) -> int:
+    return hash(data if len(data) <= _LONG else (len(data), data[:256], data[-256:]))

@@ -1,0 +1,71 @@
+"""Calls that end before the upstream says so: their arguments are whole, and another block has started.
+
+A Chat stream says of no call that it has ended, and other upstreams may say it late. A client would have to wait for
+the finish to run a call that was whole long before (mapping §9.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from dragoman.canonical.events import BlockEnd, Event
+from dragoman.dialects.shared.block_index import BlockMap
+from dragoman.dialects.shared.tool_arguments import Arguments
+from dragoman.errors import UpstreamProtocolError
+from dragoman.reply_context import ReplyContext
+
+
+class EarlyEnds:
+    """Ends the open calls of one stream early. With `block_order = interleave` it does nothing."""
+
+    __slots__ = ("_arguments", "_blocks", "_last", "_on", "ended")
+
+    def __init__(self, blocks: BlockMap, context: ReplyContext) -> None:
+        self._blocks = blocks
+        self._on = context.knobs.block_order != "interleave"
+        self._arguments: dict[Hashable, Arguments] = {}
+        """Those of calls, by the block's key."""
+        self._last: Hashable = None
+        """The key of the last block, if that is a call: no other one can have become whole unseen."""
+        self.ended: dict[Hashable, None] = {}
+        """The keys of the blocks that were ended here."""
+
+    def watch(self, key: Hashable, arguments: Arguments) -> None:
+        """The block of a call started whose arguments are JSON."""
+        if self._on:
+            self._arguments[key] = arguments
+            self._last = key
+
+    def before_start(self, out: list[Event]) -> None:
+        """Another block is about to start: end the call before it if that is whole."""
+        key = self._last
+        if key is not None:
+            self._last = None
+            if key in self._blocks.open and self._arguments[key].is_whole():
+                self._end(key, out)
+
+    def after_delta(self, key: Hashable, out: list[Event]) -> None:
+        """More of a call's arguments came: end it if it is whole now and a later block has started."""
+        arguments = self._arguments.get(key)
+        if arguments is not None and not self.is_last(self._blocks.open[key][0]) and arguments.is_whole():
+            self._end(key, out)
+
+    def is_last(self, index: int) -> bool:
+        """True if more of this block's text needs no check: it is the block that started last."""
+        return not self._on or index == self._blocks.count - 1
+
+    def late(self, key: Hashable, text: str, name: str) -> bool:
+        """True if the block ended early. Its late text is dropped if it is white space.
+
+        Raises UpstreamProtocolError for any other text: what is behind a JSON object is no part of it.
+        """
+        if key not in self.ended:
+            return False
+        if text and not text.isspace():
+            raise UpstreamProtocolError(f"upstream continued the call of {name!r} behind its whole arguments")
+        return True
+
+    def _end(self, key: Hashable, out: list[Event]) -> None:
+        del self._arguments[key]
+        self.ended[key] = None
+        out.append(BlockEnd(self._blocks.end(key)))

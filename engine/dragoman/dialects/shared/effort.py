@@ -1,0 +1,20 @@
+"""Reasoning effort, rounded to a level that the upstream knows."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import EFFORTS
+
+
+def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
+    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
+
+    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
+    """
+    if effort in efforts:
+        return effort
+    rank = EFFORTS.index(effort)
+    ranked = sorted(level for level in map(EFFORTS.index, efforts) if level > 0 or rank == 0)
+    below = [level for level in ranked if level <= rank]
+    if below:
+        return EFFORTS[below[-1]]
+    return EFFORTS[ranked[0]] if ranked else None

@@ -1,0 +1,96 @@
+"""Typed access to a client's JSON body: the value, or a `ClientRequestError` naming the field and the type wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from dragoman.canonical.request import Json
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import LossCode, Losses
+
+T = TypeVar("T")
+
+_NAMES: dict[type, str] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words, for messages."""
+    return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
+
+
+def typed(value: Any, kind: type[T], path: Path) -> T:
+    """`value` if it is of `kind`. Integers count as numbers, booleans never as integers."""
+    if type(value) is kind:
+        return value
+    if kind is float and type(value) is int:
+        return value  # type: ignore[return-value]
+    raise ClientRequestError(path, f"expected {_NAMES[kind]}, got {kind_of(value)}")
+
+
+def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
+    """`body[key]`, which must be there and of `kind`."""
+    value = body.get(key)
+    if type(value) is kind:
+        return value
+    if key not in body:
+        raise ClientRequestError((*path, key), f"is required ({_NAMES[kind]})")
+    return typed(value, kind, (*path, key))
+
+
+def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
+    """`body[key]` of `kind`, or None when absent or null."""
+    value = body.get(key)
+    if value is None or type(value) is kind:  # the path is for what went wrong
+        return value
+    return typed(value, kind, (*path, key))
+
+
+def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> str | None:
+    """`body[key]` as one of the allowed words, or None when absent or null."""
+    value = optional(body, key, str, path)
+    if value is None or value in allowed:
+        return value
+    raise ClientRequestError((*path, key), f"expected one of {', '.join(allowed)}; got {value!r}")
+
+
+def reject_if_set(body: Json, key: str, why: str, path: Path = (), *, code: str | None = None) -> None:
+    """REJECT: the field cannot be carried to an upstream of another dialect."""
+    if body.get(key) is not None:
+        raise Unsupported((*path, key), why, code=code)
+
+
+def drop_if_set(body: Json, key: str, code: LossCode, losses: Losses, path: Path = ()) -> None:
+    """DROP: the field is left out with a loss row."""
+    if body.get(key) is not None:
+        losses.add(code, (*path, key))
+
+
+def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path = ()) -> None:
+    """Every key that the dialect does not define is left out with a row (allow-list: nothing leaks across).
+
+    At the top level, a row of its own tells the fields of other dialects.
+    """
+    if known.issuperset(body):
+        return
+    for key in body:
+        if key in known:
+            continue
+        if not path and (dialects := _owners(key)):
+            losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
+        else:
+            losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
+
+
+def _owners(field: str) -> list[str]:
+    # Only here, as the readers that know the fields are built upon this module.
+    from dragoman.dialects.shared.foreign_fields import owners
+
+    return owners(field)

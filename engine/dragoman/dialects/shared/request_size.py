@@ -1,0 +1,40 @@
+"""How many parts the conversation of a request holds.
+
+Translation takes microseconds for each part, and serves nothing else meanwhile, so a request has a bound on them. Those
+of a usual request are not counted: its body is too short to hold as many as the bound.
+"""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.errors import TooMany
+from dragoman.limits import Limits
+
+_SHORTEST = 16
+"""Fewer bytes than any part that a reader takes: `{"type":"text"}`, with its comma."""
+
+
+def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> None:
+    """Raise `TooMany` for a request of more parts than `limits.parts`.
+
+    `size` is the bytes of the body, `conversation` the field that holds its messages. A part is an entry of an array
+    in a message, such as a content block or a tool call, or of an array in such an entry, as tool results have them.
+    """
+    messages = payload.get(conversation)
+    if size <= limits.parts * _SHORTEST or type(messages) is not list:
+        return
+    left = limits.parts
+    for number, message in enumerate(messages):
+        if type(message) is not dict:
+            continue
+        for parts in message.values():
+            if type(parts) is not list:
+                continue
+            left -= len(parts)
+            if left >= 0:
+                for part in parts:
+                    if type(part) is dict:
+                        left -= sum([len(inner) for inner in part.values() if type(inner) is list])
+        if left < 0:
+            held = f"more than {limits.parts} parts in the messages before and in this one"
+            raise TooMany((conversation, number), held, "parts", limits.parts)

@@ -1,0 +1,21 @@
+"""A conversation that begins with the assistant, for servers that want the user's word first (mapping §13)."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.turns import is_empty
+
+PAD = "[The conversation begins with the assistant's message.]"
+"""What the user is made to say. It says what it is: any greeting would be taken for the user's."""
+
+
+def pad_first_user(request: Request, losses: Losses) -> None:
+    """Put a user turn before a first turn of the assistant's, in place."""
+    for index, turn in enumerate(request.turns):
+        if turn.role is Role.INSTRUCTION or is_empty(turn):
+            continue
+        if turn.role is Role.ASSISTANT:
+            losses.add(LossCode.USER_PADDED, turn.at, "a placeholder of the user's was put before it")
+            request.turns.insert(index, Turn(Role.USER, [Text(PAD, turn.at)], turn.at, plain=True))
+        return

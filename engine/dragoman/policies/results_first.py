@@ -1,0 +1,78 @@
+"""Tool results right behind their calls, and together, for servers of Responses that want them so (mapping §6.4, §13).
+
+Responses itself lets items stand in any order, and its writer keeps the client's; the writers of Chat and Messages put
+results first in any case, as those dialects demand it.
+"""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Part, Request, Role, ToolResult, Turn
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.turns import has_results, has_text
+
+_ASSISTANT = Role.ASSISTANT
+_INSTRUCTION = Role.INSTRUCTION
+
+
+def put_results_first(request: Request, losses: Losses) -> None:
+    """Between two turns of the assistant's, move what stands before or among results behind them, in place."""
+    turns = request.turns
+    out: list[Turn] = []
+    start = 0
+    for index in range(len(turns) + 1):
+        if index == len(turns) or turns[index].role is _ASSISTANT:
+            run = turns[start:index]
+            out += _ordered(run, losses) if _is_mixed(run) else run
+            if index < len(turns):
+                out.append(turns[index])
+            start = index + 1
+    request.turns = out
+
+
+def _is_mixed(run: list[Turn]) -> bool:
+    """Does anything stand before a result?"""
+    other = False
+    for turn in run:
+        if turn.role is _INSTRUCTION:
+            other = True
+        elif has_results(turn):
+            if other or not _begins_with_results(turn):
+                return True
+            other = has_text(turn)
+        else:
+            other = other or has_text(turn)
+    return False
+
+
+def _begins_with_results(turn: Turn) -> bool:
+    if not has_text(turn):
+        return True
+    others = False
+    for part in turn.parts:
+        if type(part) is not ToolResult:
+            others = True
+        elif others:
+            return False
+    return True
+
+
+def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
+    results: list[Part] = []
+    rest: list[Turn] = []
+    at = next(turn.at for turn in run if has_results(turn))
+    last = max(index for index, turn in enumerate(run) if has_results(turn))
+    for index, turn in enumerate(run):
+        if turn.role is _INSTRUCTION:
+            if index < last:
+                losses.add(LossCode.SYSTEM_REORDERED, turn.at, "moved behind the tool results")
+            rest.append(turn)
+            continue
+        parts = turn.parts
+        results += [part for part in parts if type(part) is ToolResult]
+        others = [part for part in parts if type(part) is not ToolResult]
+        if not others:
+            continue
+        if index < last or not _begins_with_results(turn):
+            losses.add(LossCode.BLOCK_ORDER, turn.at, "moved behind the tool results")
+        rest.append(Turn(turn.role, others, turn.at, turn.original, turn.plain, turn.name))
+    return [Turn(Role.USER, results, at), *rest]

@@ -1,0 +1,287 @@
+"""A token budget: a prompt beyond its share of the context window is made smaller before the upstream refuses it.
+
+What goes, goes by priority: old images, then the middles of long tool results, then old reasoning, each oldest first.
+What the user said never goes, nor anything of the newest turns. A conversation is gone through as it grew: whenever it
+was beyond the budget as a request was made, it is brought down to a lower mark, so that what is sent stays a prefix of
+what is sent next until it has grown by the difference, and prompt caches hold (mapping §13).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import accumulate
+from typing import NamedTuple
+
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
+from dragoman.dialects import Dialect
+from dragoman.errors import Path
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+from dragoman.policies.evict_images import PLACEHOLDER
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import own_block
+from dragoman.tokens import Counter, by_characters
+from dragoman.tokens.counter import PROOF, PromptSize
+from dragoman.tokens.media import image_tokens
+
+SHARE = 0.8
+"""Of the context window, for `on`; the rest is for the reply and for the estimate's error."""
+LOWER = 0.75
+"""Of the budget: what the prompt is brought down to."""
+KEEP = 3
+"""The newest turns of the user's side, and all after them, that nothing is taken from."""
+VERBOSE = 250
+"""Tokens of a tool result that is worth cutting."""
+HEAD, TAIL = 400, 200
+"""Characters of a cut result that stay."""
+_MOST_PER_CHARACTER = 1.6
+"""Tokens, by any text: who has fewer characters than that need not be counted."""
+
+_ASSISTANT = Role.ASSISTANT
+_USER = Role.USER
+_COUNTER = Counter(by_characters)
+"""Shared by all requests, as counting is pure: a turn of a history is counted once and not with each request."""
+
+
+def fit_budget(
+    request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, counter: Counter = _COUNTER
+) -> None:
+    """Bring the prompt below its budget, in place, a row for each part that went.
+
+    Does nothing where `profile.context_window` is unknown. Raises `Unsupported` if losses are refused and one is due.
+    """
+    share = SHARE if knobs.token_budget == "on" else float(knobs.token_budget)
+    budget = int(profile.context_window * share)
+    if not budget:
+        return
+    prompt = PromptSize(Dialect(dialect))
+    ends = [_end(prompt, turn) for turn in request.turns]
+    prompt.setting(request)
+    if prompt.size + _MOST_PER_CHARACTER * sum(map(len, prompt.texts)) <= budget:
+        return
+    counts = counter.texts(prompt.texts)
+    total = prompt.size + sum(counts)
+    if total <= budget:
+        return
+    verified = profile.family or dialect if dialect == "messages" and profile.thinking_replay == "verify" else None
+    gate = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
+    gate.reasoning_required = dialect == "messages" and profile.thinking_replay == "own_required"
+    total = gate.run(_sizes(prompt, ends, counts), budget)
+    if total > budget and not losses.strict:
+        done = f"sent as it is: about {total} tokens, and the budget is {budget}"
+        losses.add(LossCode.TOKEN_BUDGET, request.turns[-1].at, done)
+
+
+def _end(prompt: PromptSize, turn: Turn) -> tuple[int, int]:
+    prompt.turn(turn)
+    return prompt.size, len(prompt.texts)
+
+
+def _sizes(prompt: PromptSize, ends: list[tuple[int, int]], counts: list[int]) -> list[int]:
+    """The tokens of each turn, behind those of all that is no turn."""
+    sums = [0, *accumulate(counts)]
+    size, texts = ends[-1] if ends else (prompt.size, 0)
+    # What a prompt begins with counts for its first turn, where there is one.
+    sizes = [prompt.size - size + sums[-1] - sums[texts]]
+    before, begun = 0, 0
+    for size, texts in ends:
+        sizes.append(size - before + sums[texts] - sums[begun])
+        before, begun = size, texts
+    return sizes
+
+
+class _Piece(NamedTuple):
+    """What may go: where it is, and the tokens that it takes. `place` is its position in its turn."""
+
+    turn: int
+    place: int
+    tokens: int
+
+
+class _BudgetEnforcer:
+    """One conversation on its way through its budget. `verified` is the family whose signed reasoning is bound to what
+    stands before it; None where no upstream checks that."""
+
+    def __init__(
+        self, request: Request, dialect: Dialect, counter: Counter, losses: Losses, verified: str | None
+    ) -> None:
+        self._turns = request.turns
+        self._dialect = dialect
+        self._counter = counter
+        self._losses = losses
+        self._verified = verified
+        self.reasoning_required = False
+        """Does the upstream refuse a conversation without its own reasoning, so that none may go."""
+        self._images: deque[_Piece] = deque()
+        self._images_seen: deque[_Piece] = deque()
+        self._results: deque[_Piece] = deque()
+        self._reasoning: deque[_Piece] = deque()
+        self._forgotten: dict[int, set[int]] = {}
+
+    def run(self, sizes: list[int], budget: int) -> int:
+        """Everything that goes; the tokens that stay, estimated."""
+        turns, lower = self._turns, int(budget * LOWER)
+        total = sizes[0]
+        asked: deque[int] = deque(maxlen=KEEP)
+        for index, turn in enumerate(turns):
+            total += sizes[index + 1]
+            self._collect(index, turn)
+            if turn.role is _USER:
+                asked.append(index)
+            # A request was made here: behind it stands what the model said to it.
+            made = index + 1 == len(turns) or turns[index + 1].role is _ASSISTANT
+            if made and total > budget and len(asked) == KEEP:
+                total -= self._evict(asked[0], total - lower)
+        self._forget()
+        return total
+
+    def _evict(self, before: int, most: int) -> int:
+        """Let go of `most` tokens or what there is before a turn; how many went."""
+        gone, first = 0, before
+        for pieces, evict in (
+            (self._images, self._drop_image),
+            (self._images_seen, self._drop_image),
+            (self._results, self._cut),
+            (self._reasoning, self._drop_reasoning),
+        ):
+            while gone < most and pieces and pieces[0].turn < before:
+                piece = pieces.popleft()
+                saved = evict(piece)
+                gone += saved
+                if saved:
+                    first = min(first, piece.turn)
+        if self._verified is not None and first < before:
+            gone += self._invalidate(first)
+        return gone
+
+    # --- what may go -----------------------------------------------------------------------------------------------
+
+    def _collect(self, index: int, turn: Turn) -> None:
+        """Remember what may go of a turn. One in short stays so."""
+        if type(turn) is CompactAssistantTurn and turn.calls is not None:
+            for place, thought in enumerate(turn.reasoning):
+                self._collect_reasoning(index, place, thought[0], thought[3])
+        elif type(turn) is CompactResultTurn and turn.results is not None:
+            for place, result in enumerate(turn.results):
+                self._collect_text(index, place, result[1])
+        else:
+            for place, part in enumerate(turn.parts):
+                self._collect_part(index, place, part)
+
+    def _collect_part(self, index: int, place: int, part: Part) -> None:
+        if type(part) is Reasoning:
+            self._collect_reasoning(index, place, part.text, part.proof)
+        elif type(part) is Image:
+            self._images_seen.append(_Piece(index, place, image_tokens(part, self._dialect)))
+        elif type(part) is ToolResult:
+            if isinstance(part.content, str):
+                self._collect_text(index, place, part.content)
+                return
+            if images := [inside for inside in part.content if type(inside) is Image]:
+                tokens = sum(image_tokens(image, self._dialect) for image in images)
+                self._images.append(_Piece(index, place, tokens))
+            for inside in part.content:
+                if type(inside) is Text:
+                    self._collect_text(index, place, inside.text)
+
+    def _collect_reasoning(self, index: int, place: int, text: str, proof: str | None) -> None:
+        if self.reasoning_required:
+            return
+        tokens = self._counter.texts([text])[0] if text else len(proof or "") // PROOF
+        self._reasoning.append(_Piece(index, place, tokens))
+
+    def _collect_text(self, index: int, place: int, text: str) -> None:
+        if len(text) <= HEAD + TAIL:
+            return
+        tokens = self._counter.texts([text])[0]
+        last = self._results[-1] if self._results else None
+        if tokens >= VERBOSE and (last is None or last[:2] != (index, place)):
+            self._results.append(_Piece(index, place, tokens))
+
+    # --- letting go ------------------------------------------------------------------------------------------------
+
+    def _drop_image(self, piece: _Piece) -> int:
+        """A user's image, or all of a result's; the tokens that this saves."""
+        parts = self._turns[piece.turn].parts
+        part, images = parts[piece.place], 1
+        if type(part) is Image:
+            parts[piece.place] = self._placeholder(part)
+        elif type(part) is ToolResult and not isinstance(part.content, str):
+            images = sum(type(inside) is Image for inside in part.content)
+            part.content = [self._placeholder(inside) if type(inside) is Image else inside for inside in part.content]
+        return piece.tokens - images * self._counter.texts([PLACEHOLDER])[0]
+
+    def _placeholder(self, image: Image) -> Text:
+        self._losses.add(LossCode.IMAGE_EVICTED, image.at, "became a placeholder to fit the token budget")
+        return Text(PLACEHOLDER, image.at, image.cache)
+
+    def _cut(self, piece: _Piece) -> int:
+        turn = self._turns[piece.turn]
+        if type(turn) is CompactResultTurn and turn.results is not None:
+            call_id, content, at, is_error = turn.results[piece.place]
+            cut = self._shortened(content, at)
+            turn.results[piece.place] = (call_id, cut, at, is_error)
+            return self._saved(content, cut)
+        part = turn.parts[piece.place]
+        assert type(part) is ToolResult
+        if isinstance(part.content, str):
+            content = part.content
+            part.content = self._shortened(content, part.at)
+            return self._saved(content, part.content)
+        saved = 0
+        for inside in part.content:
+            if type(inside) is Text and len(inside.text) > HEAD + TAIL:
+                content = inside.text
+                inside.text = self._shortened(content, inside.at or part.at)
+                saved += self._saved(content, inside.text)
+        return saved
+
+    def _shortened(self, text: str, at: Path) -> str:
+        left_out = len(text) - HEAD - TAIL
+        self._losses.add(LossCode.RESULT_CUT, at, f"{left_out} of {len(text)} characters were left out")
+        return f"{text[:HEAD]}\n[... {left_out} characters removed to save context ...]\n{text[-TAIL:]}"
+
+    def _saved(self, text: str, cut: str) -> int:
+        before, after = self._counter.texts([text, cut])
+        return before - after
+
+    def _drop_reasoning(self, piece: _Piece) -> int:
+        return self._leave_out(piece, LossCode.REASONING_EVICTED)
+
+    def _leave_out(self, piece: _Piece, code: LossCode) -> int:
+        self._forgotten.setdefault(piece.turn, set()).add(piece.place)
+        self._losses.add(code, self._reasoning_at(piece).at)
+        return piece.tokens
+
+    def _invalidate(self, first: int) -> int:
+        """Leave out signed reasoning behind the first turn that changed: it was signed over other words (§5.4)."""
+        gone, kept = 0, deque[_Piece]()
+        for piece in self._reasoning:
+            if piece.turn >= first and self._is_signed(piece):
+                gone += self._leave_out(piece, LossCode.THINKING_INVALIDATED)
+            else:
+                kept.append(piece)
+        self._reasoning = kept
+        return gone
+
+    def _is_signed(self, piece: _Piece) -> bool:
+        part = self._reasoning_at(piece)
+        return part.proof is not None and own_block(part, self._dialect, self._verified or "") is not None
+
+    def _reasoning_at(self, piece: _Piece) -> Reasoning:
+        turn = self._turns[piece.turn]
+        if type(turn) is CompactAssistantTurn and turn.calls is not None:
+            return Reasoning(*turn.reasoning[piece.place])
+        part = turn.parts[piece.place]
+        assert type(part) is Reasoning
+        return part
+
+    def _forget(self) -> None:
+        """Take the reasoning out that went: at the end, so that places hold until then."""
+        for index, places in self._forgotten.items():
+            turn = self._turns[index]
+            if type(turn) is CompactAssistantTurn and turn.calls is not None:
+                turn.reasoning = [thought for place, thought in enumerate(turn.reasoning) if place not in places]
+            else:
+                turn.parts = [part for place, part in enumerate(turn.parts) if place not in places]

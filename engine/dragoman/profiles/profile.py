@@ -1,0 +1,283 @@
+"""What an upstream can do: flags that writers and readers consult, never a model-name test (mapping §2).
+
+A profile is shipped by name and dialect, those of third parties as data (`profiles`); configuration may override single
+flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Final
+
+from dragoman.canonical.request import EFFORTS
+from dragoman.profiles import NAMED
+from dragoman.profiles.allowed_values import check_choices
+from dragoman.profiles.messages import MID_SYSTEM_MODELS
+
+_LONGEST_KNOWN: Final = 128
+
+
+def _flag(default: Any, doc: str, *values: str) -> Any:
+    return field(default=default, metadata={"doc": doc, "values": values})
+
+
+def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
+    """A list of strings that match the pattern `items`, empty by default; `form` shows one. Unless said otherwise they
+    are JSON schema keywords."""
+    return field(default=(), metadata={"doc": doc, "values": (), "items": items, "form": form})
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Flags of one upstream. Field metadata holds the documentation and the allowed values.
+
+    Raises ValueError for a value that is not allowed.
+    """
+
+    family: str = _flag("", "who can read back the reasoning that this upstream sealed; empty = the dialect's name")
+    max_tokens_field: str = _flag(
+        "max_completion_tokens", "Chat's name of the output cap", "max_completion_tokens", "max_tokens"
+    )
+    context_window: int = _flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
+    counting: bool = _flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
+    max_output_tokens: int = _flag(0, "the model's largest output cap; higher ones are clamped; 0 = unknown")
+    default_max_tokens: int = _flag(8192, "output cap written for Messages when the client gave none")
+    sampling: str = _flag("free", "which sampling parameters are taken", "free", "default_only", "none")
+    temperature_with_top_p: bool = _flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
+    max_temperature: float = _flag(2.0, "largest temperature taken")
+    anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
+    system_inline: bool = _flag(False, "takes `system` messages in mid-conversation (Responses: always)")
+    mid_system_models: tuple[str, ...] = _list_flag(
+        "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
+        r"\S+",
+        "*claude-opus-5*",
+    )
+    instruction_role: str = _flag("system", "Chat's role word for instructions", "system", "developer")
+    efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
+    thinking: str = _flag(
+        "adaptive", "how Messages is asked to think", "adaptive", "budget", "budget_and_effort", "none"
+    )
+    thinking_off: bool = _flag(True, "takes thinking `disabled`")
+    forced_choice_with_thinking: bool = _flag(False, "takes a forced tool choice while thinking")
+    thinking_replay: str = _flag(
+        "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
+    )
+    reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
+    reasoning_details: bool = _flag(
+        False, "Chat: proves its reasoning in typed pieces (`reasoning_details`), and wants them back as they came"
+    )
+    custom_tools: bool = _flag(True, "OpenAI dialects: takes free-text (custom) tools")
+    namespaces: bool = _flag(False, "Responses: takes namespaces of tools")
+    tool_search: bool = _flag(False, "Responses: takes `tool_search` and deferred tools")
+    encrypted_reasoning: bool = _flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
+    tool_name_max: int = _flag(64, "longest tool name")
+    call_id_max: int = _flag(64, "longest tool call id")
+    text_parts: bool = _flag(True, "takes arrays of text parts in system, assistant and tool content")
+    images: bool = _flag(True, "takes images")
+    images_in_tool_results: bool = _flag(True, "takes images in tool results (Messages)")
+    pdf: bool = _flag(True, "takes PDF files")
+    url_sources: bool = _flag(True, "fetches images and files by URL itself")
+    explicit_cache: bool = _flag(False, "takes explicit cache marks")
+    tools_with_reasoning: str = _flag(
+        "any", "Chat: do function tools go together with reasoning effort", "any", "effort_none", "never"
+    )
+    message_stop: bool = _flag(
+        True, "Messages: ends every stream with `message_stop`; without it one that gave its stop reason is whole"
+    )
+    usage_fallback: str = _flag("none", "Chat: usage that comes on a chunk with choices", "none", "last_seen")
+    stop_limit: int = _flag(
+        4, "Chat: stop sequences taken; further ones are emulated; 0 = none are taken (by Messages too)"
+    )
+    unstored_metadata: bool = _flag(True, "Chat: takes `metadata` without `store`")
+    user_field: str = _flag(
+        "safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user", "user_id"
+    )
+    structured_output: bool = _flag(True, "takes a JSON schema as output format")
+    stream_usage: bool = _flag(True, "Chat: takes `stream_options.include_usage`")
+    strict_alternation: bool = _flag(
+        False, "refuses two messages of one role in a row (Chat, Responses; in Messages they always become one)"
+    )
+    results_first: bool = _flag(
+        False, "Responses: wants tool results right behind their calls (the other dialects always do)"
+    )
+    schema_root_union: bool = _flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
+    schema_refs: bool = _flag(True, "takes `$ref` in schemas; else what they name is written in their place")
+    schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords it refuses; they are left out")
+    strict_schemas: str = _flag(
+        "any",
+        "strict schemas: as they are, every object closed, or every property required as well (else not strict)",
+        "any",
+        "closed",
+        "complete",
+    )
+    strict_refused: tuple[str, ...] = _list_flag(
+        "JSON schema keywords it refuses in strict schemas; the description tells them instead"
+    )
+    rewrite: bool = _flag(
+        False, "refuses what it does not know: requests of its own dialect are written anew, without headers of betas"
+    )
+    stream_obfuscation: bool = _flag(
+        False, "OpenAI dialects: takes `stream_options.include_obfuscation`; a stream without padding is asked for"
+    )
+    thinking_field: str = _flag(
+        "reasoning_effort",
+        "Chat: what switches reasoning on and off, beside or instead of the effort",
+        "reasoning_effort",
+        "thinking",
+        "enable_thinking",
+        "chat_template_kwargs",
+        "reasoning",
+        "reasoning_split",
+    )
+    reasoning_key: str = _flag(
+        "reasoning_content",
+        "Chat: the field in which reasoning of earlier turns goes back",
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+    )
+    reasoning_required: bool = _flag(
+        False, "Chat: refuses calls without reasoning while it reasons; an empty one stands in"
+    )
+    tool_choice: str = _flag(
+        "all",
+        "Chat: tool choices taken: all, no list of allowed tools, only words, no forced one, nothing but `auto`",
+        "all",
+        "named",
+        "words",
+        "unforced",
+        "auto",
+    )
+    parallel_tool_calls: bool = _flag(True, "Chat: takes `parallel_tool_calls`")
+    strict_tools: bool = _flag(True, "Chat: takes `strict` on tools")
+    top_k: bool = _flag(False, "Chat: takes `top_k`")
+    billing_line: bool = _flag(False, "reads Claude Code's billing line; for others knob `request_noise` removes it")
+    cache_field: str = _flag(
+        "prompt_cache_breakpoint",
+        "Chat: how explicit cache marks are spelled",
+        "prompt_cache_breakpoint",
+        "cache_control",
+    )
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    def takes_late_system(self, model: str) -> bool:
+        """True if a Messages upstream accepts `system` messages in mid-conversation for this model."""
+        return self.system_inline and (not self.mid_system_models or _listed(self.mid_system_models, model))
+
+    def replace(self, flags: dict[str, Any]) -> Profile:
+        """This profile with single flags replaced. Names and values are checked by the caller."""
+        changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
+        return replace(self, **changed)
+
+
+@lru_cache(maxsize=256)
+def _matches(patterns: tuple[str, ...], model: str) -> bool:
+    return any(fnmatchcase(model, pattern) for pattern in patterns)
+
+
+def _listed(patterns: tuple[str, ...], model: str) -> bool:
+    # Names come from clients: a long one is not remembered.
+    return (_matches if len(model) <= _LONGEST_KNOWN else _matches.__wrapped__)(patterns, model)
+
+
+PROFILE_FIELDS = {f.name: f for f in fields(Profile)}
+
+# What Messages' structured output does not know; the vendor's own SDK moves the same into the description.
+# fmt: off
+_UNSTRUCTURED = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+    "minItems", "maxItems", "uniqueItems", "format", "minProperties", "maxProperties", "patternProperties",
+    "propertyNames", "oneOf",
+)
+# fmt: on
+
+_OPENAI = Profile(
+    system_inline=True,
+    unstored_metadata=False,
+    stream_obfuscation=True,
+    instruction_role="developer",
+    explicit_cache=True,
+    sampling="free",
+    call_id_max=40,
+    schema_root_union=False,
+    strict_schemas="complete",
+)
+_OPENAI_COMPATIBLE = Profile(
+    system_inline=True,
+    max_tokens_field="max_tokens",
+    user_field="user",
+    text_parts=False,
+    pdf=False,
+    reasoning_replay=True,
+    custom_tools=False,
+    usage_fallback="last_seen",
+)
+_RESPONSES = Profile(
+    stream_obfuscation=True,
+    instruction_role="developer",
+    explicit_cache=True,
+    tool_name_max=128,
+    namespaces=True,
+    tool_search=True,
+    schema_root_union=False,
+    strict_schemas="complete",
+)
+_RESPONSES_COMPATIBLE = Profile(custom_tools=False, encrypted_reasoning=False)
+_ANTHROPIC = Profile(
+    max_temperature=1.0,
+    billing_line=True,
+    temperature_with_top_p=False,
+    custom_tools=False,
+    system_inline=True,
+    mid_system_models=MID_SYSTEM_MODELS,
+    efforts=("low", "medium", "high", "xhigh", "max"),
+    tool_name_max=128,
+    explicit_cache=True,
+    schema_root_union=False,
+    strict_schemas="closed",
+    strict_refused=_UNSTRUCTURED,
+)
+_ANTHROPIC_COMPATIBLE = Profile(
+    max_temperature=1.0,
+    custom_tools=False,
+    thinking="budget",
+    efforts=("low", "medium", "high", "xhigh", "max"),
+    thinking_replay="drop",
+    message_stop=False,
+    forced_choice_with_thinking=True,
+    pdf=False,
+    schema_root_union=False,
+)
+
+BUILTIN_PROFILES: dict[tuple[str, str], Profile] = {
+    ("chat", "openai"): _OPENAI,
+    ("chat", "compatible"): _OPENAI_COMPATIBLE,
+    ("messages", "anthropic"): _ANTHROPIC,
+    ("messages", "compatible"): _ANTHROPIC_COMPATIBLE,
+    ("responses", "openai"): _RESPONSES,
+    ("responses", "compatible"): _RESPONSES_COMPATIBLE,
+}
+"""Profiles by (upstream dialect, profile name)."""
+BUILTIN_PROFILES.update({(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in NAMED})
+
+VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
+"""The profile of a dialect's own vendor: the default where a provider names none."""
+
+
+def builtin_profile(dialect: str, name: str | None = None) -> Profile:
+    """The shipped profile `name` for an upstream dialect (default: its vendor's).
+
+    Raises ValueError if there is none.
+    """
+    vendor = VENDOR.get(dialect)
+    if vendor is None:
+        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR)}")
+    profile = BUILTIN_PROFILES.get((dialect, name or vendor))
+    if profile is None:
+        known = sorted(other for dialect_, other in BUILTIN_PROFILES if dialect_ == dialect)
+        raise ValueError(f"no profile {name!r} for the dialect {dialect!r}; there are {', '.join(known)}")
+    return profile

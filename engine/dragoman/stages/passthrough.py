@@ -1,0 +1,397 @@
+"""Same dialect on both sides: bytes go through untouched, with an observer beside them.
+
+Only whole frames are forwarded, so that a cut in the middle of one can still end in a well-formed error of the dialect.
+A stream that ends without its terminal event is given that error: the official SDKs would otherwise take it for whole.
+So is one with a frame that no client could read, in the place of that frame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from dragoman.canonical.events import Delta, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import redact_json
+from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
+from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
+from dragoman.limits import DEFAULT, Limits
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.delta_template import TemplateCache, VaryingKeys
+from dragoman.wire.json_codec import loads
+from dragoman.wire.json_edit import JsonStringRewriter
+from dragoman.wire.sse import CR, Frame, Parser, encode, frame_at
+
+Edit = tuple[int, int, bytes]
+"""A stretch of bytes, and what stands in its place."""
+
+
+class Observer:
+    """Watches the frames of one stream of its dialect; a subclass per dialect knows the grammar.
+
+    `complete` turns true when the stream may end; `closed` when nothing more can follow (closed without being complete:
+    the terminal frame came too early); `failure` holds an error that the upstream sent in-band; `violations` are
+    breaches of the dialect's grammar, in words; `fault` is a breach that ends the stream: the frame observed last must
+    not pass.
+    """
+
+    __slots__ = (
+        "closed",
+        "complete",
+        "failure",
+        "fault",
+        "knobs",
+        "lenient",
+        "progressed",
+        "sole_text",
+        "tool_open",
+        "usage",
+        "violations",
+    )
+
+    varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
+    """What changes in this dialect's deltas besides their text."""
+
+    def __init__(self) -> None:
+        self.sole_text: str | None = None
+        """The text of the frame observed last, if that was all of it and nothing hangs on which text it is."""
+        self.tool_open = False
+        """Is a tool call open."""
+        self.progressed = False
+        """Was anything said since whoever asks set it back: signs of life are no progress (mapping §9.8)."""
+        self.complete = False
+        self.closed = False
+        self.lenient = False
+        """Is the server known to leave the terminal event out (profile `message_stop`)."""
+        self.knobs = DEFAULT_KNOBS
+        self.usage: Usage | None = None
+        self.failure: Failure | None = None
+        self.fault: Failure | None = None
+        self.violations: list[str] = []
+
+    def observe(self, data: bytes, event: str) -> None:
+        """Take one frame's data."""
+        self.sole_text = None
+        if self.closed:
+            return self.violation("a frame after the end")
+        try:
+            payload = loads(data)
+        except ValueError:
+            self.fault = UpstreamProtocolError("upstream sent a stream frame that is not JSON").failure
+            return self.violation("a frame that is not JSON")
+        if type(payload) is not dict:
+            self.fault = UpstreamProtocolError("upstream sent a stream frame that is not a JSON object").failure
+            return self.violation("a frame that is not a JSON object")
+        self.watch(payload, event)
+
+    def watch(self, payload: Json, event: str) -> None:
+        """Take one frame's JSON object."""
+        raise NotImplementedError
+
+    def on_template(self, count: int, number: int) -> None:
+        """Take `count` more frames like the last one, which held only other texts. `number` is the last one's."""
+
+    def omitted_terminal(self) -> Frame | None:
+        """The terminal event, where it is all that the server left out of its stream and is known to."""
+        return None
+
+    def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
+        """An in-band error of the dialect."""
+        raise NotImplementedError
+
+    def violation(self, what: str) -> None:
+        """Note a breach of the grammar; only the first few are kept."""
+        if len(self.violations) < 8:
+            self.violations.append(what)
+
+
+_BOM = b"\xef\xbb\xbf"
+_BOM_DATA = _BOM + b"data:"
+_LINE_ENDS = re.compile(rb"[\r\n]+")
+_LINE_END = re.compile(rb"(\r\n|\n|\r)")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_COLON: Final = 58
+
+
+class Passthrough:
+    """Same dialect on both sides: bytes go through untouched, with an observer beside them.
+
+    `begun` turns true with the first event that passes; `fault` is the error that the stage itself found. The same
+    bytes pass however they are split: whole frames, the blank lines between them, and nothing of the frame at which the
+    stream fails.
+    """
+
+    __slots__ = (
+        "_first",
+        "_heads",
+        "_held",
+        "_limits",
+        "_longest",
+        "_losses",
+        "_renamer",
+        "_request_id",
+        "_secrets",
+        "_templates",
+        "begun",
+        "done",
+        "fault",
+        "observer",
+    )
+
+    def __init__(
+        self,
+        observer: Observer,
+        renamer: JsonStringRewriter | None = None,
+        limits: Limits = DEFAULT,
+        request_id: str | None = None,
+        losses: Losses | None = None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self.done = self.begun = False
+        self.fault: Failure | None = None
+        self.observer = observer
+        self._templates = TemplateCache(observer.varying_keys)
+        self._heads: tuple[bytes, bytes] | None = None
+        """What the frames of the groove begin with, and what with the model's name put back."""
+        self._renamer = renamer
+        self._limits = limits
+        self._longest = min(limits.sse_line, limits.sse_frame)
+        self._request_id = request_id
+        self._losses = losses
+        self._secrets = secrets
+        """Texts that are masked in an error of the upstream's own."""
+        self._held: bytes | bytearray = b""
+        """A frame whose blank line has not come yet, from its first byte on."""
+        self._first = True
+        """True until something was read: a byte order mark may come."""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
+        observer, at = self.observer, 0
+        if self._held or not data.endswith(b"\n\n"):
+            data = self._whole(data)
+        elif (groove := self._templates.template) is not None and len(data) <= self._longest:
+            run = groove.run(data)
+            if run is not None:
+                self._templates.fruitless = 0
+                observer.on_template(len(run.pieces), groove.last_number())
+                self.begun = observer.progressed = True
+                at = groove.end
+                if at == len(data):
+                    return data if self._heads is None else data.replace(*self._heads)
+        edits: list[Edit] = []
+        end, fault = self._observe(data, at, edits)
+        passed = data if end == len(data) else data[:end]
+        for begin, stop, instead in reversed(edits):
+            passed = passed[:begin] + instead + passed[stop:]
+        if fault is None and not observer.closed and len(self._held) > self._longest:
+            fault = self._too_long_so_far()
+        if self._renamer is not None and passed:
+            passed = self._rename(passed)
+        if fault is not None or observer.closed:
+            self.done = True
+            self._held = b""
+            if fault is not None:
+                passed += self.error(fault)
+            elif passed.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
+                passed += b"\n"
+        return passed
+
+    def _whole(self, data: bytes) -> bytes:
+        """The frames that `data` completes, and the blank lines behind them. The rest is held."""
+        held, start = self._held, 0
+        joined: bytes | bytearray = data
+        if held:
+            assert isinstance(held, bytearray)
+            start = len(held) - 1
+            held += data
+            joined = held
+        end = joined.rfind(b"\n\n", start) + 2
+        if CR in data:
+            end = max(end, joined.rfind(b"\n\r", start) + 2, joined.rfind(b"\r\r", start) + 2)
+        if end == 1:
+            if held:
+                return b""
+            end = 0
+        if (more := _LINE_ENDS.match(joined, end)) is not None:
+            end = more.end()
+        self._held = bytearray(joined[end:]) if end < len(joined) else b""
+        return bytes(joined[:end])
+
+    def _observe(self, data: bytes, at: int, edits: list[Edit]) -> tuple[int, Failure | None]:
+        """Observe whole frames from `at` on: where those end that may pass, and the fault of the one behind them.
+
+        `edits` gets what is to be written instead of some of them.
+        """
+        observer, ear, size = self.observer, self._templates, len(data)
+        measured = size > self._longest  # a frame may be too long
+        odd = CR in data
+        while at < size:
+            first = data[at]
+            if first in b"\r\n" and (blank := _LINE_ENDS.match(data, at)) is not None:
+                at = blank.end()
+                self._first = False
+                continue
+            if (groove := ear.template) is not None and not measured and (run := ear.run(data, at)) is not None:
+                observer.on_template(len(run.pieces), groove.last_number())
+                self.begun = observer.progressed = True
+                at = groove.end
+                continue
+            stop, end = _end_of_frame(data, at, odd)
+            if measured and (fault := self._too_long(data[at:stop])) is not None:
+                return at, fault
+            if first == _COLON and not odd and data.find(b"\n", at) == stop:  # a comment
+                at = end
+                self._first = False
+                continue
+            ear.template = None
+            plain = not (measured or self._first)
+            if not plain:
+                frames = self._parse(data[at:end])
+            elif odd:
+                lines = data[at:stop].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                frames, _ = frame_at(lines + b"\n\n", 0, self._limits)
+            else:
+                frames, _ = frame_at(data, at, self._limits)
+            for frame in frames:
+                if frame.fault is not None:
+                    return at, frame.fault.failure
+                if not frame.data:  # a comment, or what the grammar does not count as an event
+                    continue
+                observer.observe(frame.data, frame.event)
+                if observer.fault is not None:
+                    return at, observer.fault
+                if observer.failure is not None and (clean := self._redacted(frame)) is not None:
+                    edits.append((at, stop, clean[:-2]))  # its blank line stays
+                if observer.closed:
+                    if not observer.complete and observer.failure is None:
+                        return at, StreamTruncated().failure  # the client would take the reply for whole
+                    self.begun = True
+                    return end, None
+                self.begun = True
+                if plain and not odd and type(said := observer.sole_text) is str and said:
+                    ear.learn(frame, Delta(0, said))
+                    self._note_heads(frame.data)
+            at = end
+        return at, None
+
+    def _too_long(self, frame: bytes) -> Failure | None:
+        """The limit that a frame broke first, read byte by byte: the same one however the bytes came."""
+        limits = self._limits
+        if len(frame) <= self._longest:
+            return None
+        lines = frame[: limits.sse_frame].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if max(map(len, lines)) > limits.sse_line:
+            return LimitExceeded("sse_line", limits.sse_line, upstream=True).failure
+        if len(frame.rstrip(b"\r\n")) > limits.sse_frame:
+            return LimitExceeded("sse_frame", limits.sse_frame, upstream=True).failure
+        return None
+
+    def _too_long_so_far(self) -> Failure | None:
+        """The limit that the held frame broke. Only its last line and its size are new since the last call."""
+        held = self._held
+        line = len(held) - 1 - max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1))
+        if line > self._limits.sse_line or len(held) - 2 > self._limits.sse_frame:
+            return self._too_long(bytes(held))
+        return None
+
+    def _redacted(self, frame: Frame) -> bytes | None:
+        """The upstream's error without the secrets in it, or None if there are none."""
+        assert frame.data is not None
+        clean = redact_json(frame.data, self._secrets)
+        return encode(Frame(frame.event, clean)) if clean is not frame.data else None
+
+    def _parse(self, data: bytes) -> list[Frame]:
+        """The frames of a few lines, of which only the stream's first may begin with a byte order mark."""
+        parser = Parser(self._limits)
+        if not self._first:
+            parser.feed(b"\n")
+        self._first = False
+        frames: list[Frame] = parser.feed(data)
+        return frames + parser.finish()
+
+    def _note_heads(self, data: bytes) -> None:
+        self._heads = None
+        if self._renamer is not None and self._templates.template is not None:
+            if self._renamer.repeats(data):  # not all of it stands before the text
+                self._templates.template = None
+                return
+            before = self._templates.template.before
+            name, mark, payload = before.partition(b"data: ")
+            renamed = self._renamer.apply(payload)
+            if renamed is not payload:
+                self._heads = before, name + mark + renamed
+
+    def finish(self) -> bytes:
+        """The rest; and the dialect's error if the stream was not complete."""
+        observer = self.observer
+        held, self._held = bytes(self._held), b""
+        if (fault := self._too_long(held)) is not None:
+            return self.error(fault)
+        sound = True
+        for frame in self._parse(held) if held else ():
+            if frame.fault is not None:
+                sound = False
+            elif frame.data:
+                observer.observe(frame.data, frame.event)
+                sound = observer.fault is None
+                self.begun |= sound
+                if observer.failure is not None and (clean := self._redacted(frame)) is not None:
+                    held = clean
+        if observer.failure is not None or observer.complete:
+            if not sound:
+                return b""  # half a frame behind the end: no client could read it
+            return self._rename(held) if self._renamer is not None else held
+        end = observer.omitted_terminal() if not held else None
+        if end is not None:
+            observer.complete = True
+            if self._losses is not None:
+                self._losses.add_once(LossCode.REPLY_REPAIRED, end.event, f"the stream ended without {end.event}")
+            return encode(end)
+        cut = StreamTruncated().failure
+        return self.error(observer.fault or cut if observer.closed else cut)
+
+    def error(self, failure: Failure) -> bytes:
+        """An in-band error that ends the stream."""
+        self.fault = failure
+        data = encode(self.observer.error_frame(failure, self._request_id))
+        return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model
+
+    def _rename(self, data: bytes) -> bytes:
+        """Whole frames with the model's name put back. A frame's data may be on several lines."""
+        assert self._renamer is not None
+        parts = _LINE_END.split(data) if CR in data else []
+        lines = parts[::2] or data.split(b"\n")
+        frame: list[int] = []
+        for number, line in enumerate(lines):
+            if line.startswith((b"data:", _BOM_DATA)):
+                frame.append(number)
+            elif frame and not line:
+                self._rename_frame(lines, frame)
+                frame = []
+        if frame:
+            self._rename_frame(lines, frame)
+        if parts:
+            parts[::2] = lines
+            return b"".join(parts)
+        return b"\n".join(lines)
+
+    def _rename_frame(self, lines: list[bytes], numbers: list[int]) -> None:
+        assert self._renamer is not None
+        cuts = [8 if lines[number].startswith(_BOM_DATA) else 5 for number in numbers]
+        payload = b"\n".join([lines[number][cut:] for number, cut in zip(numbers, cuts, strict=True)])
+        renamed = self._renamer.apply(payload)
+        if renamed is not payload:
+            for number, cut, line in zip(numbers, cuts, renamed.split(b"\n"), strict=True):
+                lines[number] = lines[number][:cut] + line
+
+
+def _end_of_frame(data: bytes, at: int, odd: bool) -> tuple[int, int]:
+    """Where the lines of the frame at `at` end, and where its blank line does. `odd`: some lines end with CR."""
+    if not odd:
+        stop = data.find(b"\n\n", at)
+        return stop, stop + 2
+    blank = _BLANK_LINE.search(data, at)
+    assert blank is not None, "only whole frames are observed"
+    return blank.span()

@@ -1,0 +1,103 @@
+"""Calls of bridged tools, restored to the kind, name and namespace that the client declared (mapping §6.1, §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dragoman.canonical.events import CUTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish, TextRun
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import ToolCall, ToolKind
+from dragoman.errors import DragomanError
+from dragoman.losses import Losses
+from dragoman.tools.bridge import OriginalTool, flat_name
+from dragoman.tools.free_text import FreeTextDecoder
+
+
+class ToolRestorer:
+    """A stage on events: calls come back in the kind, name and namespace that the client declared."""
+
+    __slots__ = ("_broken", "_losses", "_open", "_tools", "done")
+
+    def __init__(self, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
+        self.done = False
+        self._tools = tools
+        self._losses = losses
+        self._open: dict[int, FreeTextDecoder] = {}
+        self._broken: FreeTextDecoder | None = None
+        """The first call that ended without its JSON being whole."""
+
+    def feed(self, events: list[Event], /) -> list[Event]:
+        """The events, of which those of a wrapped call carry its free text. A call without one is an `Error`."""
+        out: list[Event] = []
+        try:
+            for event in events:
+                self._restore(event, out)
+        except DragomanError as error:
+            out.append(Error(error.failure))
+            self.done = True
+        return out
+
+    def _restore(self, event: Event, out: list[Event]) -> None:
+        if type(event) is TextRun:
+            if event.index in self._open:
+                for delta in event.deltas():
+                    self._restore(delta, out)
+                return
+        elif type(event) is Delta:
+            if self._open and (unwrapper := self._open.get(event.index)) is not None:
+                if text := unwrapper.feed(event.text):
+                    out.append(Delta(event.index, text))
+                return
+        elif isinstance(event, BlockStart):
+            if event.kind is BlockKind.TOOL and (declared := _declared(event, self._tools)) is not None:
+                event = self._restored(event, declared)
+        elif isinstance(event, BlockEnd):
+            unwrapper = self._open.pop(event.index, None)
+            if unwrapper is not None:
+                if text := unwrapper.finish(self._losses):
+                    out.append(Delta(event.index, text))
+                if unwrapper.cut:  # without its JSON nobody could tell any more, and agents run what they are given
+                    event = BlockEnd(event.index, complete=False)
+                    self._broken = self._broken or unwrapper
+        elif isinstance(event, Finish) and self._broken is not None and event.stop.reason not in CUTS:
+            raise self._broken.broken()
+        out.append(event)
+
+    def finish(self) -> list[Event]:
+        """Nothing: readers end every stream."""
+        return []
+
+    def _restored(self, event: BlockStart, declared: OriginalTool) -> BlockStart:
+        custom = declared.kind is ToolKind.CUSTOM
+        if custom and not event.custom:
+            self._open[event.index] = FreeTextDecoder(declared.name)
+        return BlockStart(
+            event.index,
+            event.kind,
+            event.call_id,
+            declared.name,
+            custom=custom or event.custom,
+            namespace=declared.namespace,
+            search=declared.kind is ToolKind.SEARCH,
+        )
+
+
+def _declared(call: BlockStart | ToolCall, tools: Mapping[str, OriginalTool]) -> OriginalTool | None:
+    """What a called tool was for the client, if it was sent as something else."""
+    name, namespace = call.name, call.namespace
+    return tools.get(name if namespace is None else flat_name(name, namespace))
+
+
+def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
+    """The same on a whole reply, in place. Raises UpstreamProtocolError for arguments that hold no text."""
+    for part in reply.parts:
+        if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
+            continue
+        part.name, part.namespace = declared.name, declared.namespace
+        part.search = declared.kind is ToolKind.SEARCH
+        if declared.kind is ToolKind.CUSTOM and not part.custom:
+            unwrapper = FreeTextDecoder(declared.name)
+            part.arguments = unwrapper.feed(part.arguments) + unwrapper.finish(losses)
+            part.custom = True
+            if unwrapper.cut and reply.stop.reason not in CUTS:
+                raise unwrapper.broken()

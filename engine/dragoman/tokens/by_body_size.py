@@ -1,0 +1,64 @@
+"""A guess of a prompt's tokens from the body that carries it: for the counter that a client shows before the upstream
+has told anything. It must cost next to nothing, and is within a sixth for most requests of agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.canonical.request import Document, Image, Inline, Part, Request, Text, ToolResult, Turn
+from dragoman.dialects import Dialect
+from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
+
+_BYTE = 0.27
+_QUOTE = 0.6
+"""How much less a quotation mark and its neighbours weigh: keys and brackets are the body's and not the prompt's."""
+_WINDOWS = 8
+_WINDOW = 512
+_HEAD = 4096
+
+
+def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
+    """The tokens of `request`, which became `sent` for an upstream of `dialect`. Never 0."""
+    size, media = _media([turn.parts for turn in request.turns if type(turn) is Turn], dialect)  # short ones hold none
+    size = len(sent) - size
+    if size <= 0:  # the upstream takes no such media, and was not sent any
+        size, media = len(sent), 0
+    return max(1, int(size * (_BYTE - _QUOTE * _quotes(sent))) + media)
+
+
+def _media(lists: list[Sequence[Part]], dialect: Dialect) -> tuple[int, int]:
+    """The bytes of what lists of parts hold inline, and its tokens as far as they are quickly told.
+
+    Lists within parts are appended to `lists`.
+    """
+    size = tokens = 0
+    for parts in lists:
+        for part in parts:
+            if type(part) is ToolResult:
+                if type(part.content) is list:
+                    lists.append(part.content)
+            elif type(part) is Image:
+                tokens += image_tokens(part, dialect, _HEAD)
+                if type(part.source) is Inline:
+                    size += len(part.source.data)
+            elif type(part) is Document:
+                source = part.source
+                if type(source) is Inline:
+                    size += len(source.data)
+                    tokens += PAGE * max(1, len(source.data) // PAGE_BYTES)
+                elif type(source) is list:
+                    lists.append(source)
+                elif type(source) is not Text:
+                    tokens += PAGE
+    return size, tokens
+
+
+def _quotes(sent: bytes) -> float:
+    """The share of quotation marks: of a long body in eight windows, 5 µs whatever its length."""
+    size = len(sent)
+    if size <= _WINDOWS * _WINDOW:
+        return sent.count(b'"') / size
+    step = size // _WINDOWS
+    found = sum([sent.count(b'"', at, at + _WINDOW) for at in range(0, step * _WINDOWS, step)])
+    return found / (_WINDOWS * _WINDOW)

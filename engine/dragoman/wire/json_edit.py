@@ -1,0 +1,153 @@
+"""Replace string values inside JSON bytes and leave every other byte as it is.
+
+Same-dialect traffic is forwarded untouched; where a route renamed the model, only that value is put back. A quote
+inside a JSON string is always escaped, so a scan from string to string finds a key and never a text that looks like it.
+
+Parsers disagree on which of two equal keys counts, and the value that is read must be the one that is forwarded:
+`repeated_key` finds a key that stands twice in a request, and in replies the value of each is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+import orjson
+
+from dragoman.wire.json_codec import dump_str
+
+_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
+_OPEN: Final = re.compile(rb"\s*\{")
+_MEMBER: Final = re.compile(
+    rb"[\s,]*+(" + _STRING + rb")\s*+:\s*+(" + _STRING + rb'|[^\s,:{}\[\]"]++|[{\[])', re.DOTALL
+)
+_BRACKET: Final = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
+_OPENING: Final = b"{["
+Span = tuple[int, int]
+
+
+def find_values(data: bytes, *path: str) -> Iterator[Span]:
+    """Where the string values at `path` (object keys from the top) stand, quotes included: several where a key is
+    repeated. A key may be spelled with escapes."""
+    opened = _OPEN.match(data)
+    return iter(()) if opened is None else _within(data, opened.end(), path)
+
+
+def find_value(data: bytes, *path: str) -> Span | None:
+    """Where the first string value at `path` stands; None if there is none."""
+    return next(find_values(data, *path), None)
+
+
+def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
+    """The values at `path` from the object that begins before `at`."""
+    name, *deeper = path
+    for key, start, end in _members(data, at):
+        if not _is(key, name):
+            continue
+        if deeper:
+            if data[start] == _OPENING[0]:
+                yield from _within(data, end, tuple(deeper))
+        elif data[start : start + 1] == b'"':
+            yield start, end
+
+
+def _members(data: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
+    """The members of the object that begins before `at`: each key as it is spelled, quotes included, and where its
+    value stands; of an array or an object the first byte only. Ends where `data` is cut off or is no JSON."""
+    while (member := _MEMBER.match(data, at)) is not None:
+        start, at = member.span(2)
+        yield member[1], start, at
+        depth = int(data[start] in _OPENING)
+        while depth:
+            bracket = _BRACKET.match(data, at)
+            if bracket is None:
+                return
+            at = bracket.end()
+            depth += 1 if data[at - 1] in _OPENING else -1
+
+
+def _is(key: bytes, name: str) -> bool:
+    return _unescaped(key) == name if b"\\" in key else key[1:-1] == name.encode()
+
+
+def _unescaped(key: bytes) -> str:
+    try:
+        spelled: str = orjson.loads(key)
+    except ValueError:  # half a surrogate pair: no name that anybody reads
+        return key.decode(errors="replace")
+    return spelled
+
+
+def repeated_key(data: bytes, payload: object) -> str | None:
+    """A key that stands more than once at the top level of `data`, a JSON object, however it is spelled; None if there
+    is none. `payload` is what `data` was parsed to."""
+    try:
+        # Most clients write what orjson writes: nothing repeated is lost then, and to compare costs a tenth of a scan.
+        if orjson.dumps(payload) == data:
+            return None
+    except TypeError:
+        pass
+    opened = _OPEN.match(data)
+    seen: set[str] = set()
+    for key, _, _ in () if opened is None else _members(data, opened.end()):
+        name = _unescaped(key)
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def put(data: bytes, spans: Iterable[Span], value: str) -> bytes:
+    """`data` with the bytes of each of `spans` replaced by `value` as a JSON string."""
+    spelled, end = dump_str(value), 0
+    pieces: list[bytes] = []
+    for start, stop in spans:
+        pieces += data[end:start], spelled
+        end = stop
+    return b"".join([*pieces, data[end:]])
+
+
+_ESCAPED: Final = b"\\u006"
+"""In what any key that is looked for has if it is spelled with escapes and has a letter up to `o`."""
+
+
+class JsonStringRewriter:
+    """Puts one value back in every payload of a stream.
+
+    What stands before the value is nearly always the same from chunk to chunk, so the scan is done once and its prefix
+    remembered; a payload with another prefix, or with the key behind that prefix once more, is scanned again.
+    """
+
+    __slots__ = ("_after", "_before", "_needle", "_paths", "_value")
+
+    def __init__(self, value: str, *paths: tuple[str, ...]) -> None:
+        self._paths = paths
+        self._value = value
+        self._needle = b'"' + paths[0][-1].encode() + b'"'
+        self._before = b""
+        self._after = b""
+
+    def repeats(self, data: bytes) -> bool:
+        """True if `data` holds more than one value to replace."""
+        return any(len(list(islice(find_values(data, *path), 2))) > 1 for path in self._paths)
+
+    def apply(self, data: bytes) -> bytes:
+        """`data` with the values at the first path that exists replaced."""
+        before = self._before
+        if before and data.startswith(before):
+            size = len(before)
+            if data.find(self._needle, size) < 0 and data.find(_ESCAPED, size) < 0:
+                return self._after + data[size:]
+        if self._needle not in data and _ESCAPED not in data:
+            return data
+        for path in self._paths:
+            spans = list(find_values(data, *path))
+            if not spans:
+                continue
+            if len(spans) == 1:
+                self._before = data[: spans[0][1]]
+                self._after = put(self._before, spans, self._value)
+            return put(data, spans, self._value)
+        return data

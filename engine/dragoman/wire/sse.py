@@ -1,0 +1,415 @@
+"""Server-sent events: bytes to frames and back.
+
+The parser takes any split of the bytes, inside UTF-8 and inside CRLF included, and costs O(n) under drip feed: line
+ends are first made one kind, only new bytes are searched, and only complete lines are taken apart. Lines split on CR
+and LF alone, never on U+2028 (the WHATWG grammar; `str.splitlines` would tear such a text apart).
+
+A broken limit is not an exception but a last frame with a `fault`, so that the frames before it are not lost with it:
+whatever the split, the same frames come out. A field name with control or non-ASCII bytes is a fault too: the grammar
+would ignore the line, and a `data` line with one damaged byte would be lost without a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
+from dragoman.limits import DEFAULT, Limits
+
+_BOM = b"\xef\xbb\xbf"
+LF, CR = b"\n\r"
+"""Numbers: CPython finds one in bytes in a tenth of the time that it takes to find bytes of length one."""
+
+_EMPTY_LINES = re.compile(rb"\n+")
+_FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
+
+
+class Frame:
+    """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
+
+    `event` is "" where the stream named none; the grammar's default name would be `message`. `whole` is False for a
+    last frame without its blank line: it may be half of one. Only the first two are instance data of nearly every
+    frame; the rest live on `OddFrame`, which halves what a frame costs to build.
+    """
+
+    __slots__ = ("data", "event")
+    id: str | None = None
+    retry: int | None = None
+    fault: DragomanError | None = None
+    whole: bool = True
+
+    def __init__(self, event: str, data: bytes | None) -> None:
+        self.event = event
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (self.event, self.data, self.id, self.retry, self.fault) == (
+            other.event,
+            other.data,
+            other.id,
+            other.retry,
+            other.fault,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        odd = [f"{name}={value!r}" for name in ("id", "retry", "fault") if (value := getattr(self, name)) is not None]
+        return f"Frame({', '.join([repr(self.event), repr(self.data), *odd])})"
+
+
+class OddFrame(Frame):
+    """A frame with an id, a retry time, a fault, or without its end."""
+
+    __slots__ = ("fault", "id", "retry", "whole")
+
+    def __init__(
+        self,
+        event: str,
+        data: bytes | None,
+        id: str | None = None,
+        retry: int | None = None,
+        fault: DragomanError | None = None,
+        whole: bool = True,
+    ) -> None:
+        super().__init__(event, data)
+        self.id = id
+        self.retry = retry
+        self.fault = fault
+        self.whole = whole
+
+
+@lru_cache(maxsize=256)
+def _short_name(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _name(raw: bytes) -> str:
+    # A name may be as long as a line; 256 such ones must not stay in memory for good.
+    return _short_name(raw) if len(raw) <= 64 else raw.decode("utf-8", "replace")
+
+
+class Parser:
+    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out.
+
+    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included,
+    instead of a list or as one item of it. A stage that knows how they look may read many of them at once (see
+    `groove`); `frame_at` takes them apart one by one.
+    """
+
+    __slots__ = (
+        "_event",
+        "_frame_size",
+        "_held",
+        "_id",
+        "_lines",
+        "_longest",
+        "_numbered",
+        "_opening",
+        "_partial",
+        "_retry",
+        "_skip_lf",
+        "_whole",
+        "done",
+        "limits",
+    )
+
+    def __init__(self, limits: Limits = DEFAULT, *, whole: bool = False) -> None:
+        self.limits = limits
+        self._whole = whole
+        self._held = True
+        """Does anything wait for the rest of its frame, or count for the next one."""
+        self.done = False
+        self._partial: bytearray = bytearray()
+        self._opening: bytes | None = b""
+        self._skip_lf = False
+        self._event = b""
+        self._lines: list[bytes] = []
+        self._frame_size = 0
+        self._id: str | None = None
+        self._retry: int | None = None
+        self._numbered = False
+        self._longest = min(limits.sse_line, limits.sse_frame)
+
+    def feed(self, data: bytes, /) -> Any:
+        """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
+        if not self._held and data.endswith(b"\n\n"):
+            if self._whole:
+                if len(data) <= self._longest:
+                    return data
+            elif CR not in data:
+                return self._whole_frames(data)
+        if self.done:
+            return []
+        if self._opening is not None:
+            data = self._strip_bom(data)
+            if self._opening is None and data:  # nothing came before: most first reads are whole frames
+                self._held = False
+                return self.feed(data)
+        out = self._around_whole(data) if self._whole else self._feed(data)
+        self._held = self._held_back()
+        return out
+
+    def _around_whole(self, data: bytes) -> list[Any]:
+        """A read that begins or ends inside a frame: what lies between is whole."""
+        begin = data.find(b"\n\n") + 2 if self._held_back() else 0
+        end = data.rfind(b"\n\n") + 2
+        if begin == 1 or end <= max(begin, 1) or len(data) > self._longest:
+            return self._feed(data)
+        out: list[Any] = self._feed(data[:begin])
+        if self._held_back():
+            return out + self._feed(data[begin:])
+        return [*out, data[begin:end], *self._feed(data[end:])]
+
+    @property
+    def reusable(self) -> bool:
+        """Whether nothing of what was parsed has an effect on what is parsed next."""
+        return not self._held_back()
+
+    def _held_back(self) -> bool:
+        return bool(
+            self.done
+            or self._partial
+            or self._lines
+            or self._event
+            or self._skip_lf
+            or self._numbered
+            or self._opening is not None
+        )
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        if self.done:
+            return []
+        if data.endswith(b"\n\n") and CR not in data and not self._held_back():
+            return self._whole_frames(data)
+        if self._skip_lf and data:
+            if data[0] == 10:
+                data = data[1:]
+            self._skip_lf = False
+        if CR in data:
+            self._skip_lf = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = data.rfind(b"\n")
+        if cut < 0:
+            self._partial += data
+            return self._too_long("sse_line", self.limits.sse_line) if len(self._partial) > self.limits.sse_line else []
+        if self._partial:
+            self._partial += data[:cut]
+            block = bytes(self._partial)
+            self._partial = bytearray(data[cut + 1 :])
+        else:
+            block = data[:cut]
+            if cut + 1 < len(data):
+                self._partial += data[cut + 1 :]
+        frames: list[Frame] = []
+        if self._take(block, frames) and len(self._partial) > self.limits.sse_line:
+            frames += self._too_long("sse_line", self.limits.sse_line)
+        return frames
+
+    def _whole_frames(self, data: bytes) -> list[Frame]:
+        """What most reads are: frames of one data line, perhaps named, with nothing before them and nothing behind."""
+        frames: list[Frame] = []
+        longest = self._longest
+        for part in data[:-2].split(b"\n\n"):
+            event = ""
+            line = part
+            if part.startswith(b"event: "):
+                name, _, line = part.partition(b"\n")
+                event = _name(name[7:])
+            plain = line.startswith(b"data: ") and LF not in line and len(part) <= longest
+            if plain and not self._numbered:
+                frames.append(Frame(event, line[6:]))
+            elif self._take(part, frames):
+                self._dispatch(frames)
+            else:
+                break
+        return frames
+
+    def _take(self, block: bytes, frames: list[Frame]) -> bool:
+        """Take complete lines; False when a limit broke."""
+        for line in block.split(b"\n"):
+            if not line:
+                if self._lines or self._event:
+                    self._dispatch(frames)
+            elif not self._line(line, frames):
+                return False
+        return True
+
+    def finish(self) -> list[Frame]:
+        """The source ended: what was complete but for its last line end or blank line."""
+        frames: list[Frame] = []
+        if self._opening:
+            self._partial += self._opening
+        if self._partial and not self.done:
+            self._line(bytes(self._partial), frames)
+        if not self.done:
+            comments = len(frames)
+            self._dispatch(frames)
+            frames[comments:] = [OddFrame(f.event, f.data, f.id, f.retry, whole=False) for f in frames[comments:]]
+        self.done = self._held = True
+        return frames
+
+    def _strip_bom(self, data: bytes) -> bytes:
+        assert self._opening is not None
+        head = self._opening + data
+        if len(head) < 3 and _BOM.startswith(head):
+            self._opening = head
+            return b""
+        self._opening = None
+        return head[3:] if head.startswith(_BOM) else head
+
+    def _line(self, line: bytes, frames: list[Frame]) -> bool:
+        """Take one non-empty line; False when a limit broke."""
+        size = len(line)
+        if size > self.limits.sse_line:
+            frames += self._too_long("sse_line", self.limits.sse_line)
+            return False
+        if line.startswith(b"data:"):
+            self._frame_size += size
+            if self._frame_size > self.limits.sse_frame:
+                frames += self._too_long("sse_frame", self.limits.sse_frame)
+                return False
+            self._lines.append(line[6:] if line[5:6] == b" " else line[5:])
+            return True
+        if line[0] == 58:  # a colon: a comment
+            frames.append(Frame("", None))
+            return True
+        name, _, value = line.partition(b":")
+        if value.startswith(b" "):
+            value = value[1:]
+        if name == b"event":
+            self._event = value
+        elif name == b"data":  # the line has no colon: an empty data line
+            self._frame_size += size
+            if self._frame_size > self.limits.sse_frame:
+                frames += self._too_long("sse_frame", self.limits.sse_frame)
+                return False
+            self._lines.append(b"")
+        elif name == b"id":
+            if 0 not in value:
+                self._id = value.decode("utf-8", "replace")
+                self._numbered = True
+        elif name == b"retry" and value.isdigit() and len(value) < 16:
+            self._retry = int(value)
+            self._numbered = True
+        elif not (name.isascii() and name.decode("ascii").isprintable()):
+            frames += self._fault(UpstreamProtocolError("upstream sent an event stream with a damaged field name"))
+            return False
+        return True
+
+    def _dispatch(self, frames: list[Frame]) -> None:
+        lines = self._lines
+        if lines:
+            data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+            event = _name(self._event) if self._event else ""
+            if self._numbered:
+                frames.append(OddFrame(event, data, self._id, self._retry))
+            else:
+                frames.append(Frame(event, data))
+            self._retry = None
+            self._lines = []
+            self._frame_size = 0
+        self._event = b""
+
+    def _too_long(self, name: str, limit: int) -> list[Frame]:
+        return self._fault(LimitExceeded(name, limit, upstream=True))
+
+    def _fault(self, fault: DragomanError) -> list[Frame]:
+        self.done = self._held = True
+        self._partial = bytearray()
+        self._lines = []
+        return [OddFrame("", None, fault=fault)]
+
+
+def without_empty_lines(data: bytes) -> bytes:
+    """The bytes of whole frames without the empty lines that end none of them: a flood of these is no work."""
+    return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
+
+
+def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame], int]:
+    """What stands at `at` in the bytes of whole frames that a `Parser` left as they are, and where the next begins."""
+    if data[at] == 10 and (empty := _EMPTY_LINES.match(data, at)) is not None:
+        return [], empty.end()
+    end = data.find(b"\n\n", at) + 2
+    if end == 1:  # a line without an empty line behind it: no frame
+        return [], len(data)
+    line = at
+    event = ""
+    if data.startswith(b"event: ", at):
+        line = data.index(b"\n", at) + 1
+        event = _name(data[at + 7 : line - 1])
+    one_line = data.find(b"\n", line) == end - 2 and data.find(b"\r", at, end) < 0
+    if one_line and data.startswith(b"data: ", line):
+        return [Frame(event, data[line + 6 : end - 2])], end
+    if one_line and data[at] == 58:  # a colon: a comment
+        return [Frame("", None)], end
+    parser = _spare_parser(limits)
+    frames = parser.feed(data[at:end])
+    if parser.reusable and len(_SPARE_PARSERS) < _SPARE_MAX:
+        _SPARE_PARSERS.append(parser)
+    return frames, end
+
+
+_SPARE_MAX = 8
+_SPARE_PARSERS: list[Parser] = []
+"""Parsers of frames that no other code knows, which a flood would make thousands of. `pop` is safe between threads."""
+
+
+def _spare_parser(limits: Limits) -> Parser:
+    try:
+        parser = _SPARE_PARSERS.pop()
+    except IndexError:
+        pass
+    else:
+        if parser.limits is limits:
+            return parser
+    parser = Parser(limits)
+    parser.feed(b"\n")  # no byte order mark here
+    return parser
+
+
+COMMENT = b": keep-alive\n\n"
+
+
+@lru_cache(maxsize=256)
+def _event_line(event: str) -> bytes:
+    return b"event: " + event.encode() + b"\ndata: "
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes. A frame without data is a comment; `id` and `retry` are not written (see below).
+
+    An `id:` line followed by a lone comment crashes the OpenAI SDK's parser, so none is ever written.
+    """
+    data = frame.data
+    if data is None:
+        return COMMENT
+    if LF in data or CR in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    if event := frame.event:
+        return _event_line(event) + data + b"\n\n"
+    return b"data: " + data + b"\n\n"
+
+
+class Encoder:
+    """Frames to bytes: the last stage, one join per batch."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
+        """The bytes of all frames; some are encoded already."""
+        if isinstance(frames, bytes):
+            return frames
+        return b"".join([frame if isinstance(frame, bytes) else encode(frame) for frame in frames])
+
+    def finish(self) -> bytes:
+        """Nothing is ever held back."""
+        return b""

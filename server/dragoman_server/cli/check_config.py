@@ -1,0 +1,113 @@
+"""`dragoman check`: is the configuration right, what does it mean, and, with `--connect`, do its upstreams answer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman_server.cli.connect import Attempt
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object on standard output")
+    parser.add_argument(
+        "--connect",
+        action="store_true",
+        help="send each upstream an empty request, which costs nothing",
+    )
+
+
+def main(
+    args: argparse.Namespace, load: Callable[[argparse.Namespace], Config], describe: Callable[[Config], None]
+) -> int:
+    """Returns 0, 1 if an upstream does not answer as it should, or 2 for a wrong configuration.
+
+    Without `--json` that one is raised as ConfigError.
+    """
+    try:
+        config = load(args)
+        config.check()
+    except ConfigError as error:
+        if not args.json:
+            raise
+        problems = [{"path": path, "message": message} for path, message in error.problems]
+        _print({"object": "dragoman.check", "ok": False, "problems": problems})
+        return 2
+    attempts = _attempts(config) if args.connect else None
+    ok = all(attempt.ok for attempt in attempts or ())
+    if args.json:
+        _print(_as_data(config, ok, attempts))
+    else:
+        describe(config)
+        for attempt in attempts or ():
+            print(f"  provider {attempt.provider}: {attempt.message} ({attempt.seconds:.2f} s)", file=sys.stderr)
+        print("the configuration is fine" if ok else "an upstream does not answer as it should", file=sys.stderr)
+    return 0 if ok else 1
+
+
+def _attempts(config: Config) -> list[Attempt]:
+    from dragoman_server.cli.connect import try_upstreams
+    from dragoman_server.workers.serve import run_loop
+
+    return run_loop(try_upstreams(config))
+
+
+def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[str, Any]:
+    server, models = config.server, config.models
+    data: dict[str, Any] = {
+        "object": "dragoman.check",
+        "ok": ok,
+        "problems": [],
+        "remarks": [*open_doors(config), *remarks(config)],
+        "simulated": config.simulated,
+        "server": {"host": server.host, "port": server.port, "workers": server.workers, "keys": len(server.keys)},
+        "providers": [
+            {
+                "name": provider.name,
+                "dialect": provider.dialect.value,
+                "base_url": shown_url(provider.base_url),
+                "key": provider.api_key is not None,
+                "auth": provider.auth.value,
+                "profile": provider.profile_name or None,
+            }
+            for provider in config.providers.values()
+        ],
+        "routes": [
+            {
+                "model": route.model,
+                "provider": route.provider,
+                "upstream_model": route.upstream_model,
+                "client": route.client.value if route.client else None,
+                "knobs": dict(route.knobs),
+            }
+            for route in config.routes
+        ],
+        "models": {"big": models.big, "small": models.small, "unknown": models.policy},
+    }
+    if attempts is not None:
+        data["connect"] = [
+            {
+                "provider": attempt.provider,
+                "ok": attempt.ok,
+                "status": attempt.status,
+                "seconds": round(attempt.seconds, 3),
+                "message": attempt.message,
+            }
+            for attempt in attempts
+        ]
+    return data
+
+
+def _print(data: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(dumps(data) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,55 @@
+"""Where a command's configuration comes from: a file, the working directory or the environment."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.load import load_config, simulated_config
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+
+log = logging.getLogger("dragoman")
+
+DEFAULT_FILE = "dragoman.toml"
+"""The configuration file that is read from the working directory if the command line names no upstream."""
+NOTHING_CONFIGURED = f"""\
+dragoman: no upstream is configured. Use one of:
+  dragoman {{command}} FILE.toml           a configuration file; ./{DEFAULT_FILE} is found without its name
+  dragoman init                      writes ./dragoman.toml, with comments, to fill in
+  OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
+  dragoman {{command}} --base-url URL      one upstream; its key, if any, in UPSTREAM_API_KEY
+  dragoman serve --simulate          simulated replies, to try the gateway without a model"""
+
+
+def read_config(args: argparse.Namespace) -> Config:
+    """The configuration that the command line names, else `./dragoman.toml`, else the environment.
+
+    Raises NothingConfigured if there is none, and other ConfigErrors.
+    """
+    if getattr(args, "simulate", False):
+        if args.config or args.base_url or args.dialect:
+            raise ConfigError("--simulate", "goes without a configuration file, --base-url and --dialect")
+        return simulated_config()
+    if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
+        args.config = DEFAULT_FILE  # a reload reads the same file again, or fails if it is gone
+        log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
+    if args.config is None:
+        return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
+    if args.base_url or args.dialect:
+        raise ConfigError("--base-url" if args.base_url else "--dialect", "goes without a configuration file")
+    return load_config(args.config)
+
+
+def served_config(args: argparse.Namespace) -> Config:
+    """The configuration to serve, with the command line's host, port and workers in it. Raises ConfigError."""
+    config = read_config(args)
+    options = {"host": args.host, "port": args.port, "workers": args.workers}
+    given = {name: value for name, value in options.items() if value is not None}
+    config = replace(config, server=replace(config.server, **given))
+    config.check()
+    return config

@@ -1,0 +1,87 @@
+"""`dragoman explain`: what a request body would become, by a dialect's defaults or by a configuration."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.directions import direction
+from dragoman.knobs import Knobs
+from dragoman.profiles.profile import VENDOR, Profile
+from dragoman.translate import Translation, parse_body, translate
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.load import load_config
+from dragoman_server.endpoints.explain import as_text, explanation, guess_client
+from dragoman_server.proxy.request_body import read_model
+from dragoman_server.routing.client_profiles import adapted
+from dragoman_server.routing.router import Router
+
+
+def main(
+    args: argparse.Namespace,
+    profile: Callable[[argparse.Namespace, Dialect], Profile],
+    knobs: Callable[[Sequence[str]], Knobs],
+    misused: Callable[[str], NoReturn],
+) -> int:
+    """Print the explanation. Raises ConfigError, DragomanError; `misused` exits with the command's usage."""
+    if args.config is None and args.target is None:
+        misused("--to is required, or --config, whose routes decide")
+    for option, value in (("--to", args.target), ("--profile", args.profile), ("--knob", args.knob)):
+        if args.config is not None and value:
+            misused(f"{option} goes without --config, whose routes decide")
+    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    payload = parse_body(data)
+    source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
+    if args.config is not None:
+        explained = _by_config(args, data, payload, source)
+    else:
+        explained = _by_dialect(args, data, payload, source, profile, knobs)
+    if not args.source:
+        print(f"read as a {source} request, which its fields say it is; --from says otherwise", file=sys.stderr)
+    out = dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
+    sys.stdout.buffer.write(out)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dialect) -> Json:
+    """As the gateway's own endpoint explains it for this configuration. `--model` replaces the request's."""
+    config = load_config(args.config)
+    target = Router(config).resolve(args.model or read_model(payload), source)
+    provider = target.provider
+    translation = translate(
+        direction(source, provider.dialect),
+        data,
+        payload=payload,
+        upstream_model=target.upstream_model,
+        profile=provider.profile,
+        knobs=target.knobs_for(args.client if config.server.client_profiles else None),
+        limits=config.server.limits,
+    )
+    return explanation(translation, provider, target.warning, client_profile=args.client)
+
+
+def _by_dialect(
+    args: argparse.Namespace,
+    data: bytes,
+    payload: Json,
+    source: Dialect,
+    profile: Callable[[argparse.Namespace, Dialect], Profile],
+    knobs: Callable[[Sequence[str]], Knobs],
+) -> Json:
+    target = Dialect(args.target)
+    general, named = knobs(args.knob), {setting.partition("=")[0] for setting in args.knob}
+    translation: Translation = translate(
+        direction(source, target),
+        data,
+        payload=payload,
+        upstream_model=args.model,
+        profile=profile(args, target),
+        knobs=adapted(general, named).get(args.client, general),
+    )
+    return explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)

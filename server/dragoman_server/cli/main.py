@@ -1,0 +1,317 @@
+"""The command line: `dragoman serve | run | init | check | translate | explain | demo | completion | bench`."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dragoman.dialects import Dialect
+from dragoman.errors import DragomanError
+from dragoman.knobs import KNOBS, Knobs
+from dragoman.profiles.profile import BUILTIN_PROFILES, Profile, builtin_profile
+from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
+from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
+from dragoman_server.cli.translate_files import KINDS, convert, kind_of
+from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.load import NothingConfigured
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import ConfigError, closest, from_word, misfit
+from dragoman_server.observability.logs import LEVELS, configure, say
+from dragoman_server.routing.client_profiles import BY_NAME
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the console script. Returns the exit status: 0 fine, 1 failed, 2 wrong usage."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["bench"]:
+        return _bench(words[1:])
+    args = _parser().parse_args(words)
+    try:
+        handler = args.log_handler(args) if "log_handler" in args else None
+        configure(_level(args), getattr(args, "log_format", "text"), handler=handler)
+        status: int = args.run(args)
+    except NothingConfigured:
+        say(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
+        return 2
+    except ConfigError as error:
+        say(f"wrong configuration:\n{error}", logging.ERROR)
+        return 2
+    except DragomanError as error:
+        say(f"dragoman: {error}", logging.ERROR)
+        return 1
+    except OSError as error:
+        say(f"dragoman: {_reason(error)}", logging.ERROR)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+class _Version(argparse.Action):
+    """Looks for the version where it is asked for only: what it takes to find it is 0.6 MB that nothing else needs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"dragoman {version('dragoman')}")
+        parser.exit()
+
+
+def _reason(error: OSError) -> str:
+    """Without a number, and with what to do where that is plain."""
+    if error.filename is not None:
+        return f"{error.filename}: cannot be read: {error.strerror}"
+    advice = "; --port takes another one" if error.errno == errno.EADDRINUSE else ""
+    return f"{error.strerror or error}{advice}"
+
+
+def _level(args: argparse.Namespace) -> int:
+    return LEVELS[getattr(args, "log_level", None) or "info"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = run_agent.Parser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="run the gateway")
+    _add_config(serve)
+    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default 8080)")
+    serve.add_argument(
+        "--workers",
+        type=_worker_count,
+        metavar="N",
+        help="processes that share the address; auto or 0 for one per core (default 1)",
+    )
+    add_simulate(serve)
+    add_log(serve)
+    serve.set_defaults(run=_serve)
+
+    run = commands.add_parser("run", help="start a coding agent behind a gateway of its own")
+    add_upstream(run)
+    add_log(run)
+    run_agent.add_arguments(run)
+    run.set_defaults(run=lambda args: run_agent.main(args, served_config, _describe))
+
+    init = commands.add_parser("init", help="write a commented configuration to start from")
+    starter_config.add_arguments(init)
+    init.set_defaults(run=starter_config.main)
+
+    demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
+    demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
+    demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
+    demo.add_argument("--pace", type=float, default=0.05, help="seconds between two frames of the upstream")
+    demo.set_defaults(run=_demo)
+
+    check = commands.add_parser("check", help="validate a configuration and show what it means")
+    _add_config(check)
+    check_config.add_arguments(check)
+    check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
+
+    translate = commands.add_parser(
+        "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
+    )
+    add_dialect(translate, "--from", dest="source", required=True, help="dialect of the input")
+    add_dialect(translate, "--to", dest="target", required=True, help="dialect to translate into")
+    translate.add_argument("--kind", choices=KINDS, help="what the input is (default: told by it)")
+    _add_translation(translate)
+    translate.set_defaults(run=_translate)
+
+    explain = commands.add_parser(
+        "explain",
+        help="what a request body would become, its losses and renames",
+        description="What an upstream would be sent for a client's request, and what would be lost. Nothing is sent.",
+    )
+    told = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
+    add_dialect(explain, "--from", dest="source", help=f"dialect of the request (default: {told})")
+    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of --config's route)")
+    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs decide")
+    explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
+    explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
+    _add_translation(explain)
+    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
+
+    completion = commands.add_parser("completion", help="print a completion script for a shell")
+    shell_completion.add_arguments(completion)
+    completion.set_defaults(run=lambda args: shell_completion.main(args, _parser()))
+
+    # Its words are the rig's own: `main` hands them over before they come here.
+    commands.add_parser("bench", help="measure gateways side by side on this machine (bench --help)", add_help=False)
+    return parser
+
+
+def _add_translation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", help="model name to write (default: the input's own)")
+    parser.add_argument("--profile", help="profile of the upstream (default: its vendor's)")
+    parser.add_argument(
+        "--knob", action="append", default=[], metavar="NAME=VALUE", help="set a knob, e.g. on_loss=reject"
+    )
+    parser.add_argument("file", metavar="FILE", help="input, - for standard input")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "config",
+        nargs="?",
+        action=ConfigFile,
+        metavar="CONFIG.toml",
+        help=f"configuration file (default: ./{DEFAULT_FILE}, else from the environment)",
+    )
+    add_upstream(parser)
+
+
+def _worker_count(word: str) -> int:
+    if word != "auto" and not word.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number or auto; got {word!r}")
+    return 0 if word == "auto" else int(word)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    config = served_config(args)
+    if config.server.workers != 1:
+        return _serve_with_workers(args, config)
+
+    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, until_told_to_stop
+    from dragoman_server.workers.systemd import notify
+
+    load = partial(served_config, args) if args.config is not None else None
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled: by default it ends the process
+
+    async def serve() -> int:
+        async with running(config) as up:
+            on_hangup(lambda: reload(up.gateway, load))
+            say(f"dragoman listens on {up.url}")
+            _describe(up.config)
+            notify("READY=1")
+            await until_told_to_stop()
+            notify("STOPPING=1")
+            say("dragoman stops")
+        return 0
+
+    return run_loop(serve())
+
+
+def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
+    if sys.platform == "win32":
+        raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
+    from dragoman_server.workers.serve import run_loop
+    from dragoman_server.workers.supervisor import Supervisor, cores
+
+    def announce(url: str, config: Config) -> None:
+        say(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
+        _describe(config)
+
+    async def supervise() -> int:
+        load = partial(served_config, args)
+        supervisor = Supervisor(config, load, announce, log_level=_level(args), log_format=args.log_format)
+        return await supervisor.run()
+
+    return run_loop(supervise())
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from dragoman_server.demo.run import demo
+    from dragoman_server.workers.serve import run_loop
+
+    return run_loop(demo(port=args.port, pace=args.pace, once=args.once))
+
+
+def _translate(args: argparse.Namespace) -> int:
+    source, target = Dialect(args.source), Dialect(args.target)
+    data = _input(args)
+    kind = args.kind or kind_of(data)
+    out, losses, failure = convert(
+        data,
+        source,
+        target,
+        kind=kind,
+        model=args.model,
+        profile=_profile(args, target if kind == "request" else source),
+        knobs=_knobs(args.knob),
+    )
+    _print(out)
+    for row in losses.rows:
+        print(f"loss {row.code} at {row.path}: {row.done}", file=sys.stderr)
+    if not losses:
+        print("no losses", file=sys.stderr)
+    if failure is not None:
+        print(f"dragoman: the stream ends in an error: {failure.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _bench(words: Sequence[str]) -> int:
+    """The rig's command line; its short run unless `--full` is said."""
+    try:
+        from dragoman_bench.cli import main as bench
+    except ImportError as error:
+        print(f"dragoman bench cannot run here, it is made for Linux: {error}", file=sys.stderr)
+        return 2
+    if words[:1] == ["peers"] or "--quick" in words:
+        return bench(words)
+    return bench([word for word in words if word != "--full"] if "--full" in words else ["--quick", *words])
+
+
+def _input(args: argparse.Namespace) -> bytes:
+    return sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+
+
+def _print(out: bytes) -> None:
+    sys.stdout.buffer.write(out if out.endswith(b"\n") else out + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
+    names = [name for dialect, name in BUILTIN_PROFILES if dialect == upstream]
+    if args.profile is not None and args.profile not in names:
+        told = f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
+        raise ConfigError("--profile", told)
+    return builtin_profile(upstream, args.profile)
+
+
+def _knobs(settings: Sequence[str]) -> Knobs:
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, _, word = setting.partition("=")
+        if name not in KNOBS:
+            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
+        values[name] = value = from_word(KNOBS[name], word)
+        if wrong := misfit(KNOBS[name], value):
+            raise ConfigError(f"--knob {setting}", wrong)
+    return Knobs(**values)
+
+
+def _describe(config: Config) -> None:
+    """What the gateway is going to do, in a few lines and without a key."""
+    if config.simulated:
+        say("  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated")
+    for provider in config.providers.values():
+        key = "with a key" if provider.api_key is not None else "without a key"
+        where = shown_url(provider.base_url) or "(simulated)"
+        profile = f", profile {provider.profile_name}" if provider.profile_name else ""
+        say(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
+    for route in config.routes:
+        only = f" (for {route.client} clients)" if route.client else ""
+        to = f" as {route.upstream_model}" if route.upstream_model else ""
+        say(f"  model {route.model} → {route.provider}{to}{only}")
+    models = config.models
+    for size, name in (("big", models.big), ("small", models.small)):
+        if name:
+            say(f"  {size} models → {name}")
+    for sentence in (*open_doors(config), *remarks(config)):
+        say(f"  {sentence}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

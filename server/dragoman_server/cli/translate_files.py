@@ -1,0 +1,134 @@
+"""`dragoman translate`: a request body, a whole reply or a recorded stream, without any network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.directions import Direction, direction
+from dragoman.errors import ClientRequestError, Failure
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import Chain
+from dragoman.stages.passthrough import Passthrough
+from dragoman.translate import Translation, translate
+from dragoman.wire.json_codec import loads
+
+KINDS = ("request", "reply", "stream")
+
+
+class Converted(NamedTuple):
+    """A translation's bytes and losses; `failure` is the error that a translated stream ends with, if it does."""
+
+    data: bytes
+    losses: Losses
+    failure: Failure | None = None
+
+
+NO_MODEL = "unknown"
+"""The model in a translated reply whose input names none."""
+
+
+def kind_of(data: bytes) -> str:
+    """What the data is: `request`, `reply` or `stream`. Raises ClientRequestError if it is none of them."""
+    head = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
+        return "stream"
+    try:
+        body = loads(data)
+    except ValueError as error:
+        raise ClientRequestError("", f"neither an event stream nor JSON: {error}") from None
+    if type(body) is dict:
+        if _dialect_of(body) is not None:
+            return "reply"
+        if "messages" in body or "input" in body:
+            return "request"
+    raise ClientRequestError("", "neither a request body nor a reply of any dialect; say which with --kind")
+
+
+def convert(
+    data: bytes,
+    source: Dialect,
+    target: Dialect,
+    *,
+    kind: str,
+    model: str | None = None,
+    profile: Profile,
+    knobs: Knobs,
+) -> Converted:
+    """Translate a request body, a whole reply or a recorded stream.
+
+    A request is read as one of a `source` client and written for a `target` upstream; a reply or a stream as one of a
+    `source` upstream, written for a `target` client. `model` replaces the input's own. Raises DragomanError.
+    """
+    if kind == "request":
+        translation = translate(direction(source, target), data, upstream_model=model, profile=profile, knobs=knobs)
+        return Converted(translation.body, translation.losses)
+    found, named = None, None
+    for payload in _payloads(data, kind):
+        found, named = found or _dialect_of(payload), named or _model_of(payload)
+        if found and named:
+            break
+    if found is not None and found is not source:
+        raise ClientRequestError("", f"this is a {kind} of the dialect {found}, not of {source}; use --from {found}")
+    translation = _reply_translation(direction(target, source), named or NO_MODEL, model, profile, knobs)
+    if kind == "reply":
+        return Converted(translation.reply(data), translation.losses)
+    stages = translation.stages()
+    machine = Chain(*stages, nothing=b"")
+    out: bytes = machine.feed(data) + machine.finish()
+    failure = translation.context.failure
+    if isinstance(first := stages[0], Passthrough):
+        failure = first.observer.failure or first.fault
+    return Converted(out, translation.losses, failure)
+
+
+def _payloads(data: bytes, kind: str) -> Iterator[Json]:
+    """The JSON objects of a reply (one) or of a stream's frames."""
+    if kind == "reply":
+        texts = [data]
+    else:
+        texts = [line[5:] for line in data.splitlines() if line.startswith(b"data:")]
+    for text in texts:
+        try:
+            payload = loads(text)
+        except ValueError:
+            continue
+        if type(payload) is dict:
+            yield payload
+
+
+def _dialect_of(payload: Json) -> Dialect | None:
+    """The dialect of a whole reply or of an event's payload, where it shows."""
+    kind = payload.get("type")
+    if "choices" in payload:
+        return Dialect.CHAT
+    if kind == "message" or kind in ("message_start", "message_delta", "message_stop"):
+        return Dialect.MESSAGES
+    if type(kind) is str and kind.startswith(("content_block_", "response.")):
+        return Dialect.MESSAGES if kind.startswith("content_block_") else Dialect.RESPONSES
+    return Dialect.RESPONSES if payload.get("object") == "response" else None
+
+
+def _model_of(payload: Json) -> str | None:
+    """The model that a whole reply or an event's payload names: at the top, in its message or in its response."""
+    for place in (payload, payload.get("message"), payload.get("response")):
+        if type(place) is dict and type(model := place.get("model")) is str and model:
+            return model
+    return None
+
+
+def _reply_translation(way: Direction, named: str, model: str | None, profile: Profile, knobs: Knobs) -> Translation:
+    """The translation of a reply that names the model `named`, for a client that asked for all optional parts."""
+    seal = None
+    if way.client.unseal_history is not None:
+        seal = Envelope(profile.family or way.upstream.dialect, named)
+    context = ReplyContext(
+        model or named, include_usage=True, input_estimate=1, logprobs=True, envelope=seal, profile=profile, knobs=knobs
+    )
+    return Translation(way, b"", True, context, named)

@@ -1,0 +1,63 @@
+"""Hints for configurations that mean something plain and say it in another form: TOML's, another tool's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman_server.config.toml_reader import Problem, kind_of
+
+DIALECTS = {
+    **dict.fromkeys(("openai", "open-ai", "open_ai"), "chat is OpenAI's Chat Completions, responses its Responses"),
+    **dict.fromkeys(("openai-compatible", "openai_compatible", "ollama", "vllm"), 'write "chat"'),
+    **dict.fromkeys(("chat_completions", "chat-completions", "completions"), 'write "chat"'),
+    **dict.fromkeys(("anthropic", "claude"), 'write "messages"'),
+    **dict.fromkeys(("openai-responses", "openai_responses", "response"), 'write "responses"'),
+}
+"""The hint for a word that is not a dialect, by the word."""
+
+_EXAMPLE = "`dragoman init` writes an example"
+_LITELLM = (
+    "is LiteLLM's. Here an api_base is the base_url of a [providers.NAME], and a model_name the model of a [[routes]]"
+    f" with provider and upstream_model; {_EXAMPLE}"
+)
+_LITELLM_KEYS = ("model_list", "litellm_params", "litellm_settings", "general_settings", "router_settings")
+_LITELLM_TEXT = re.compile(rf"^[ \t-]*({'|'.join(_LITELLM_KEYS)}):", re.MULTILINE)
+_YAML = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n)*(?:---|[ \t]*-[ \t]|[ \t]*[\w\"'.-]+:(?:[ \t\n]|\Z))")
+_ONE_PROVIDER = frozenset({"dialect", "base_url", "api_key", "auth", "profile"})
+
+
+def not_toml(text: str, name: str) -> str:
+    """The likely format of a file that is not TOML, as the end of a sentence; empty if it cannot be guessed."""
+    if name.endswith((".yaml", ".yml")) or _YAML.match(text):
+        return _LITELLM if _LITELLM_TEXT.search(text) else f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
+    if name.endswith(".json") or text.lstrip().startswith("{"):
+        return f"seems to be JSON; the configuration is TOML; {_EXAMPLE}"
+    return ""
+
+
+def without_slips(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
+    """The data without what is reported here: tables of another shape than theirs, and LiteLLM's keys."""
+    kept = dict(data)
+    problems += [(key, _LITELLM) for key in _LITELLM_KEYS if kept.pop(key, None) is not None]
+    routes = kept.get("routes")
+    if type(routes) is dict:
+        del kept["routes"]
+        problems.append(("routes", "expected [[routes]], in two brackets, for each route; got [routes]"))
+    providers = kept.get("providers")
+    if type(providers) is list:
+        del kept["providers"]
+        problems.append(("providers", "expected [providers.NAME], such as [providers.local]; got [[providers]]"))
+    elif type(providers) is dict and (loose := {key for key in providers if type(providers[key]) is not dict}):
+        if loose & _ONE_PROVIDER:
+            # The whole of one provider: its own tables (headers, profile_flags) would be taken for providers.
+            del kept["providers"]
+            message = "a provider has a name: write [providers.NAME], such as [providers.local]; got [providers]"
+            problems.append(("providers", message))
+    elif providers is not None and type(providers) is not dict:
+        del kept["providers"]
+        problems.append(
+            ("providers", f"expected [providers.NAME], such as [providers.local]; got {kind_of(providers)}")
+        )
+    return kept

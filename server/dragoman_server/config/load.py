@@ -1,0 +1,193 @@
+"""Configuration from a TOML file or a dict. See docs/reference/configuration.md for the keys.
+
+The result is a `Config`, or one `ConfigError` that names all problems.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.dialects import Dialect
+from dragoman.knobs import Knobs
+from dragoman.limits import Limits
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR, Profile, builtin_profile
+from dragoman_server.config.hints import DIALECTS, not_toml, without_slips
+from dragoman_server.config.host_profiles import default_profile
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+
+
+class NothingConfigured(ConfigError):
+    """Neither the command line nor the environment names an upstream."""
+
+    def __init__(self) -> None:
+        super().__init__("", "no upstream is configured: give a base URL, or set OPENAI_API_KEY or ANTHROPIC_API_KEY")
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """The configuration in a TOML file, with references to this process's environment put in.
+
+    Raises `ConfigError` with every problem, also when the file cannot be read, is no TOML or has no provider.
+    """
+    name, text = os.fspath(path), ""
+    try:
+        # utf-8-sig: PowerShell's editors begin a file with a byte order mark.
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(name, f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        hint = not_toml(text, name)
+        raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
+    config = parse_config(data, os.environ)
+    if not config.providers:
+        raise ConfigError(name, "serves nothing: there is no [providers.NAME]; `dragoman init` writes an example")
+    return config
+
+
+def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
+    """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
+    problems: list[Problem] = []
+    root = Table(without_slips(data, problems), "", env, problems)
+    knobs = root.table("knobs").values_of(Knobs)
+    models, listed = _models(root.table("models"), env)
+    config = Config(
+        server=_server(root.table("server")),
+        knobs=Knobs(**knobs),
+        providers=_providers(root.table("providers")),
+        routes=tuple(_route(table) for table in root.tables("routes")),
+        models=models,
+        models_listed=listed,
+        knobs_named=frozenset(knobs),
+    )
+    root.finish()
+    # What could not be read stands here as a default, about which nothing more need be said.
+    told = tuple(path + end for path, _ in problems for end in (".", "["))
+    if "providers." in told:  # none was read, so no route finds its own
+        told += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
+    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(told)]
+    if problems:
+        raise ConfigError.of(problems)
+    return config
+
+
+def _server(table: Table) -> Server:
+    default = Server()
+    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
+    receipts = table.integer("receipts")
+    workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
+    validate = table.boolean("validate")
+    prefix_diagnostics = table.integer("prefix_diagnostics")
+    client_profiles = table.boolean("client_profiles")
+    names = ("backlog", "max_connections", "max_connections_per_address")
+    counts = {name: count for name in names if (count := table.integer(name)) is not None}
+    if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
+        table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
+    server = Server(
+        host=default.host if host is None else host,
+        port=default.port if port is None else port,
+        keys=tuple(Secret(key.strip()) for key in keys or ()),
+        allowed_hosts=tuple(allowed_hosts or ()),
+        cors_origins=tuple(cors_origins or ()),
+        timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
+        limits=Limits(**table.table("limits").values_of(Limits)),
+        receipts=default.receipts if receipts is None else receipts,
+        workers=default.workers if workers is None else workers,
+        reload_drain=default.reload_drain if reload_drain is None else reload_drain,
+        transport=table.word("transport", TRANSPORTS) or default.transport,
+        connections=PoolOptions(**table.table("connections").values_of(PoolOptions)),
+        validate=default.validate if validate is None else validate,
+        client_profiles=default.client_profiles if client_profiles is None else client_profiles,
+        prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
+        **counts,
+    )
+    table.finish()
+    return server
+
+
+def _providers(table: Table) -> dict[str, Provider]:
+    return {name: _provider(name, table.table(name)) for name in table}
+
+
+def _provider(name: str, table: Table) -> Provider:
+    word = table.word("dialect", Dialect, required=True, hints=DIALECTS)
+    dialect = Dialect(word or Dialect.CHAT)
+    base_url = table.text("base_url", required=True) or ""
+    key = (table.text("api_key") or "").strip()
+    auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
+    # Without a dialect there is no telling which profiles there are.
+    chosen = table.word(
+        "profile",
+        [n for d, n in BUILTIN_PROFILES if d == dialect] if word else dict.fromkeys(n for _, n in BUILTIN_PROFILES),
+    )
+    if not word or not chosen:
+        chosen = default_profile(dialect, base_url)
+    flags = table.table("profile_flags").values_of(Profile)
+    extra = table.table("headers")
+    headers = {header.lower(): value for header in extra if (value := extra.text(header)) is not None}
+    table.finish()
+    return Provider(
+        name=name,
+        dialect=dialect,
+        base_url=base_url,
+        api_key=Secret(key) if key else None,
+        auth=auth,
+        profile=builtin_profile(dialect, chosen).replace(flags),
+        headers=headers,
+        profile_name=chosen,
+    )
+
+
+def _route(table: Table) -> Route:
+    # `model` is taken literally: `${` may stand in a regex.
+    model = table.text("model", required=True, literal=True)
+    provider = table.text("provider", required=True)
+    upstream_model = table.text("upstream_model")
+    client = table.word("client", Dialect, hints=DIALECTS)
+    knobs = table.table("knobs").values_of(Knobs)
+    table.finish()
+    return Route(model or "", provider or "", upstream_model, Dialect(client) if client else None, knobs)
+
+
+def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ...]]:
+    """The models, and the names that are listed besides."""
+    big, small = table.text("big"), table.text("small")
+    if "big" not in table:
+        big = env.get("BIG_MODEL_NAME")
+    if "small" not in table:
+        small = env.get("SMALL_MODEL_NAME")
+    discover = table.boolean("discover")
+    models = Models(
+        big or None,
+        small or None,
+        table.word("unknown", UNKNOWN_MODEL),
+        True if discover is None else discover,
+    )
+    listed = tuple(table.texts("listed") or ())
+    table.finish()
+    return models, listed
+
+
+def simulated_config() -> Config:
+    """The configuration of `--simulate` and `demo`, for `running` to start the simulated upstream.
+
+    That upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's.
+    """
+    providers = {
+        # The vendor's profile, so that all the features show.
+        name: replace(Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR[dialect])
+        for dialect, name in SIMULATED.items()
+    }
+    routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]
+    for client in Dialect:
+        other = Dialect.CHAT if client is Dialect.MESSAGES else Dialect.MESSAGES
+        routes.append(Route("*", SIMULATED[other], client=client))
+    return Config(providers, tuple(routes), simulated=True)

@@ -1,0 +1,326 @@
+"""The configuration as plain data: frozen dataclasses with defaults, built from a file, the environment, or in Python.
+
+    Config(providers={"local": Provider("local", Dialect.CHAT, "http://127.0.0.1:9000/v1")},
+           routes=[Route("claude-*", "local")])
+
+`Config.problems()` holds every rule about meaning, so that a configuration made in Python is judged as a file is; what
+only a file can get wrong (types, unknown keys, environment references) is in `tables`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite
+from typing import Any
+
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.dialects import Dialect
+from dragoman.knobs import KNOBS, Knobs
+from dragoman.limits import Limits
+from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, misfit, unknown
+
+SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
+"""The simulated upstream's provider by dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A model name, glob or `/regex/` and where it goes.
+
+    In `upstream_model`, `*` stands for what the glob's only `*` matched; for a regex, `\\1` and `\\g<name>` for its
+    groups. `client` makes the route one for a single client dialect. `knobs` override the general ones.
+    """
+
+    model: str
+    provider: str
+    upstream_model: str | None = None
+    client: Dialect | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_regex(self) -> bool:
+        """Whether `model` is written `/.../`."""
+        return len(self.model) > 2 and self.model[0] == self.model[-1] == "/"
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """The compiled pattern, or None for an exact name. Raises `re.error`."""
+        if self.is_regex:
+            return re.compile(self.model[1:-1])
+        if any(mark in self.model for mark in "*?["):
+            return re.compile(_glob(self.model), re.DOTALL)
+        return None
+
+    def substitutes(self) -> bool:
+        """Whether `upstream_model` is filled in from the match."""
+        if self.upstream_model is None:
+            return False
+        return ("\\" if self.is_regex else "*") in self.upstream_model
+
+    def problems(self, at: str, providers: Mapping[str, Provider]) -> Iterator[Problem]:
+        """What is wrong with this route; `at` is its path in the configuration."""
+        if not self.model:
+            yield f"{at}.model", "is empty"
+        try:
+            pattern = self.pattern()
+        except re.error as error:
+            yield f"{at}.model", f'bad pattern "{self.model}": {error}'
+        else:
+            yield from self._substitution_problems(at, pattern)
+        if self.provider not in providers:
+            yield f"{at}.provider", unknown("provider", self.provider, providers)
+        if self.client is not None and self.client not in tuple(Dialect):
+            yield f"{at}.client", unknown("dialect", self.client, Dialect)
+        for name, value in self.knobs.items():
+            if name not in KNOBS:
+                yield f"{at}.knobs.{name}", "unknown key" + closest(name, KNOBS)
+            elif wrong := misfit(KNOBS[name], value):
+                yield f"{at}.knobs.{name}", wrong
+
+    def _substitution_problems(self, at: str, pattern: re.Pattern[str] | None) -> Iterator[Problem]:
+        if self.upstream_model == "":
+            yield f"{at}.upstream_model", "is empty"
+        if not self.substitutes() or self.upstream_model is None:
+            return
+        if self.is_regex and pattern is not None:
+            # There is no way to check a template but to use it: the empty alternative matches anything.
+            try:
+                if match := re.compile(pattern.pattern + "|").match(""):
+                    match.expand(self.upstream_model)
+            except (re.error, IndexError) as error:
+                yield f"{at}.upstream_model", f"bad template: {error}"
+        elif pattern is None or pattern.groups != 1 or self.upstream_model.count("*") != 1:
+            yield f"{at}.upstream_model", "a * here needs exactly one * in model, and stands once"
+
+
+def _glob(pattern: str) -> str:
+    """`*`, `?`, `[a-z]`, `[!a-z]`, as in a shell; each `*` becomes a group."""
+    out = []
+    for token in re.findall(r"\[!?\]?[^\]]*\]|.", pattern, re.DOTALL):
+        if token == "*":
+            out.append("(.*)")
+        elif token == "?":
+            out.append(".")
+        elif len(token) > 1:
+            # Escaped singly, so that nothing in it is what only a regex would read there.
+            members = re.findall(r"(.)-(.)|(.)", token[1:-1].removeprefix("!"), re.DOTALL)
+            inside = "".join(
+                f"{re.escape(low)}-{re.escape(high)}" if low else re.escape(one) for low, high, one in members
+            )
+            out.append(f"[{'^' if token[1] == '!' else ''}{inside}]")
+        else:
+            out.append(re.escape(token))
+    return "".join(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Where Claude's family words lead (mapping §12): `big` and `small` are a model name or `provider/model`.
+
+    With `discover`, `GET /v1/models` has the models that upstreams list.
+    """
+
+    big: str | None = None
+    small: str | None = None
+    unknown: str | None = None
+    discover: bool = True
+
+    @property
+    def policy(self) -> str:
+        """What an unknown name gets: `small` where big or small is configured, else `reject` (design §8)."""
+        return self.unknown or ("small" if self.big or self.small else "reject")
+
+
+UNKNOWN_MODEL = ("small", "reject", "pass")
+
+
+WORKERS_MAX = 256
+"""Most worker processes: beyond any machine's cores, below what a slip of the keyboard would start."""
+
+
+TRANSPORTS = ("raw", "aiohttp")
+"""How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
+_HOST = re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+")
+_LEAST = {"head": 1024, "unread": 1024}
+_OFF_AT_ZERO = frozenset({"early_reply"})
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests.
+
+    Without keys, `allowed_hosts` are the names besides this machine's own that requests may be sent to (`websites`).
+    Web pages of `cors_origins` may use the gateway (`cors`).
+
+    `workers` are the processes of `dragoman serve` (0 = one for each core); after a reload the old ones have
+    `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams. With
+    `validate`, translated streams are judged by the grammar of the client's dialect; with `client_profiles`, known
+    clients get the knobs that they need (`clients`). `prefix_diagnostics` is the number of conversations of which is
+    remembered what prompt caches hang on (`prefixes`).
+
+    `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves
+    `max_connections` at once (0 = half of the files that it may open), of one address
+    `max_connections_per_address` (0 = no limit).
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    keys: tuple[Secret, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    limits: Limits = field(default_factory=Limits)
+    receipts: int = 1000
+    workers: int = 1
+    reload_drain: int = 600
+    transport: str = "raw"
+    connections: PoolOptions = field(default_factory=PoolOptions)
+    validate: bool = True
+    client_profiles: bool = True
+    prefix_diagnostics: int = 0
+    backlog: int = 1024
+    max_connections: int = 0
+    max_connections_per_address: int = 0
+
+    def __post_init__(self) -> None:
+        given: tuple[object, ...] = self.keys
+        keys = tuple(Secret(key) if isinstance(key, str) else key for key in given)
+        object.__setattr__(self, "keys", keys)
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong with the listening side."""
+        if not self.host:
+            yield "server.host", "is empty"
+        if not 0 <= self.port <= 65535:
+            yield "server.port", f"expected a port from 0 (any free one) to 65535; got {self.port}"
+        for index, key in enumerate(self.keys):
+            if not key.reveal():
+                yield f"server.keys[{index}]", "is empty"
+        yield from _host_problems(self.allowed_hosts)
+        yield from _origin_problems(self.cors_origins)
+        if self.receipts < 0:
+            yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
+        if self.prefix_diagnostics < 0:
+            yield "server.prefix_diagnostics", f"expected 0 (none) or more; got {self.prefix_diagnostics}"
+        if self.backlog < 1:
+            yield "server.backlog", f"expected 1 or more; got {self.backlog}"
+        if self.max_connections < 0:
+            told = "expected 0 (half of the files that a process may open) or more"
+            yield "server.max_connections", f"{told}; got {self.max_connections}"
+        if self.max_connections_per_address < 0:
+            told = "expected 0 (no limit) or more"
+            yield "server.max_connections_per_address", f"{told}; got {self.max_connections_per_address}"
+        if not 0 <= self.workers <= WORKERS_MAX:
+            yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
+        if self.reload_drain < 0:
+            yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
+        if self.transport not in TRANSPORTS:
+            yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
+        for what in fields(PoolOptions):
+            number, least = getattr(self.connections, what.name), _LEAST.get(what.name, 0)
+            if not (number >= least and isfinite(number)):
+                yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
+        for timer in fields(Timeouts):
+            seconds = getattr(self.timeouts, timer.name)
+            never = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
+            if not (isfinite(seconds) and (seconds > 0 or (never and seconds == 0))):
+                yield f"server.timeouts.{timer.name}", f"expected seconds above 0{never}; got {seconds:g}"
+        for limit in fields(Limits):
+            if (value := getattr(self.limits, limit.name)) <= 0:
+                yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"
+
+
+def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
+    for index, host in enumerate(hosts):
+        if not _HOST.fullmatch(host):
+            told = 'expected a host name without scheme and port, "*.example.com" or "*"'
+            yield f"server.allowed_hosts[{index}]", f'{told}; got "{host}"'
+
+
+def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
+    for index, origin in enumerate(origins):
+        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+            told = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
+            yield f"server.cors_origins[{index}]", f'{told}; got "{origin}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything the gateway is told. `models_listed` are further names for `GET /v1/models`."""
+
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    routes: Sequence[Route] = ()
+    models: Models = field(default_factory=Models)
+    server: Server = field(default_factory=Server)
+    knobs: Knobs = field(default_factory=Knobs)
+    models_listed: Sequence[str] = ()
+    simulated: bool = False
+    knobs_named: frozenset[str] = frozenset()
+    """Knobs that a file names, if only with their default: no client profile changes them."""
+
+    def with_simulator(self, url: str, models: Sequence[str] = ()) -> Config:
+        """This configuration with the simulated upstream at `url`, which lists `models`."""
+        filled = {
+            name: replace(provider, base_url=url) if name in SIMULATED.values() else provider
+            for name, provider in self.providers.items()
+        }
+        return replace(self, providers=filled, models_listed=tuple(models) or self.models_listed)
+
+    def problems(self) -> list[Problem]:
+        """All that is wrong, as (path, message)."""
+        found = list(self.server.problems())
+        for name, spec in KNOBS.items():
+            if wrong := misfit(spec, getattr(self.knobs, name)):
+                found.append((f"knobs.{name}", wrong))
+        for name, provider in self.providers.items():
+            at = join("providers", name)
+            if provider.name != name:
+                found.append((at, f"is named {provider.name!r} inside"))
+            pending = self.simulated and not provider.base_url
+            found.extend(p for p in provider.problems(at) if not (pending and p[0] == f"{at}.base_url"))
+            if provider.auth is Auth.PASSTHROUGH and self.server.keys:
+                # The key a client presents here would be the gateway's own.
+                found.append((f"{at}.auth", '"passthrough" would send the keys of server.keys upstream'))
+        for index, route in enumerate(self.routes):
+            found.extend(route.problems(f"routes[{index}]", self.providers))
+        found.extend(self._model_problems())
+        return found
+
+    def _model_problems(self) -> Iterator[Problem]:
+        models = self.models
+        if models.unknown is not None and models.unknown not in UNKNOWN_MODEL:
+            yield "models.unknown", unknown("value", models.unknown, UNKNOWN_MODEL)
+        if models.unknown == "small" and not (models.big or models.small):
+            yield "models.unknown", '"small" needs models.small or models.big'
+        if models.unknown == "pass" and not self.providers:
+            yield "models.unknown", '"pass" needs a provider'
+        for size in ("big", "small"):
+            name = getattr(models, size)
+            if name == "":
+                yield f"models.{size}", "is empty"
+            elif name and not self._placed(name):
+                yield f"models.{size}", f'which provider has "{name}"? Write "provider/{name}", or give it a route'
+
+    def _placed(self, name: str) -> bool:
+        prefix, slash, rest = name.partition("/")
+        return (
+            len(self.providers) == 1
+            or bool(slash and rest and prefix in self.providers)
+            or any(route.client is None and _matches(route, name) for route in self.routes)
+        )
+
+    def check(self) -> None:
+        """Raises `ConfigError` with all problems, if there are any."""
+        if found := self.problems():
+            raise ConfigError.of(found)
+
+
+def _matches(route: Route, name: str) -> bool:
+    try:
+        pattern = route.pattern()
+    except re.error:
+        return False
+    return route.model == name if pattern is None else bool(pattern.fullmatch(name))

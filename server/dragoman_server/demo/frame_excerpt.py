@@ -1,0 +1,210 @@
+"""A frame of a stream, shortened to what it is about.
+
+Every piece shown is the frame's own JSON; what is the same in every frame (ids, model, wrappers, nulls) is left out.
+The same colour means the same thing in every dialect, so that the eye finds what became of what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame
+from dragoman_server.demo.terminal import Line, Span, cells, wrap
+
+_SAME_EVERYWHERE = frozenset(
+    {
+        "annotations",
+        "content_index",
+        "created",
+        "encrypted_content",
+        "item_id",
+        "logprobs",
+        "model",
+        "object",
+        "obfuscation",
+        "request_id",
+        "sequence_number",
+        "service_tier",
+        "signature",
+        "summary_index",
+        "system_fingerprint",
+        "total_tokens",
+    }
+)
+_COLOUR = (
+    ("error", "red"),
+    ("reasoning_content", "magenta"),
+    ("thinking", "magenta"),
+    ("arguments", "yellow"),
+    ("partial_json", "yellow"),
+    ("tool_calls", "yellow"),
+    ("tool_use", "yellow"),
+    ("function_call", "yellow"),
+    ("custom_tool_call", "yellow"),
+    ("reasoning", "magenta"),
+    ("output_text", "green"),
+    ("content", "green"),
+    ("text", "green"),
+    ("finish_reason", "blue"),
+    ("stop_reason", "blue"),
+)
+_EVENT_COLOUR = (
+    ("failed", "red"),
+    ("completed", "blue"),
+    ("incomplete", "blue"),
+    ("function_call_arguments", "yellow"),
+    ("custom_tool_call_input", "yellow"),
+    ("reasoning", "magenta"),
+    ("output_text", "green"),
+)
+"""Of Responses, where the name of the event says what its `delta` is and the rest repeats what was told."""
+_RESPONSE = ("status", "incomplete_details", "error", "usage")
+"""The parts of a Response object that are no echo of the request and were not told before."""
+_PREFIX = "response."
+_LONG_ID = 14
+_LONG_REPEAT = 16
+_NAME_COLUMN = 20
+_ROWS = 3
+_PLACE = {"delta": -5, "type": -4, "namespace": -3, "name": -2, "status": -1, "output_index": 1}
+
+
+def frame_lines(frame: Frame, width: int) -> list[Line]:
+    """One frame in `width` columns: one line, or some more where it tells much."""
+    if frame.data is None:
+        return [(Span(": a sign of life", "dim"),)]
+    raw = frame.data.decode("utf-8", "replace")
+    label = "data: "
+    if frame.event:
+        label = frame.event.replace(_PREFIX, "…", 1) if frame.event.startswith(_PREFIX) else frame.event
+        label = f"{label} ".ljust(_NAME_COLUMN)
+    try:
+        payload = loads(frame.data)
+    except ValueError:
+        return [(Span(label, "dim"), Span(raw))]
+    room = width - cells(label)
+    rows = [raw]
+    if cells(raw) > room:
+        pieces = [f'"{key}":{value}' for key, value in _pieces(payload, "", frame.event)] or ["{}"]
+        rows = _rows(pieces, room)
+        if pieces[0].startswith('"delta"') and cells(pieces[0]) <= room:
+            rows = [" ".join(pieces)]  # there are many, and what matters comes first
+    style = _colour(payload, frame.event)
+    first, *more = rows
+    head = Span(label, "cyan" if frame.event else "dim")
+    return [(head, Span(first, style)), *((Span(" " * len(label)), Span(row, style)) for row in more)]
+
+
+def body_text(body: Any) -> str:
+    """A request's body with its long parts shown as `[…]` and `{…}`."""
+    if not isinstance(body, dict):
+        return dumps(body).decode()
+    members = []
+    for key, value in body.items():
+        text = dumps(value).decode()
+        if key == "tools" and isinstance(value, list):
+            text = f"[{','.join(map(_tool, value))}]"
+        elif len(text) > 40 and isinstance(value, (dict, list)):
+            text = "[…]" if isinstance(value, list) else "{…}"
+        members.append(f'"{key}":{text}')
+    return "{" + ",".join(members) + "}"
+
+
+def _rows(pieces: list[str], room: int) -> list[str]:
+    """The pieces in lines, whole where they can be."""
+    if max(map(cells, pieces)) > room:
+        return wrap(" ".join(pieces), room, _ROWS)
+    rows = [pieces[0]]
+    for piece in pieces[1:]:
+        if cells(rows[-1]) + 1 + cells(piece) > room and len(rows) < _ROWS:
+            rows.append(piece)
+        else:
+            rows[-1] += f" {piece}"
+    return rows
+
+
+def _tool(tool: Any) -> str:
+    """What a tool is and how it is called, down to the members of a namespace."""
+    members = []
+    for key, value in tool.items():
+        if key == "tools":
+            members.append(f'"tools":[{",".join(map(_tool, value))}]')
+        elif isinstance(value, dict) and "name" in value:
+            members.append(f'"{key}":{_tool(value)}')
+        elif key == "name" or (key == "type" and value != "function"):
+            members.append(f'"{key}":{dumps(value).decode()}')
+    return "{" + ",".join([*members, "…"]) + "}"
+
+
+def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
+    """The members worth showing, with the JSON of their values."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _pieces(item, parent, event)
+    if not isinstance(value, dict):
+        return
+    if parent == "response":
+        value = {key: value[key] for key in _RESPONSE if key in value}
+    elif parent == "item" and event.endswith(".done"):
+        value = {key: member for key, member in value.items() if key != "content"}  # its events told it
+    for key, member in sorted(value.items(), key=_importance):
+        if isinstance(member, (dict, list)) and member:
+            yield from _pieces(member, key, event)
+        elif _worth(key, member, parent, event):
+            if key in ("id", "call_id"):
+                member = _head(member, _LONG_ID)
+            elif event.endswith(".done") and isinstance(member, str):
+                member = _head(member, _LONG_REPEAT)
+            yield key, dumps(member).decode()
+
+
+def _importance(member: tuple[str, Any]) -> int:
+    """Names before ids and the rest: they must not be cut off."""
+    key, value = member
+    return 0 if isinstance(value, dict) else _PLACE.get(key, 0)
+
+
+def _head(text: str, size: int) -> str:
+    return text if len(text) <= size else text[:size] + "…"
+
+
+def _worth(key: str, value: Any, parent: str, event: str) -> bool:
+    if value is None or value == "" or value in ([], {}) or key in _SAME_EVERYWHERE:
+        return False
+    if key == "type":
+        return value not in (event, "function", "message") and not value.endswith("_delta")
+    if key == "index":
+        return parent != "choices"
+    if key == "id":
+        return parent in ("tool_calls", "content_block")
+    if key == "call_id":
+        return event.endswith(".added")
+    if key in ("status", "role") and parent == "item":
+        return event.endswith(".done") is (key == "status")
+    return not (value == 0 and key.endswith("_tokens"))
+
+
+def _colour(payload: Any, event: str) -> str:
+    if event.startswith(_PREFIX):
+        told = next((colour for word, colour in _EVENT_COLOUR if event.startswith(word, len(_PREFIX))), None)
+        if told is not None:
+            return told
+        payload = payload.get("item", payload.get("part", {}))
+    found: set[str] = set()
+    _words(payload, found)
+    return next((colour for word, colour in _COLOUR if word in found), "")
+
+
+def _words(value: Any, found: set[str]) -> None:
+    """The keys with something in them, and the types."""
+    if isinstance(value, list):
+        for item in value:
+            _words(item, found)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            if key == "type":
+                found.add(str(member))
+            elif member not in (None, "", [], {}):
+                found.add(key)
+                _words(member, found)

@@ -1,0 +1,234 @@
+"""`dragoman demo`: gateway and simulated upstream in one process, and translated streams drawn as they come.
+
+The client is a real one: its requests go through sockets to the gateway and from there to the upstream. Every scene is
+checked against what it claims to show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from dataclasses import replace
+from io import TextIOWrapper
+from typing import TextIO
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.losses import MEANING, LossCode
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import Frame, Parser
+from dragoman_server.config.load import simulated_config
+from dragoman_server.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.demo.next_steps import hints
+from dragoman_server.demo.recording_transport import Tee
+from dragoman_server.demo.scenes import NAMES, SCENES, Scene, Seen
+from dragoman_server.demo.terminal import Line, Terminal, line, wrap
+from dragoman_server.demo.transcript import Told, told
+from dragoman_server.workers.serve import Running, running, until_told_to_stop
+
+__all__ = ("demo",)
+
+_API = {
+    Dialect.CHAT: "OpenAI Chat Completions",
+    Dialect.MESSAGES: "Anthropic Messages",
+    Dialect.RESPONSES: "OpenAI Responses",
+}
+_READING_TIME = 8
+"""Pause after a scene, in paces."""
+
+
+async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None) -> int:
+    """Play the scenes; then stay up until told to stop, unless `once`.
+
+    `pace` is the simulated upstream's pause between two frames in seconds. Returns 1 if a scene did not do what it
+    shows. A `port` that is taken is replaced by a free one; raises ConfigError for one that cannot be.
+    """
+    stream = out or sys.stdout
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks instead of failing
+    terminal = Terminal(stream)
+    config = simulated_config()
+    config = replace(config, server=replace(config.server, port=port))
+    config.check()
+    taken = port != 0 and not _is_free(config.server.host, port)
+    if taken:
+        config = replace(config, server=replace(config.server, port=0))
+    tee = Tee(Http11Transport())
+    async with running(config, pace=pace, upstream=tee) as up:
+        if taken:
+            terminal.say(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
+        problems = await _show(up, tee, terminal, pace)
+        if not once:
+            terminal.say(*hints(up.url))
+            terminal.say("Ctrl-C stops it.", "", style="bold")
+            await until_told_to_stop()
+    return 1 if problems else 0
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        socket.create_server((host, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
+    """All scenes. Returns how many things were not as they should be."""
+    log = logging.getLogger("dragoman")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # the picture tells more, and must not be torn
+    failed = 0
+    try:
+        terminal.say("Dragoman translates between model APIs while they stream.", style="bold")
+        terminal.say(
+            f"Real requests now go through {up.url} to a simulated model.",
+            "Each line is one frame of a stream, shortened to what changes.",
+            '"…created" stands for "response.created", and so on.',
+            "",
+        )
+        async with aiohttp.ClientSession() as session:
+            for number, scene in enumerate(SCENES, 1):
+                terminal.title(f"{number}/{len(SCENES)}  {scene.title}")
+                seen = await _Stage(scene, terminal).play(session, up.url, tee)
+                failed += _conclude(scene, seen, terminal)
+                if number < len(SCENES):
+                    await asyncio.sleep(_READING_TIME * pace)
+    finally:
+        log.setLevel(level)
+    return failed
+
+
+class _Stage:
+    """One scene while it plays: both sides report here, and what belongs together is drawn side by side."""
+
+    def __init__(self, scene: Scene, terminal: Terminal) -> None:
+        self.scene = scene
+        self.seen = Seen()
+        self._terminal = terminal
+        self._parsers = Parser(), Parser()
+        self._rows: tuple[list[Line], list[Line]] = [], []
+
+    async def play(self, session: aiohttp.ClientSession, url: str, tee: Tee) -> Seen:
+        """Ask as the client, and draw what comes."""
+        scene, seen = self.scene, self.seen
+        tee.listener = self
+        try:
+            async with session.post(f"{url}/v1/{CODECS[scene.client].path}", json=scene.body) as response:
+                seen.status, seen.headers = response.status, response.headers
+                if response.content_type == "text/event-stream":
+                    async for data in response.content.iter_any():
+                        self._receive(data)
+                else:
+                    self._draw_request()
+                    seen.body = await response.read()
+                    self._rows[0].append(line(f"HTTP {seen.status}", "red"))
+                    self._rows[0].extend(line(row, "red") for row in self._wrapped(seen.body.decode()))
+        finally:
+            tee.listener = None
+        self._flush()
+        return seen
+
+    # --- what the upstream's side reports ------------------------------------------------------------------------
+
+    def sent(self, call: UpstreamRequest) -> None:
+        """The translated request."""
+        self.seen.call = call
+        self._draw_request()
+
+    def said(self, data: bytes) -> None:
+        """A part of the upstream's reply; what the client got since the one before is drawn beside that."""
+        self._flush()
+        self._add(1, self.seen.upstream, data)
+
+    def cut(self) -> None:
+        """The upstream's connection broke."""
+        self._flush()
+        self.seen.cut = True
+        self._rows[1].append(line("✂ the connection breaks", "red"))
+
+    def left(self) -> None:
+        """The gateway left; which is worth a line unless the reply was whole."""
+        self._flush()
+        if told(self.scene.upstream, self.seen.upstream).stop is None:
+            self._rows[1].append(line("✂ the gateway hangs up", "blue"))
+
+    def _receive(self, data: bytes) -> None:
+        self._add(0, self.seen.client, data)
+
+    def _add(self, side: int, frames: list[Frame], data: bytes) -> None:
+        new = self._parsers[side].feed(data)
+        frames += new
+        for frame in new:
+            self._rows[side].extend(frame_lines(frame, self._terminal.column))
+
+    def _flush(self) -> None:
+        client, upstream = self._rows
+        self._terminal.sides(client, upstream, "◀")
+        client.clear()
+        upstream.clear()
+
+    def _draw_request(self) -> None:
+        scene, call, terminal = self.scene, self.seen.call, self._terminal
+        if not terminal.stacked:
+            terminal.sides(
+                [line(f"CLIENT, speaks {_API[scene.client]}", "bold")],
+                [line(f"UPSTREAM, speaks {_API[scene.upstream]}", "bold")],
+                "",
+            )
+        client = [line(f"POST /v1/{CODECS[scene.client].path}", "cyan")]
+        client += map(line, self._wrapped(body_text(scene.body)))
+        upstream = [line("nothing was sent", "dim")]
+        if call is not None:
+            upstream = [line(f"POST {urlsplit(call.url).path}", "cyan")]
+            upstream += map(line, self._wrapped(body_text(loads(call.body))))
+        terminal.sides(client, upstream, "▶")
+
+    def _wrapped(self, text: str) -> list[str]:
+        return wrap(text, self._terminal.column, 4)
+
+
+def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
+    """The remarks below a scene. Returns how many things were not as they should be."""
+    terminal.say("")
+    problems = scene.problems(seen)
+    if problems:
+        for problem in problems:
+            terminal.told("✗ wrong", problem, "red")
+    else:
+        terminal.told("✓", scene.point, "bold")
+    client, upstream = told(scene.client, seen.client), told(scene.upstream, seen.upstream)
+    if calls := [str(call) for call in client.calls.values() if call.whole]:
+        terminal.told("tool calls", ", ".join(calls))
+    if client.error is not None:
+        terminal.told("error read", client.error, "red")
+    if seen.status == 200:
+        lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
+        rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
+        terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
+    if client.usage is not None and client.stop is not None:
+        terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
+    terminal.say("")
+    return len(problems)
+
+
+_COUNTS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "input_tokens",
+    "cache_read_input_tokens",
+    "output_tokens",
+)
+
+
+def _usage(dialect: Dialect, side: Told) -> str:
+    usage = side.usage or {}
+    counts = ", ".join(f"{name} {usage[name]}" for name in _COUNTS if usage.get(name) is not None)
+    return f"{NAMES[dialect]}: {counts or 'none'}"

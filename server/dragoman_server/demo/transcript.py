@@ -1,0 +1,147 @@
+"""What a stream told its reader, read without the engine's help, so that both sides can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.dialects import Dialect
+from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.sse import Frame
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call as far as it came; `whole` once the dialect said so. That of a `custom` tool has free text."""
+
+    name: str
+    arguments: str = ""
+    whole: bool = False
+    namespace: str | None = None
+    custom: bool = False
+
+    def sent(self) -> tuple[str, str]:
+        """Name and JSON of the arguments, as a dialect with plain functions only has them."""
+        name = f"{self.namespace}__{self.name}" if self.namespace else self.name
+        return name, dumps({"input": self.arguments}).decode() if self.custom else self.arguments
+
+    def __str__(self) -> str:
+        name = f"{self.namespace}.{self.name}" if self.namespace else self.name
+        return f"{name}({dumps(self.arguments).decode() if self.custom else self.arguments})"
+
+
+@dataclass(slots=True)
+class Told:
+    """A reply put together. `order` is the call of each piece of arguments, in order of arrival."""
+
+    reasoning: str = ""
+    text: str = ""
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    stop: str | None = None
+    usage: dict[str, Any] | None = None
+    error: str | None = None
+    ended: bool = False
+
+    def said(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """The content: what must be the same on both sides."""
+        return self.reasoning, self.text, [call.sent() for call in self.calls.values()]
+
+    def tokens(self) -> tuple[int, int] | None:
+        """Input and output in all, however the dialect divides them."""
+        usage = self.usage
+        if usage is None:
+            return None
+        if "prompt_tokens" in usage:
+            return usage["prompt_tokens"], usage["completion_tokens"]
+        if "input_tokens_details" in usage:  # Responses: what came from a cache is counted in
+            return usage["input_tokens"], usage["output_tokens"]
+        cached = (usage.get("cache_read_input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0)
+        return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
+
+
+def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
+    """The frames of a stream, put together."""
+    out = Told()
+    read = _READ[dialect]
+    for frame in frames:
+        if frame.data == b"[DONE]":
+            out.ended = True
+        elif frame.data is not None:
+            read(loads(frame.data), out)
+    return out
+
+
+def _chat(chunk: dict[str, Any], out: Told) -> None:
+    if "error" in chunk:
+        out.error = chunk["error"]["message"]
+        return
+    out.usage = chunk.get("usage") or out.usage
+    for choice in chunk["choices"]:
+        delta = choice["delta"]
+        out.reasoning += delta.get("reasoning_content") or ""
+        out.text += delta.get("content") or ""
+        for piece in delta.get("tool_calls") or ():
+            index, function = piece["index"], piece["function"]
+            call = out.calls.setdefault(index, ToolCall(function.get("name", "")))
+            if function.get("arguments"):
+                call.arguments += function["arguments"]
+                out.order.append(index)
+        if choice.get("finish_reason"):
+            out.stop = choice["finish_reason"]
+            for call in out.calls.values():
+                call.whole = True
+
+
+def _messages(event: dict[str, Any], out: Told) -> None:
+    match event["type"]:
+        case "message_start":
+            out.usage = dict(event["message"]["usage"])
+        case "content_block_start" if event["content_block"]["type"] == "tool_use":
+            out.calls[event["index"]] = ToolCall(event["content_block"]["name"])
+        case "content_block_delta":
+            delta = event["delta"]
+            out.reasoning += delta.get("thinking", "")
+            out.text += delta.get("text", "")
+            if delta.get("partial_json"):
+                out.calls[event["index"]].arguments += delta["partial_json"]
+                out.order.append(event["index"])
+        case "content_block_stop" if event["index"] in out.calls:
+            out.calls[event["index"]].whole = True
+        case "message_delta":
+            out.stop = event["delta"]["stop_reason"]
+            out.usage = {**(out.usage or {}), **event["usage"]}
+        case "message_stop":
+            out.ended = True
+        case "error":
+            out.error = event["error"]["message"]
+
+
+def _responses(event: dict[str, Any], out: Told) -> None:
+    match event["type"]:
+        case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
+            item = event["item"]
+            custom = item["type"] == "custom_tool_call"
+            out.calls[event["output_index"]] = ToolCall(item["name"], namespace=item.get("namespace"), custom=custom)
+        case "response.output_text.delta":
+            out.text += event["delta"]
+        case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+            out.reasoning += event["delta"]
+        case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
+            out.calls[event["output_index"]].arguments += event["delta"]
+            out.order.append(event["output_index"])
+        case "response.output_item.done" if event["output_index"] in out.calls:
+            # Clients run free text that is done, whatever its status.
+            call = out.calls[event["output_index"]]
+            call.whole = call.custom or event["item"]["status"] == "completed"
+        case "response.completed" | "response.incomplete":
+            out.stop, out.usage = event["response"]["status"], event["response"]["usage"]
+            out.ended = True
+        case "response.failed":
+            out.error = event["response"]["error"]["message"]
+        case "error":
+            out.error = event.get("error", event)["message"]  # nested on the wire, flat in the published schema
+
+
+_READ = {Dialect.CHAT: _chat, Dialect.MESSAGES: _messages, Dialect.RESPONSES: _responses}

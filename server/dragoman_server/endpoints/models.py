@@ -1,0 +1,84 @@
+"""`GET /v1/models` in the caller's dialect, told by the `anthropic-version` header (mapping §12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from dragoman.canonical.request import Json
+from dragoman.errors import ClientRequestError
+
+PAGE_MAX = 1000
+"""Most models of one page in Anthropic's form: the API's own maximum, and what a page has if no limit is given."""
+
+
+class KnownModel(NamedTuple):
+    """A model as clients see it. `owner` is the provider; `created` is in Unix seconds, 0 if unknown."""
+
+    name: str
+    owner: str
+    created: int = 0
+    title: str = ""
+
+
+def openai_model(model: KnownModel) -> Json:
+    """A model as the OpenAI SDKs read it."""
+    return {"id": model.name, "object": "model", "created": model.created, "owned_by": model.owner}
+
+
+def openai_models(models: Sequence[KnownModel]) -> Json:
+    """The list as the OpenAI SDKs read it: always whole, as the API knows no pages here."""
+    return {"object": "list", "data": [openai_model(model) for model in models]}
+
+
+def anthropic_model(model: KnownModel) -> Json:
+    """A model as the Anthropic SDKs read it. `lifecycle` is required by their types; no date is their epoch."""
+    created = datetime.fromtimestamp(model.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "model",
+        "id": model.name,
+        "display_name": model.title or model.name,
+        "created_at": created,
+        "lifecycle": "active",
+    }
+
+
+def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> Json:
+    """One page as the Anthropic SDKs read it: `limit`, `after_id` and `before_id` of `query` choose it.
+
+    Raises ClientRequestError for a limit out of range and for a cursor that is not in the list.
+    """
+    limit = _limit(query.get("limit"))
+    start, end = 0, len(models)
+    if (after := query.get("after_id")) is not None:
+        start = _place(models, "after_id", after) + 1
+    if (before := query.get("before_id")) is not None:
+        end = _place(models, "before_id", before)
+        # The page in front of the cursor is asked for: the rest is in front of that.
+        page = models[max(start, end - limit) : end]
+        more = end - limit > start
+    else:
+        page = models[start : start + limit]
+        more = start + limit < end
+    return {
+        "data": [anthropic_model(model) for model in page],
+        "has_more": more,
+        "first_id": page[0].name if page else None,
+        "last_id": page[-1].name if page else None,
+    }
+
+
+def _limit(word: str | None) -> int:
+    if word is None:
+        return PAGE_MAX
+    if word.isascii() and word.isdigit() and len(word) <= 4 and 1 <= int(word) <= PAGE_MAX:
+        return int(word)
+    raise ClientRequestError("limit", f"expected a number from 1 to {PAGE_MAX}; got {word[:20]!a}")
+
+
+def _place(models: Sequence[KnownModel], field: str, name: str) -> int:
+    for place, model in enumerate(models):
+        if model.name == name:
+            return place
+    raise ClientRequestError(field, f"there is no model {name[:100]!a} in the list")

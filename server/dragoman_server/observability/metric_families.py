@@ -1,0 +1,235 @@
+"""The families of metrics there are, and their numbers: what one process counted, or several together.
+
+Every value is a list of numbers, so that adding up workers is adding up lists: one for a counter or a gauge; for a
+histogram the count of each bucket (not yet cumulative), then of what is beyond them, then the sum.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dragoman.canonical.request import Json
+
+
+class Kind(StrEnum):
+    """What a family's numbers are. Counters and histograms never go down, also when a worker leaves."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
+"""Upper ends of the histograms' buckets: from a cached first token to the longest agent turn."""
+_HISTOGRAM = len(SECONDS) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family of metrics. Its labels have few values: dialects, names of the configuration, words of ours."""
+
+    name: str
+    kind: Kind
+    doc: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value has."""
+        return _HISTOGRAM if self.kind is Kind.HISTOGRAM else 1
+
+
+REQUESTS = Family(
+    "dragoman_requests_total",
+    Kind.COUNTER,
+    "Requests that have ended; `ended` as in a receipt, `status` is 2xx, 4xx or 5xx.",
+    ("client", "provider", "route", "ended", "status"),
+)
+OPEN_REQUESTS = Family("dragoman_open_requests", Kind.GAUGE, "Requests being answered.", ("client",))
+OPEN_STREAMS = Family(
+    "dragoman_open_streams", Kind.GAUGE, "Streamed replies that have begun and not ended.", ("client",)
+)
+DURATION = Family(
+    "dragoman_request_duration_seconds",
+    Kind.HISTOGRAM,
+    "From a request's head to its reply's end, of requests that were sent on.",
+    ("client", "provider", "stream"),
+)
+FIRST_EVENT = Family(
+    "dragoman_first_event_seconds",
+    Kind.HISTOGRAM,
+    "From a request's head to the first event of its streamed reply (the time to first token).",
+    ("client", "provider"),
+)
+TOKENS = Family(
+    "dragoman_tokens_total",
+    Kind.COUNTER,
+    "Tokens as upstreams counted them: `input` (with `cache_read` and `cache_write`), `output` (with `reasoning`); of"
+    " translated streams that they did not count, `input_estimated` and `output_estimated`.",
+    ("provider", "kind"),
+)
+COUNTS = Family(
+    "dragoman_token_counts_total",
+    Kind.COUNTER,
+    "Counts asked for in advance: `exact` or `remembered` from the upstream, `estimate` of ours, or `failed`.",
+    ("client", "provider", "how"),
+)
+LOSSES = Family("dragoman_losses_total", Kind.COUNTER, "What could not be carried, by its code.", ("code", "route"))
+UPSTREAM_ERRORS = Family(
+    "dragoman_upstream_errors_total",
+    Kind.COUNTER,
+    "Failures of upstreams, before a reply or within it, by kind of error.",
+    ("provider", "kind"),
+)
+GATEWAY_ERRORS = Family(
+    "dragoman_gateway_errors_total",
+    Kind.COUNTER,
+    "Replies that the gateway itself ended: `defect` (please report it), `stopping` or `given_up`.",
+    ("kind",),
+)
+MALFORMED = Family(
+    "dragoman_malformed_requests_total",
+    Kind.COUNTER,
+    "What `dragoman serve` could not read as HTTP, or not in time: mostly answered with an error 4xx, and then in no"
+    " other number.",
+)
+REFUSED_CONNECTIONS = Family(
+    "dragoman_refused_connections_total",
+    Kind.COUNTER,
+    "Connections of clients beyond `server.max_connections` or `server.max_connections_per_address`, as `limit` says.",
+    ("limit",),
+)
+OUTPUT_VIOLATIONS = Family(
+    "dragoman_output_violations_total",
+    Kind.COUNTER,
+    "Streams that broke the grammar of their client's dialect; between two dialects that is a defect (please report"
+    " it), within one it is the upstream's.",
+    ("client", "upstream"),
+)
+CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
+MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
+FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
+WORKER_UP = Family("dragoman_worker_up", Kind.GAUGE, "1 if the worker serves and answered.", ("worker",))
+WORKERS_LEAVING = Family("dragoman_workers_leaving", Kind.GAUGE, "Workers that finish their open replies.")
+RESTARTS = Family(
+    "dragoman_worker_restarts_total", Kind.COUNTER, "Workers replaced because they were gone.", ("worker",)
+)
+RELOADS = Family(
+    "dragoman_reloads_total",
+    Kind.COUNTER,
+    "Reloads asked for: `done`, `refused` (configuration) or `failed`.",
+    ("result",),
+)
+STARTED = Family("dragoman_start_time_seconds", Kind.GAUGE, "When `dragoman serve` started, in Unix seconds.")
+BUILD = Family("dragoman_build_info", Kind.GAUGE, "Always 1.", ("version", "python"))
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        REQUESTS,
+        OPEN_REQUESTS,
+        OPEN_STREAMS,
+        DURATION,
+        FIRST_EVENT,
+        TOKENS,
+        COUNTS,
+        LOSSES,
+        UPSTREAM_ERRORS,
+        GATEWAY_ERRORS,
+        MALFORMED,
+        REFUSED_CONNECTIONS,
+        OUTPUT_VIOLATIONS,
+        CPU,
+        MEMORY,
+        FILES,
+        WORKER_UP,
+        WORKERS_LEAVING,
+        RESTARTS,
+        RELOADS,
+        STARTED,
+        BUILD,
+    )
+}
+"""Every family by its name, in the order of the page."""
+
+Labels = tuple[str, ...]
+Series = dict[Labels, list[float]]
+
+
+def count(series: Series, labels: Labels, number: float = 1) -> None:
+    """Add to a counter or a gauge."""
+    value = series.get(labels)
+    if value is None:
+        series[labels] = [number]
+    else:
+        value[0] += number
+
+
+def observe(series: Series, labels: Labels, seconds: float) -> None:
+    """Count one time in a histogram."""
+    value = series.get(labels)
+    if value is None:
+        value = series[labels] = [0] * _HISTOGRAM
+    value[bisect_left(SECONDS, seconds)] += 1
+    value[-1] += seconds
+
+
+class Totals:
+    """Numbers by family and labels."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: dict[str, Series] = {}
+
+    def series(self, family: Family) -> Series:
+        """The series of a family: the same mapping each time, for who counts often."""
+        return self.values.setdefault(family.name, {})
+
+    def add(self, family: Family, labels: Labels = (), number: float = 1) -> None:
+        """Count `number` more (or, of a gauge, less)."""
+        count(self.series(family), labels, number)
+
+    def put(self, family: Family, labels: Labels = (), number: float = 1) -> None:
+        """Set a gauge."""
+        self.series(family)[labels] = [number]
+
+    def observe(self, family: Family, labels: Labels, seconds: float) -> None:
+        """Count one time in a histogram."""
+        observe(self.series(family), labels, seconds)
+
+    def read(self, family: Family, *labels: str) -> list[float]:
+        """The numbers of one series; zeros if nothing was counted."""
+        return self.values.get(family.name, {}).get(labels) or [0] * family.width
+
+    def merge(self, other: Totals, *, lasting: bool = False) -> None:
+        """Add another's numbers; with `lasting` those of gauges are left out, as of a process that is gone."""
+        for name, theirs in other.values.items():
+            if lasting and FAMILIES[name].kind is Kind.GAUGE:
+                continue
+            series = self.values.setdefault(name, {})
+            for labels, numbers in theirs.items():
+                mine = series.get(labels)
+                series[labels] = list(numbers) if mine is None else [a + b for a, b in zip(mine, numbers, strict=True)]
+
+    def pack(self) -> Json:
+        """As JSON, for another process."""
+        return {
+            name: [[list(labels), value] for labels, value in series.items()] for name, series in self.values.items()
+        }
+
+    @classmethod
+    def unpack(cls, data: Json) -> Totals:
+        """What `pack` gave. Families that this version does not know, or knows otherwise, are left out."""
+        totals = cls()
+        for name, rows in data.items():
+            family = FAMILIES.get(name)
+            if family is not None:
+                totals.values[name] = {
+                    tuple(labels): list(value)
+                    for labels, value in rows
+                    if len(labels) == len(family.labels) and len(value) == family.width
+                }
+        return totals

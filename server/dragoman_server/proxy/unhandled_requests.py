@@ -1,0 +1,118 @@
+"""The replies to requests that reach no handler: they cannot be read as HTTP, come too slowly, or on one connection too
+many. Each is an error of the endpoint's dialect, if the beginning of the request names one."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import time
+
+from aiohttp.http import HttpProcessingError
+from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
+
+from dragoman.aio.downstream.connection_limits import ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
+from dragoman.aio.downstream.request_handler import BadVersion
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
+from dragoman.errors import Failure, FailureKind
+from dragoman.wire.json_codec import dumps
+from dragoman_server.config.schema import Server
+from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
+from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, SOFTWARE, dialect_of, new_request_id, unsupported
+
+log = logging.getLogger("dragoman")
+_WARN_EVERY = 10.0
+"""Seconds between two lines of the log about refused connections: those who flood a server shall not flood its log."""
+_VERSION_2 = re.compile(rb"PRI \* HTTP/2")
+_KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED, 504: FailureKind.TIMEOUT}
+
+
+def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
+    """The limits on the connections of one process. What is refused is counted in `totals`."""
+    timeouts = server.timeouts
+    return ConnectionLimits(
+        timeouts.head,
+        timeouts.keep_alive,
+        server.max_connections or _half_the_descriptors(),
+        server.max_connections_per_address,
+        Unhandled(totals),
+    )
+
+
+def _half_the_descriptors() -> int:
+    """Half of the files that this process may open: each stream needs a connection to an upstream, too."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 0 if soft == resource.RLIM_INFINITY else max(1, soft // 2)
+
+
+class Unhandled:
+    """Makes the replies. Refused connections are counted in `totals`."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+        self._silent_until = 0.0
+
+    def __call__(self, error: HttpProcessingError, start: bytes) -> PlainResponse:
+        """The reply to a request whose first bytes are `start`."""
+        status, message = _status_and_message(error, start)
+        headers = {}
+        if isinstance(error, TooManyConnections):
+            headers["retry-after"] = "1"
+            self._count(error)
+        dialect = _dialect(start)
+        request_id = new_request_id()
+        kind = _KINDS.get(status, FailureKind.INVALID_REQUEST)
+        failure = unsupported(message) if status == 415 else Failure(kind, message, status)
+        _, body = CODECS[dialect].write_failure(failure, request_id)
+        headers |= {
+            "content-type": "application/json",
+            "server": SOFTWARE,
+            REQUEST_ID[dialect]: request_id,
+            OWN_ID: request_id,
+        }
+        return PlainResponse(status, headers, dumps(body))
+
+    def _count(self, error: TooManyConnections) -> None:
+        self._totals.add(REFUSED_CONNECTIONS, (error.limit,))
+        now = time.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + _WARN_EVERY
+            log.warning("connections are refused: there are more than server.%s allows", error.limit)
+
+
+def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, str]:
+    """Status and message. aiohttp's own messages quote what was sent, which may be somebody's key."""
+    words = " ".join(re.split(r":?\n\n|: b'|: bytearray", error.message)[0].split()).rstrip(" .")
+    if isinstance(error, TooManyConnections):
+        return 503, "the gateway has as many connections as it may have; try again"
+    if isinstance(error, HeadTimeout):
+        return 408, f"{words} (timeouts.head); send the request again"
+    if isinstance(error, LineTooLong):
+        if b"\n" in start:
+            return 431, "a header is too long: one may have 8,190 bytes"
+        return 414, "the request's path and query are too long: they may have 8,190 bytes"
+    if "oo many headers" in words:
+        return 431, "there are too many headers: a request may have 128"
+    if isinstance(error, ContentEncodingError):
+        coding = re.search(r"\((\w+)\)", words)
+        named = f"content-encoding {coding[1]}" if coding else "content-encoding"
+        return 415, f"the {named} cannot be read: send gzip or deflate, or no content-encoding"
+    if isinstance(error, BadVersion):
+        return 505, words
+    if _VERSION_2.match(start):
+        return 505, "HTTP/2 is not supported: send HTTP/1.1"
+    if error.code >= 500:
+        return error.code, words
+    return 400, f"the request cannot be read as HTTP: {words}"
+
+
+def _dialect(start: bytes) -> Dialect:
+    line, _, headers = start.partition(b"\n")
+    words = line.split(b" ", 2)
+    path = words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""
+    return dialect_of(path, b"\nanthropic-version:" in b"\n" + headers.lower())

@@ -1,0 +1,136 @@
+"""Keeps web pages away from a gateway that has no keys.
+
+A browser sends requests to this machine for any page that is open in it. Without keys nothing tells such a request from
+a program's but what is refused here: a host name that is not this machine's (a page may point its own name here: DNS
+rebinding), an origin that is not the gateway's own, and a body of a type that a page may send without asking first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from aiohttp import web
+
+from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman_server.proxy.cors import Cors
+from dragoman_server.proxy.error_response import unsupported
+
+_KNOWN_MAX = 64
+"""Host headers that are remembered as allowed: a client sends the same one each time."""
+
+
+class Websites:
+    """The rules while no keys are set. `host` is the address listened on, `allowed_hosts` are further names for it."""
+
+    def __init__(self, host: str, allowed_hosts: Sequence[str], cors: Cors) -> None:
+        self._any_host = "*" in allowed_hosts
+        self._names = {"localhost", _plain(host), _plain(socket.gethostname())}
+        self._names.update(_plain(name) for name in allowed_hosts if not name.startswith("*"))
+        self._suffixes = (".localhost", *(_plain(name[1:]) for name in allowed_hosts if name.startswith("*.")))
+        self._cors = cors
+        self._known: set[str] = set()
+
+    def check(self, request: web.Request) -> None:
+        """Raises DragomanError (403, 415) for a request that a web page of another site may have caused."""
+        headers = request.headers
+        host = headers.get("host", "")
+        if not self._any_host and host not in self._known:
+            if self._is_ours(host):
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
+                self._known.add(host)
+            elif not self._is_address(host, request.transport):
+                raise _foreign_host(host)
+        origin = headers.get("origin")
+        if origin is not None:
+            if not (_is_same(origin, host) or self._cors.allows(origin)):
+                raise _foreign_page(f"web pages of {origin[:100]!a}")
+        elif headers.get("sec-fetch-site") == "cross-site" and not self._cors.any:
+            raise _foreign_page("web pages of other sites")
+        content_type = headers.get("content-type")
+        if content_type != "application/json" and request.method == "POST" and not _is_json(content_type):
+            raise _wrong_type(headers["content-type"])
+
+    def _is_ours(self, host: str) -> bool:
+        """True if a `Host` is a name of this machine or of its loopback address, or an allowed one."""
+        name = _plain(host)
+        if not name or name in self._names or name.endswith(self._suffixes):
+            return True  # HTTP/1.0 has no Host; browsers always send one
+        return _is_loopback(name)
+
+    def _is_address(self, host: str, transport: asyncio.BaseTransport | None) -> bool:
+        """True if a `Host` is an address, on a connection that did not come over loopback.
+
+        A web page cannot point a name of its own at the gateway and send an address as `Host`.
+        """
+        try:
+            address = ip_address(_plain(host))
+        except ValueError:
+            return False
+        sockname = transport.get_extra_info("sockname") if transport is not None else None
+        local = sockname[0] if isinstance(sockname, tuple) else ""
+        return str(address) == local or not _is_loopback(local)
+
+
+def _plain(host: str) -> str:
+    """A `Host` without its port, its brackets and a name's last dot, in lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    return host.removesuffix(".")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_same(origin: str, host: str) -> bool:
+    """True if the page is of the same origin: one of an application that the gateway is mounted in."""
+    scheme, _, where = origin.lower().partition("://")
+    return bool(where) and scheme in ("http", "https") and where == host.strip().lower()
+
+
+def _is_json(content_type: str | None) -> bool:
+    """True if a body of this type is JSON, or the type is missing or that of any bytes.
+
+    Some programs' HTTP clients send these two. Browsers send a body without a type only with an `Origin`, and one of
+    any bytes across sites only after a preflight.
+    """
+    if content_type is None:
+        return True
+    essence = content_type.partition(";")[0].strip().lower()
+    if essence in ("application/json", "application/octet-stream"):
+        return True
+    return essence.startswith("application/") and essence.endswith("+json")
+
+
+def _foreign_host(host: str) -> DragomanError:
+    message = (
+        f"the host name {host[:100]!a} is not known to this gateway, which has no keys and so refuses names that a web"
+        " page could have made up: add it to server.allowed_hosts, or set server.keys"
+    )
+    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+
+
+def _foreign_page(pages: str) -> DragomanError:
+    message = (
+        f"{pages} may not use this gateway, which has no keys: add their origin to server.cors_origins, or set"
+        " server.keys"
+    )
+    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+
+
+def _wrong_type(content_type: str) -> DragomanError:
+    message = (
+        f"the content-type {content_type[:100]!a} is not JSON, and this gateway has no keys and so refuses what any web"
+        " page could send: send content-type: application/json (with curl: -H 'content-type: application/json')"
+    )
+    return DragomanError(unsupported(message))

@@ -1,0 +1,374 @@
+"""The scripts of the simulated models: what a model says, in steps that belong to no dialect.
+
+A model name that contains a script's name selects it; any other name plays `sim-text`. The steps are this package's
+own words and not the engine's events, so that the simulator can judge the engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import zip_longest
+
+import orjson
+
+from dragoman_server.simulator.examples import PATCH, example
+from dragoman_server.simulator.parse_request import Offer, Turn
+from dragoman_server.simulator.tool_plan import Unplayable, next_calls, pictures
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A fragment of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A fragment of the visible answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A fragment of a refusal's wording."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    """A call begins. `call` numbers the calls of a reply from 0."""
+
+    call: int
+    tool: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArgs:
+    """A fragment of a call's arguments (or of a custom tool's input)."""
+
+    call: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd:
+    """A call is whole. A call without it was cut."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The reply's end. `reason` is one of stop, stop_sequence, tool_calls, length, refusal, content_filter."""
+
+    reason: str
+    stop_sequence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The dialect's own error in a stream. `as_event`: Responses sends `error` instead of `response.failed`."""
+
+    message: str = "The server is overloaded"
+    as_event: bool = False
+
+
+Step = Reasoning | Text | Refusal | ToolStart | ToolArgs | ToolEnd | Finish | Failure
+
+
+class Ending(Enum):
+    """What happens to the connection after the last step."""
+
+    WHOLE = "ends as HTTP says"
+    CUT = "is closed before the last chunk"
+    RESET = "is reset"
+    STALL = "stays open and silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A reply: its steps and the fate of its connection."""
+
+    steps: tuple[Step, ...] = ()
+    ending: Ending = Ending.WHOLE
+    slow: bool = False
+    """The first byte waits."""
+    split: int = 0
+    """Cut the stream into writes of so many bytes, whatever the frames (0: one write per frame)."""
+    split_characters: bool = False
+    """Every character of several bytes comes in two writes, a moment apart, so that no reader gets both at once."""
+    cache_write: int = 0
+    """Prompt tokens that were written to a cache."""
+    status: int = 200
+    variant: str = ""
+    """Of an error status: `quota`, `context` or empty."""
+
+
+WEATHER = Offer("get_weather", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
+TIME = Offer("get_time", {"type": "object", "properties": {"tz": {"type": "string"}}, "required": ["tz"]})
+
+
+def scenario_for(turn: Turn) -> Scenario:
+    """The scenario that the turn's model name selects, with the turn's stop sequences applied."""
+    model = turn.model
+    if found := _ERROR.search(model):
+        return Scenario(status=int(found[1]), variant=found[2] or "")
+    if turn.empty:
+        return Scenario((Finish("length"),))
+    if found := _LONG.search(model):
+        count = int(found[1])
+        return Scenario((*(Text(f"token{n} ") for n in range(count)), Finish("stop")))
+    if found := _CALL.search(model):
+        return _named_call(turn, found[1])
+    name = next((name for name in _LONGEST_FIRST if name in model), "sim-text")
+    scenario = SCRIPTS[name](turn)
+    if not turn.thinks:
+        scenario = replace(scenario, steps=tuple(s for s in scenario.steps if type(s) is not Reasoning))
+    # An echo must stay valid JSON, though it quotes the stop sequences.
+    if turn.stops and name != "sim-echo":
+        scenario = replace(scenario, steps=_stopped(scenario.steps, turn.stops))
+    return scenario
+
+
+def _text(turn: Turn) -> Scenario:
+    said = turn.last_user.strip()[:200] or "nothing"
+    # U+2028 is not a line end of an event stream; a reader that thinks so breaks here.
+    return Scenario((*_texts("You said: ", said, ". Grüße", " 👋🏽", " aus 東京", "\u2028—", " done."), Finish("stop")))
+
+
+def _tools(turn: Turn) -> Scenario:
+    if turn.results:
+        return _quote(turn)
+    offers = _picked(turn, 1)
+    if not offers:
+        return _text(turn)
+    return Scenario((*_texts("I will ", "look it up."), *_call(0, offers[0]), Finish("tool_calls")))
+
+
+def _parallel(turn: Turn) -> Scenario:
+    if turn.results:
+        return _quote(turn)
+    offers = _picked(turn, 2 if turn.parallel else 1)
+    if not offers:
+        return _text(turn)
+    calls = [_call(number, offer) for number, offer in enumerate(offers)]
+    return Scenario((*_texts("Looking ", "up both."), *_side_by_side(calls), Finish("tool_calls")))
+
+
+def _parallel_in_turn(turn: Turn) -> Scenario:
+    """The same calls, but each whole before the next, as the vendors themselves send them."""
+    scenario = _parallel(turn)
+    calls = sorted((step for step in scenario.steps if isinstance(step, ToolStart | ToolArgs | ToolEnd)), key=_number)
+    around = [step for step in scenario.steps if not isinstance(step, ToolStart | ToolArgs | ToolEnd)]
+    return Scenario((*around[:-1], *calls, *around[-1:]))
+
+
+def _number(step: ToolStart | ToolArgs | ToolEnd) -> int:
+    return step.call
+
+
+def _thinking(turn: Turn) -> Scenario:
+    thoughts = (Reasoning("The user needs"), Reasoning(" a look-up"), Reasoning(" – naïvely, one call. 🤔"))
+    after = _tools(turn)
+    return Scenario((*thoughts, *after.steps))
+
+
+def _refusal(turn: Turn) -> Scenario:
+    return Scenario((Refusal("I can't"), Refusal(" help with that."), Finish("refusal")))
+
+
+def _late_refusal(turn: Turn) -> Scenario:
+    return Scenario((*_texts("Step one", " is to"), Finish("content_filter")))
+
+
+def _length(turn: Turn) -> Scenario:
+    return Scenario((*_texts("Writing. "), *_cut_call(turn), Finish("length")))
+
+
+def _length_text(turn: Turn) -> Scenario:
+    return Scenario((*_texts("This answer ", "is too long and ends in the mid"), Finish("length")))
+
+
+def _stop(turn: Turn) -> Scenario:
+    # A model that was not told of a stop goes on behind it, and the stop comes in two fragments.
+    wanted = turn.stops[0] if turn.stops else "###"
+    return Scenario((*_texts("one, ", "two, ", f"three{wanted[:1]}", f"{wanted[1:]} never", " shown"), Finish("stop")))
+
+
+def _empty(turn: Turn) -> Scenario:
+    return Scenario((Finish("stop"),))
+
+
+def _json(turn: Turn) -> Scenario:
+    value = example(turn.schema) if turn.schema else {"answer": turn.last_user[:200]}
+    return Scenario((*map(Text, _pieces(orjson.dumps(value).decode())), Finish("stop")))
+
+
+def _echo(turn: Turn) -> Scenario:
+    return Scenario((Text(orjson.dumps(turn.body).decode()), Finish("stop")))
+
+
+def _slow(turn: Turn) -> Scenario:
+    return replace(_text(turn), slow=True)
+
+
+def _split(turn: Turn) -> Scenario:
+    return replace(_text(turn), split=7)
+
+
+def _split_characters(turn: Turn) -> Scenario:
+    return replace(_text(turn), split_characters=True)
+
+
+def _usage(turn: Turn) -> Scenario:
+    thoughts = (Reasoning("Counting"), Reasoning(" tokens"))
+    return Scenario((*thoughts, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
+
+
+def _agent(turn: Turn) -> Scenario:
+    """The calls that the prompt dictates, with thoughts and words between them; then what the tools said."""
+    try:
+        planned = next_calls(turn)
+    except Unplayable as error:
+        return Scenario((*_texts("The plan ", f"cannot be played: {error}."), Finish("stop")))
+    if not planned:
+        quoted = " and ".join(turn.answered) or "nothing"
+        if seen := pictures(turn.body):
+            quoted += f" (pictures: {seen})"
+        thoughts = (Reasoning("That is"), Reasoning(" all there was to do."))
+        return Scenario((*thoughts, *_texts("The tools", " said: ", *_pieces(quoted), "."), Finish("stop")))
+    calls = [_call(number, call.tool, call.arguments) for number, call in enumerate(planned)]
+    thoughts = (Reasoning("The plan says"), Reasoning(" what is next – naïvely, a call. 🤔"))
+    words: tuple[Step, ...] = (*_texts("Now ", "as planned. "), Reasoning("It is there"), Reasoning(" to be called."))
+    return Scenario((*thoughts, *words, *_side_by_side(calls), Finish("tool_calls")))
+
+
+def _named_call(turn: Turn, name: str) -> Scenario:
+    """One call of the tool of that name and nothing else, whatever came before."""
+    tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
+    return Scenario((*_call(0, tool), Finish("tool_calls")))
+
+
+def _broken(ending: Ending, *last: Step, in_tool: bool = False) -> Callable[[Turn], Scenario]:
+    def script(turn: Turn) -> Scenario:
+        begun = _cut_call(turn) if in_tool else ()
+        return Scenario((*_texts("Hel", "lo, here"), *begun, *last), ending)
+
+    return script
+
+
+SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
+    "sim-text": _text,
+    "sim-tools": _tools,
+    "sim-parallel": _parallel,
+    "sim-parallel-in-turn": _parallel_in_turn,
+    "sim-thinking": _thinking,
+    "sim-agent": _agent,
+    "sim-agent-cut": _agent,
+    "sim-refusal": _refusal,
+    "sim-late-refusal": _late_refusal,
+    "sim-length": _length,
+    "sim-length-text": _length_text,
+    "sim-stop": _stop,
+    "sim-empty": _empty,
+    "sim-json": _json,
+    "sim-echo": _echo,
+    "sim-slow": _slow,
+    "sim-split": _split,
+    "sim-split-characters": _split_characters,
+    "sim-usage": _usage,
+    "sim-error-mid": _broken(Ending.WHOLE, Failure()),
+    "sim-error-mid-event": _broken(Ending.WHOLE, Failure(as_event=True)),
+    "sim-error-mid-tools": _broken(Ending.WHOLE, Failure(), in_tool=True),
+    "sim-cut": _broken(Ending.CUT),
+    "sim-cut-tools": _broken(Ending.CUT, in_tool=True),
+    "sim-cut-reset": _broken(Ending.RESET),
+    "sim-missing": _broken(Ending.WHOLE),
+    "sim-missing-tools": _broken(Ending.WHOLE, in_tool=True),
+    "sim-stall": _broken(Ending.STALL),
+    "sim-stall-tools": _broken(Ending.STALL, in_tool=True),
+}
+"""Scripts by name. Read from the model name itself: `sim-error-STATUS[-quota|-context]`, `sim-long-N`,
+`sim-call-TOOL`. `sim-agent-cut` is `sim-agent` after `CUT_ONCE` (`app.py`)."""
+CUT_ONCE = "sim-cut-tools"
+"""How the first stream of each plan ends with `sim-agent-cut`."""
+
+_LONGEST_FIRST = sorted(SCRIPTS, key=len, reverse=True)
+_ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
+_LONG = re.compile(r"sim-long-(\d+)")
+_CALL = re.compile(r"sim-call-([a-zA-Z0-9_-]+)")
+
+
+def _texts(*texts: str) -> tuple[Text, ...]:
+    return tuple(Text(text) for text in texts if text)
+
+
+def _quote(turn: Turn) -> Scenario:
+    quoted = " and ".join(result[:200] or "nothing" for result in turn.results)
+    return Scenario((*_texts("The tool says: ", quoted, "."), Finish("stop")))
+
+
+def _picked(turn: Turn, count: int) -> list[Offer]:
+    """The tools to call: the forced one, else the first ones offered, else the weather and the time."""
+    if not turn.may_call:
+        return []
+    if turn.forced is not None:
+        return [offer for offer in turn.offers if offer.name == turn.forced][:1] or [Offer(turn.forced)]
+    if not turn.offers:
+        return [WEATHER, TIME][:count]
+    return [turn.offers[n % len(turn.offers)] for n in range(count)]
+
+
+def _call(number: int, tool: Offer, arguments: str | None = None) -> tuple[Step, ...]:
+    pieces = _pieces(_arguments(tool) if arguments is None else arguments)
+    return (ToolStart(number, tool), *(ToolArgs(number, piece) for piece in pieces), ToolEnd(number))
+
+
+def _side_by_side(calls: list[tuple[Step, ...]]) -> list[Step]:
+    """The calls begun in order, and a fragment of each in turn."""
+    return [step for steps in zip_longest(*calls) for step in steps if step is not None]
+
+
+def _cut_call(turn: Turn) -> tuple[Step, ...]:
+    """A call whose arguments end in the middle of a string."""
+    tool = (_picked(turn, 1) or [WEATHER])[0]
+    return ToolStart(0, tool), ToolArgs(0, '{"path":"no'), ToolArgs(0, "tes")
+
+
+def _arguments(tool: Offer) -> str:
+    if tool.custom:
+        return PATCH
+    value = example(tool.schema) if isinstance(tool.schema, dict) else {}
+    return orjson.dumps(value if isinstance(value, dict) else {}).decode()
+
+
+def _pieces(text: str) -> list[str]:
+    size = max(4, -(-len(text) // 4))
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _stopped(steps: tuple[Step, ...], stops: tuple[str, ...]) -> tuple[Step, ...]:
+    """The steps up to the first stop sequence of the visible text, which itself is not shown."""
+    visible = "".join(step.text for step in steps if type(step) is Text)
+    found = [(at, stop) for stop in stops if stop and (at := visible.find(stop)) >= 0]
+    if not found:
+        return steps
+    left, stop = min(found)
+    kept: list[Step] = []
+    for step in steps:
+        if type(step) is not Text:
+            kept.append(step)
+        elif len(step.text) < left:
+            kept.append(step)
+            left -= len(step.text)
+        else:
+            if left:
+                kept.append(Text(step.text[:left]))
+            break
+    return (*kept, Finish("stop_sequence", stop))

@@ -1,0 +1,83 @@
+"""What is asked of all workers together: their numbers, and who of them keeps a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman_server.observability.metric_families import WORKER_UP, WORKERS_LEAVING, Totals
+from dragoman_server.observability.metrics import footprint, identify
+from dragoman_server.workers.ipc import Unanswered
+from dragoman_server.workers.worker_process import Hired
+
+ANSWER_SECONDS = 1.0
+"""Longest wait for one worker's answer."""
+
+
+class Census:
+    """The workers that run, and the numbers of those that have left, so that no counter ever goes down.
+
+    `serving` are by their number those that accept connections; `expected` is how many there should be. `own` counts
+    what the supervisor itself does.
+    """
+
+    def __init__(self) -> None:
+        self.workers: list[Hired] = []
+        self.serving: dict[int, Hired] = {}
+        self.expected = 0
+        self.own = Totals()
+        self._left = Totals()
+        self._started = time.time()
+        self._asking: asyncio.Task[None] | None = None
+
+    def leave(self, worker: Hired) -> None:
+        """A worker's process has ended."""
+        self.workers.remove(worker)
+        if worker.totals is not None:
+            self._left.merge(worker.totals, lasting=True)
+
+    async def answer(self, asker: Hired, what: str, message: Json) -> Any:
+        """A worker's question: the `totals` of all, or a `receipt` that it does not have itself."""
+        if what == "receipt":
+            return await self._receipt(asker, message["id"], message["owner"])
+        # Scrapes that come at once share one round, so that they cannot keep the workers busy.
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_all())
+        await asyncio.shield(self._asking)
+        return self.totals().pack()
+
+    def totals(self) -> Totals:
+        """All numbers as last heard."""
+        totals = footprint()
+        for some in (self.own, self._left, *(worker.totals for worker in self.workers)):
+            if some is not None:
+                totals.merge(some)
+        for number in range(1, self.expected + 1):
+            worker = self.serving.get(number)
+            totals.put(WORKER_UP, (str(number),), int(worker is not None and worker.answered))
+        totals.put(WORKERS_LEAVING, (), sum(worker.leaving for worker in self.workers))
+        identify(totals, self._started)
+        return totals
+
+    async def _ask_all(self) -> None:
+        async def ask(worker: Hired) -> None:
+            try:
+                worker.totals = Totals.unpack(await worker.channel.ask("totals", ANSWER_SECONDS))
+                worker.answered = True
+            except Unanswered:
+                worker.answered = False
+
+        await asyncio.gather(*(ask(worker) for worker in self.workers if worker.started))
+
+    async def _receipt(self, asker: Hired, request_id: str, owner: str) -> str | None:
+        async def look(worker: Hired) -> str | None:
+            try:
+                found: str | None = await worker.channel.ask("receipt", ANSWER_SECONDS, id=request_id, owner=owner)
+            except Unanswered:
+                return None
+            return found
+
+        others = [worker for worker in self.workers if worker is not asker and worker.started]
+        return next((found for found in await asyncio.gather(*map(look, others)) if found is not None), None)

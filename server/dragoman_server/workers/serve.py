@@ -1,0 +1,163 @@
+"""Running a configured gateway until it is told to stop, with the simulated upstream beside it if one is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.upstream.interface import Transport
+from dragoman_server.app import make_app
+from dragoman_server.config.lint import open_doors
+from dragoman_server.config.schema import Config, Server
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.aiohttp_log import ServerLog
+from dragoman_server.observability.metric_families import RELOADS, Totals
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.listeners import cannot_listen
+from dragoman_server.workers.systemd import notify
+
+log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
+DRAIN = 10.0
+"""Seconds that open replies have when the gateway is told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gateway that listens. `url` has no path; `simulator_url` is None without the simulated upstream."""
+
+    config: Config
+    url: str
+    simulator_url: str | None
+    gateway: Gateway
+
+
+@asynccontextmanager
+async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
+    """The configuration to serve, with `config.simulated` that of a simulated upstream which is up, and its URL."""
+    if not config.simulated:
+        yield config, None
+        return
+    from dragoman_server.simulator import SCRIPTS, make_simulator
+
+    async with listening(make_simulator(pace=pace), "127.0.0.1", 0, drain=0.5) as url:
+        yield config.with_simulator(url, tuple(SCRIPTS)), url
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    drain: float = 1.0,
+    totals: Totals | None = None,
+    server: Server | None = None,
+) -> AsyncIterator[str]:
+    """Serve `app` on `host:port` (0 = any free port) and give its URL.
+
+    At the end, requests that the app itself did not bring to an end get `drain` seconds. What is no request is counted
+    in `totals`. `server` has the limits on connections. Raises OSError if the address cannot be had.
+    """
+    server, totals = server or Server(), totals or Totals()
+    bounds = bounds_of(server, totals)
+    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, backlog=server.backlog)
+        try:
+            await site.start()
+        except OSError as error:
+            raise cannot_listen((host, port), error) from None
+        bound = runner.addresses[0]
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{bound[1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def running(
+    config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Transport | None = None
+) -> AsyncIterator[Running]:
+    """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
+
+    `pace` is the simulated upstream's pause between two frames and `drain` the time for open replies at the end, in
+    seconds; `upstream` is a transport instead of the usual one, which the gateway then closes.
+    """
+    server = config.server
+    async with with_upstream(config, pace=pace) as (filled, simulator_url):
+        gateway = Gateway(filled, upstream=upstream, lines=True)
+        app = make_app(filled, gateway=gateway, drain=drain)
+        async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
+            gateway.discover()
+            yield Running(filled, url, simulator_url, gateway)
+
+
+async def until_told_to_stop() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for name in ("SIGINT", "SIGTERM"):
+        with suppress(NotImplementedError):  # Windows has no loop signal handlers: Ctrl-C raises there
+            loop.add_signal_handler(getattr(signal, name), stop.set)
+    await stop.wait()
+
+
+def on_hangup(do: Callable[[], None]) -> None:
+    """Call `do` in the event loop at each SIGHUP, on systems that have it."""
+    if hasattr(signal, "SIGHUP"):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
+
+
+def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
+    """Let the gateway serve new requests by what `load()` returns; if that fails, log why and change nothing.
+
+    Without `load` there is no file to read again, and the log says so.
+    """
+    if load is None:
+        log.warning("there is nothing to reload: the configuration is not in a file (dragoman serve FILE.toml)")
+        return
+    notify("RELOADING=1")
+    log.info("dragoman reloads its configuration")
+    try:
+        gateway.reload(load())
+    except ConfigError as error:
+        result = "refused"
+        log.error("the new configuration is refused, the old one stays:\n%s", error)
+    except Exception:
+        result = "failed"
+        log.exception("dragoman could not reload, the old configuration stays")
+    else:
+        result = "done"
+        for sentence in open_doors(gateway.config):
+            log.warning("%s", sentence)
+        config = gateway.config
+        log.info("dragoman has reloaded; providers: %d, routes: %d", len(config.providers), len(config.routes))
+    gateway.metrics.totals.add(RELOADS, (result,))
+    notify("READY=1")
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run to completion on uvloop where there is one. Returns what `main` does, such as an exit status."""
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    # What was imported lives as long as the process: the collector need not walk it again and again.
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)

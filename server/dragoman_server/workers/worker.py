@@ -1,0 +1,226 @@
+"""One worker: `python -m dragoman_server.workers.worker FD`, started by `workers.supervisor` only.
+
+FD is this end of a socket pair. What to serve comes over it, so that no key is ever on a command line, and so do the
+orders: which listening sockets to accept from, to retire, to stop. A supervisor that is gone means to stop as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
+from dragoman.canonical.request import Json
+from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman_server.app import make_app
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.aiohttp_log import ServerLog
+from dragoman_server.observability.logs import configure
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.workers.drain import LINGER, Retirement
+from dragoman_server.workers.ipc import Channel, Unanswered, receive_first
+from dragoman_server.workers.serve import DRAIN, run_loop, with_upstream
+
+REPORT_EVERY = 5.0
+"""Seconds between two reports of a worker's numbers: what it counted after the last one dies with it if it crashes."""
+ASK_SECONDS = 3.0
+"""Longest wait for the other workers, who have less than that to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a worker is told first. `listeners` are file descriptors of the listening sockets, by share."""
+
+    number: int
+    config: Config
+    listeners: list[list[int]]
+    sender: str
+    log_level: int = logging.INFO
+    log_format: str = "text"
+    drain: float = DRAIN
+    linger: float = LINGER
+
+
+class Worker:
+    """A gateway that does as its supervisor says."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._shares = [[socket.socket(fileno=fd) for fd in group] for group in assignment.listeners]
+        self._sites: dict[int, list[web.SockSite]] = {}
+        self._wanted: list[int] = []
+        self._changed = asyncio.Event()
+        self._retire = False
+        self._stop = asyncio.Event()
+        self._gateway: Gateway | None = None
+
+    def hear(self, what: str, message: Json) -> None:
+        """An order: `listen` to `shares`, `retire` or `stop`."""
+        if what == "listen":
+            self._wanted = message["shares"]
+        elif what == "retire":
+            self._retire = True
+        elif what == "stop":
+            self._stop.set()
+        self._changed.set()
+
+    def stop(self) -> None:
+        """As if the supervisor had said so."""
+        self.hear("stop", {})
+
+    async def answer(self, what: str, message: Json) -> Any:
+        """A question: `totals`, or the `receipt` of a request that the key with the digest `owner` made."""
+        gateway = self._gateway
+        if gateway is None:
+            raise Unanswered
+        if what == "totals":
+            return gateway.metrics.snapshot().pack()
+        receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
+        return receipt.json().decode() if receipt is not None else None
+
+    async def serve(self, channel: Channel) -> None:
+        """Serve until told to leave. Raises ConfigError, OSError if it cannot begin."""
+        told = self._assignment
+        async with with_upstream(told.config) as (config, _):
+            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
+            app = make_app(config, gateway=gateway, drain=told.drain)
+            retirement = Retirement(app, linger=told.linger)
+            totals = gateway.metrics.totals
+            bounds = bounds_of(config.server, totals)
+            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
+            await runner.setup()
+            reports = asyncio.create_task(self._report(channel, gateway))
+            try:
+                channel.tell("ready")
+                gateway.discover()
+                await self._accept(runner)
+                if not self._stop.is_set() and runner.connections is not None:
+                    retirement.begin(runner.connections)
+                    if not await self._finish(retirement, runner.connections):
+                        await gateway.stop(0.0)
+            finally:
+                reports.cancel()
+                await runner.cleanup()
+                # All replies have ended, so these numbers are the last.
+                channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+
+    async def _accept(self, runner: web.AppRunner) -> None:
+        """Accept from the sockets that are wanted, until told to leave."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            leaving = self._retire or self._stop.is_set()
+            wanted = [] if leaving else self._wanted
+            for share in [share for share in self._sites if share not in wanted]:
+                for site in self._sites.pop(share):
+                    await site.stop()
+            if leaving:
+                break
+            for share in wanted:
+                if share not in self._sites:
+                    # Duplicates, as a site closes its socket and may be wanted again.
+                    backlog = self._assignment.config.server.backlog
+                    self._sites[share] = [
+                        web.SockSite(runner, sock.dup(), backlog=backlog) for sock in self._shares[share]
+                    ]
+                    for site in self._sites[share]:
+                        await site.start()
+        for sock in (sock for share in self._shares for sock in share):
+            sock.close()
+
+    async def _finish(self, retirement: Retirement, lines: HijackServer) -> bool:
+        """Let all connections come to their end. Returns False if it took too long."""
+        finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
+        stopped = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({finishing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (finishing, stopped):
+            task.cancel()
+        return not finishing.done() or finishing.result()
+
+    async def _report(self, channel: Channel, gateway: Gateway) -> None:
+        while True:
+            await asyncio.sleep(REPORT_EVERY)
+            channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+
+
+class _Siblings:
+    """The other workers, by way of the supervisor."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def totals(self) -> Totals:
+        return Totals.unpack(await self._ask("totals"))
+
+    async def receipt(self, request_id: str, owner: bytes) -> bytes | None:
+        found: str | None = await self._ask("receipt", id=request_id, owner=owner.hex())
+        return found.encode() if found is not None else None
+
+    async def _ask(self, what: str, **more: str) -> Any:
+        try:
+            return await self._channel.ask(what, ASK_SECONDS, **more)
+        except Unanswered:
+            message = "the gateway's other processes did not answer; try again"
+            raise DragomanError(Failure(FailureKind.OVERLOADED, message, 503)) from None
+
+
+async def work(assignment: Assignment, sock: socket.socket) -> int:
+    """Run one worker with its end of the socket pair. Returns the exit status."""
+    worker = Worker(assignment)
+    channel = await Channel.open(sock, worker.hear, worker.answer)
+    reading = asyncio.create_task(channel.run())
+    reading.add_done_callback(lambda _: worker.stop())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    try:
+        await worker.serve(channel)
+    except (ConfigError, OSError) as error:
+        channel.tell("failed", message=str(error))
+        return 1
+    except Exception:
+        channel.tell("failed", message=traceback.format_exc())
+        return 1
+    finally:
+        await channel.close()
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the process. Returns the exit status."""
+    args = sys.argv[1:] if argv is None else list(argv)
+    if len(args) != 1 or not args[0].isdigit():
+        print("this is started by `dragoman serve --workers N`", file=sys.stderr)
+        return 2
+    # A terminal's Ctrl-C and hang-up are the supervisor's business.
+    for name in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    sock = socket.socket(fileno=int(args[0]))
+    try:
+        assignment: Assignment = pickle.loads(receive_first(sock))
+    except EOFError:
+        return 1
+    configure(assignment.log_level, assignment.log_format, worker=assignment.number)
+    return run_loop(work(assignment, sock))
+
+
+if __name__ == "__main__":
+    # Under its own name, as what was pickled says where its class is.
+    from dragoman_server.workers.worker import main as worker_main
+
+    sys.exit(worker_main())

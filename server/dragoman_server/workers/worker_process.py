@@ -1,0 +1,130 @@
+"""A worker as its supervisor sees it: a process, the channel to it, and what is known of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.workers.ipc import Channel
+from dragoman_server.workers.systemd import VARIABLE
+from dragoman_server.workers.worker import Assignment
+
+START_SECONDS = 60.0
+"""Longest start of a worker: half a second of work, on a machine that may have better to do."""
+_LAST_WORDS = 1.0
+
+
+class WorkerFailed(Exception):
+    """A worker could not start; the text says why."""
+
+
+@dataclass(eq=False, slots=True)
+class Hired:
+    """One worker. `totals` are its numbers as last heard, `answered` tells whether that was on the last question."""
+
+    number: int
+    process: asyncio.subprocess.Process
+    ready: asyncio.Future[None]
+    channel: Channel = field(init=False)
+    totals: Totals | None = None
+    answered: bool = False
+    leaving: bool = False
+    ready_at: float = 0.0
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (pid {self.process.pid})"
+
+    @classmethod
+    async def start(cls, assignment: Assignment, answer: Callable[[Hired, str, Json], Awaitable[Any]]) -> Hired:
+        """Start a process that is told its assignment; `until_ready` waits for it. `answer` gets its questions.
+
+        Raises OSError.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *_command(theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), *(fd for group in assignment.listeners for fd in group)),
+                    env={name: value for name, value in os.environ.items() if name != VARIABLE},
+                    # Not of the terminal's foreground group: its Ctrl-C is for the supervisor alone.
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Whether anybody still waits for it or not, its failure is not a forgotten one.
+        ready.add_done_callback(lambda done: done.cancelled() or done.exception())
+        worker = cls(assignment.number, process, ready)
+        worker.channel = await Channel.open(ours, worker._heard, lambda what, message: answer(worker, what, message))
+        worker.channel.send_first(pickle.dumps(assignment))
+        return worker
+
+    async def until_ready(self) -> None:
+        """Wait until it can accept connections. Raises WorkerFailed; it is killed then, and if this is cancelled."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.shield(self.ready)
+        except TimeoutError:
+            self.kill()
+            raise WorkerFailed(f"a worker was not ready within {START_SECONDS:g} s") from None
+        except BaseException:
+            self.kill()
+            raise
+        self.ready_at = asyncio.get_running_loop().time()
+
+    async def until_gone(self) -> str:
+        """Wait until the process has ended, and hear its last words. Returns how it ended."""
+        reading = asyncio.create_task(self.channel.run())
+        status = await self.process.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await reading
+        await self.channel.close()
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        if not self.ready.done():
+            self.ready.set_exception(WorkerFailed(f"a worker {how} before it was ready"))
+        return how
+
+    @property
+    def started(self) -> bool:
+        """Whether it was ready once."""
+        return self.ready.done() and self.ready.exception() is None
+
+    def dismiss(self, how: str) -> None:
+        """Have it `retire` (when all its connections are closed) or `stop` (with the usual deadline)."""
+        self.leaving = True
+        self.channel.tell(how)
+
+    def kill(self) -> None:
+        """End its process at once."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+
+    def _heard(self, what: str, message: Json) -> None:
+        if what == "totals":
+            self.totals = Totals.unpack(message["totals"])
+        elif not self.ready.done():
+            if what == "ready":
+                self.ready.set_result(None)
+            elif what == "failed":
+                self.ready.set_exception(WorkerFailed(message["message"]))
+
+
+def _command(descriptor: int) -> list[str]:
+    # `-m` puts the current folder first on the path: not where this process does without it.
+    here = "" in sys.path or os.getcwd() in sys.path
+    return [sys.executable, *([] if here else ["-P"]), "-m", "dragoman_server.workers.worker", str(descriptor)]
