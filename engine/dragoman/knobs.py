@@ -1,4 +1,4 @@
-"""Choices the operator makes, each with a default (mapping §17, design §8). The docs' table is made from this."""
+"""Choices the operator makes, each with a default (mapping §17). The docs' table is made from this."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ async def _mark_simulated(_: web.Request, response: web.StreamResponse) -> None:
 
 
 async def _nowhere(request: web.Request) -> web.Response:
-    """What the router would refuse, in the envelope that the SDKs can read (mapping §12)."""
+    """What the router would refuse, in the envelope that the SDKs can read (mapping §12.3)."""
     methods: set[str] = set()
     for resource in request.app.router.resources():
         if resource is not request.match_info.route.resource:

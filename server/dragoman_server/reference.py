@@ -121,8 +121,8 @@ what differs from them. Single flags can be replaced under `profile_flags` as ev
 
 ## What differs, and who says so
 
-`chat §12` and its like are sections of the protocol inventory that the translators were written from; all else is a
-public page. A flag that no source speaks of stays at its base.
+`chat §12` and its like are sections of the pages on the dialects ([chat](chat.md), [messages](messages.md)); all else
+is a public page. A flag that no source speaks of stays at its base.
 
 {facts}
 

@@ -98,7 +98,7 @@ async def test_the_reply_repeats_the_request(gpt: AsyncOpenAI, served: Served, u
 
 @across
 async def test_what_cannot_be_carried_is_refused_by_name(gpt: AsyncOpenAI, served: Served, upstream: str) -> None:
-    """A 400 that names the client's own field, and nothing sent upstream (mapping §0, REJECT)."""
+    """A 400 that names the client's own field, and nothing sent upstream (mapping §0)."""
     items: list[Any] = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "msg_1"}]
     with pytest.raises(openai.BadRequestError) as caught:
         await gpt.responses.create(model=model_at(upstream, "sim-text"), input=items)

@@ -98,7 +98,7 @@ async def test_an_image_in_a_tool_result(claude: AsyncAnthropic, served: Served,
 async def test_what_cannot_be_carried_is_refused_by_name(
     claude: AsyncAnthropic, gpt: AsyncOpenAI, served: Served
 ) -> None:
-    """A 400 that names the client's own field, and nothing sent upstream (mapping §0, REJECT)."""
+    """A 400 that names the client's own field, and nothing sent upstream (mapping §0)."""
     linked = {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}
     with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\]\.content\[0\]") as by_claude:
         await ask_claude(claude, streamed=True, model="chat/sim-text", messages=[{"role": "user", "content": [linked]}])

@@ -1,4 +1,4 @@
-"""Whose key comes in, whose key goes out, and that no key is ever seen anywhere else (mapping §12)."""
+"""Whose key comes in, whose key goes out, and that no key is ever seen anywhere else (mapping §12.1)."""
 
 from __future__ import annotations
 

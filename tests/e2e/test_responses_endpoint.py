@@ -152,7 +152,7 @@ async def test_the_sdk_reads_those_as_not_found() -> None:
 
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_a_websocket_is_answered_426_and_any_other_get_405(mounted: bool) -> None:
-    """Codex falls back to POST at once on a 426; any other status costs it retries (mapping §12)."""
+    """Codex falls back to POST at once on a 426; any other status costs it retries (mapping §12.3)."""
     app = web.Application()
     setup(app, config_for("http://127.0.0.1:9", CHAT))
     if not mounted:

@@ -1,4 +1,4 @@
-"""A gateway that stops: new requests refused, open ones drained, then ended with an error (design §7)."""
+"""A gateway that stops: new requests refused, open ones drained, then ended with an error (mapping §10.4)."""
 
 from __future__ import annotations
 

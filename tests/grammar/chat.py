@@ -1,4 +1,4 @@
-"""The strict grammar of a Chat Completions stream (chat-completions §7.1, §7.2, §8)."""
+"""The strict grammar of a Chat Completions stream (chat §7.1, §7.2, §8)."""
 
 from __future__ import annotations
 

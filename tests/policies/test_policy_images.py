@@ -1,4 +1,4 @@
-"""Old screenshots in tool results become a placeholder, N at a time (seed S2 2.6; mapping §13)."""
+"""Old screenshots in tool results become a placeholder, N at a time (mapping §13)."""
 
 from __future__ import annotations
 

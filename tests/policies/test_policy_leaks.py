@@ -1,4 +1,4 @@
-"""Fields of another dialect are left out and told as such (seed S2 2.7; mapping §13)."""
+"""Fields of another dialect are left out and told as such (mapping §13)."""
 
 from __future__ import annotations
 

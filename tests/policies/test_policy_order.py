@@ -1,4 +1,4 @@
-"""Who speaks when: alternation, results first, and the user's word at the beginning (seed S2 2.2, 2.3; mapping §13)."""
+"""Who speaks when: alternation, results first, and the user's word at the beginning (mapping §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose thinking goes back, and what becomes of it where a turn was edited (seed S2 2.4, 2.5; mapping §5.4)."""
+"""Whose thinking goes back, and what becomes of it where a turn was edited (mapping §5.4)."""
 
 from __future__ import annotations
 

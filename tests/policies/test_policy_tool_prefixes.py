@@ -1,4 +1,4 @@
-"""The operator's prefix rules for tool names, there and back (seed S2 2.8; design §8), and how knobs are checked."""
+"""The operator's prefix rules for tool names, there and back (mapping §11), and how knobs are checked."""
 
 from __future__ import annotations
 

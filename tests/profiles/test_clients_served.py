@@ -55,7 +55,7 @@ async def told(entrance: Gate, path: str, **asked: Any) -> dict[str, Any]:
 async def test_codex_is_shown_reasoning_as_a_summary(
     headers: dict[str, str], profile: str | None, knobs: Any, server: Any, shown: str
 ) -> None:
-    """Codex displays summaries only (design §8); what the operator set for a route goes before that."""
+    """Codex displays summaries only (mapping §5.3); what the operator set for a route goes before that."""
     async with ScriptedServer(stream(THINKING)) as upstream:
         config = config_for(upstream.url, CHAT, knobs=knobs, **server)
         async with gate(config) as entrance:
@@ -76,7 +76,7 @@ async def test_codex_is_shown_reasoning_as_a_summary(
     ],
 )
 async def test_only_codex_gets_codes_outside_of_the_schema(headers: dict[str, str], server: Any, code: str) -> None:
-    """A strictly typed client fails to parse them; Codex retries on them (design §8)."""
+    """A strictly typed client fails to parse them; Codex retries on them (mapping §10.3)."""
     frames = [samples.chat_frame({"content": "so"}), OVERLOADED]
     async with (
         ScriptedServer(stream(frames)) as upstream,

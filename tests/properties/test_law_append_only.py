@@ -1,6 +1,6 @@
 """Law: equal bodies make equal bytes, and a longer history extends the translation of the shorter one.
 
-Prompt caches and reasoning that is bound to what stands before it punish anything else (mapping §1, rules 1 and 2).
+Prompt caches and reasoning that is bound to what stands before it punish anything else (mapping §1.1 and §1.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Raw Responses streams with what they mean, by a renderer of the tests' own (see `upstreams`).
 
 A block becomes an item, or, for text and refusals, sometimes a part of one message. `quirks` adds what only some
-compatible servers do (events §9): whole steps left out, texts that come only with a later event, other terminators.
+compatible servers do (streams §9): whole steps left out, texts that come only with a later event, other terminators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Raw upstream streams with what they mean: bytes made from canonical events by a small renderer of the tests' own.
 
 The renderers know nothing of the engine's writers. They vary what real servers vary, all of it legal or tolerated:
-`quirks` adds what only some compatible servers do (chat-completions §7.3, messages §12).
+`quirks` adds what only some compatible servers do (chat §7.3, messages §12).
 """
 
 from __future__ import annotations

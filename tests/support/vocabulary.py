@@ -68,9 +68,9 @@ BANNED_PARTS = frozenset(
 """Parts of identifiers: `last_words_said` has the parts `last`, `words` and `said`."""
 
 BANNED_WORDS = re.compile(
-    r"\b(tells?|told|telling|says?|said|saying|hears?|heard|hearing|speaks?|spoke|spoken|hush|gave|whoever|nobody|anybody"
-    r"|somebody|anew|as ever|any more|let go|in short|spells?|spelled|spelling|is none|are none|beside|leavings|thoughts?"
-    r"|mends?|mended|mending|groove|wished)\b",
+    r"\b(tells?|told|telling|says?|said|saying|hears?|heard|hearing|speaks?|spoke|spoken|hush|gave|whoever|nobody"
+    r"|anybody|somebody|anew|as ever|any more|let go|in short|spells?|spelled|spelling|is none|are none|beside|leavings"
+    r"|thoughts?|mends?|mended|mending|groove|wished)\b",
     re.IGNORECASE,
 )
 """Words of docstrings and comments."""

@@ -1,4 +1,4 @@
-"""The budget gate: what goes first, what never goes, and that a growing conversation keeps its prefix (seed S2 1.3).
+"""The budget gate: what goes first, what never goes, and that a growing conversation keeps its prefix (mapping §13).
 
 "Multimodal screenshots are evicted first, followed by verbose tool results, then assistant reasoning steps, while user
 prompts are protected", at 80 % of the context window.

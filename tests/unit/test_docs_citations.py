@@ -30,8 +30,6 @@ _ANCHOR = re.compile(rf'^<a id="s([\d-]+)"></a>\n#+ ({_NUMBER}) ', re.MULTILINE)
 _SPECIFICATION = re.compile(r"RFC \d+|WHATWG")
 _LINE_BREAK = re.compile(r"\s*\n\s*(?:# ?|> )?")
 """Citations may be wrapped, in comments too."""
-_NEW_NAMES = {"events": "streams", "chat-completions": "chat"}
-"""Pages by the names that comments written before them still have."""
 _SIGN = re.compile("§")
 _NO_CITATION = ROOT / "tests/conformance/cases.py"
 """Has the sign in a stop sequence."""
@@ -75,21 +73,12 @@ CITATIONS = [citation for path in SOURCES for citation in citations(path)]
 ANCHORS = {name: frozenset(sections(pages)) for name, pages in PAGES.items()}
 
 
-def is_pending(citation: Citation) -> bool:
-    """True for what comments written before these pages still have: no page, an old name, or the design paper."""
-    if citation.place.startswith("docs"):
-        return False
-    page = _NEW_NAMES.get(citation.page)
-    return citation.section in ANCHORS[page] if page else citation.page in ("", "design")
-
-
 def test_every_citation_is_a_section() -> None:
     unknown = [
         citation
         for citation in CITATIONS
         if not _SPECIFICATION.fullmatch(citation.page.upper())
         and citation.section not in ANCHORS.get(citation.page, ())
-        and not is_pending(citation)
     ]
     assert unknown == []
 

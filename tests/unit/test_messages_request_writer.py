@@ -110,7 +110,7 @@ MODEL = "claude-opus-5-5"
 HOISTING = ANTHROPIC.replace({"system_inline": False})
 
 
-# --- instructions (mapping §3, seed 0) --------------------------------------------------------------------------------
+# --- instructions (mapping §3) --------------------------------------------------------------------------------
 
 
 def test_one_instruction_is_a_string() -> None:
@@ -224,7 +224,7 @@ def test_system_messages_stand_only_where_the_api_takes_them(mid_system: str) ->
             assert after in (None, "assistant")
 
 
-# --- placement and alternation (seed 0) -------------------------------------------------------------------------------
+# --- placement and alternation (mapping §3) ---------------------------------------------------------------------------
 
 
 def test_seed_tool_call_request() -> None:

@@ -1,4 +1,4 @@
-"""The Responses stream reader on the worked streams of events §7, and its laws."""
+"""The Responses stream reader on the worked streams of streams §7, and its laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only some servers leave out, repeat or spell otherwise in a Responses stream (events §9)."""
+"""What only some servers leave out, repeat or spell otherwise in a Responses stream (streams §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routing: the order of mapping §12, and that a client's model names cost bounded memory and break nothing."""
+"""Routing: the order of mapping §12.2, and that a client's model names cost bounded memory and break nothing."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
 """What a client is told of a defect of ours."""
 STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
-"""What the clients of a stopping gateway are told (design §7)."""
+"""What the clients of a stopping gateway are told (mapping §10.4)."""
 _GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 

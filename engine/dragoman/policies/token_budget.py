@@ -255,7 +255,7 @@ class _BudgetEnforcer:
         return piece.tokens
 
     def _invalidate(self, first: int) -> int:
-        """Leave out signed reasoning behind the first turn that changed: it was signed over other words (§5.4)."""
+        """Leave out reasoning that was signed after the first turn that changed (mapping §5.4)."""
         gone, kept = 0, deque[_Piece]()
         for piece in self._reasoning:
             if piece.turn >= first and self._is_signed(piece):

@@ -20,7 +20,7 @@ _TEMPLATES = "https://github.com/QwenLM/Qwen3.8/issues/244"
 _LATE_VLLM = "https://github.com/vllm-project/vllm/pull/46976"
 _LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
 _LLAMA_CHOICE = "https://pypi.org/project/langchain-llama-cpp/"
-_INVENTORY = "chat §12"
+_DIALECT_PAGE = "chat §12"
 
 CHAT: tuple[Vendor, ...] = (
     Vendor(
@@ -83,9 +83,9 @@ CHAT: tuple[Vendor, ...] = (
         _QWEN,
         {
             "thinking_field": Fact("enable_thinking", _QWEN),
-            "explicit_cache": Fact(True, _INVENTORY),
-            "text_parts": Fact(True, _INVENTORY),
-            "cache_field": Fact("cache_control", _INVENTORY),
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
     Vendor(
@@ -95,22 +95,22 @@ CHAT: tuple[Vendor, ...] = (
         _OPENROUTER,
         {
             "thinking_field": Fact("reasoning", _OPENROUTER),
-            "reasoning_key": Fact("reasoning", _INVENTORY),
+            "reasoning_key": Fact("reasoning", _DIALECT_PAGE),
             "reasoning_details": Fact(True, _OPENROUTER),
-            "explicit_cache": Fact(True, _INVENTORY),
-            "text_parts": Fact(True, _INVENTORY),
-            "cache_field": Fact("cache_control", _INVENTORY),
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
     Vendor(
         "chat",
         "litellm",
         "LiteLLM",
-        _INVENTORY,
+        _DIALECT_PAGE,
         {
-            "explicit_cache": Fact(True, _INVENTORY),
-            "text_parts": Fact(True, _INVENTORY),
-            "cache_field": Fact("cache_control", _INVENTORY),
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
     Vendor(
@@ -122,15 +122,15 @@ CHAT: tuple[Vendor, ...] = (
             "thinking_field": Fact("chat_template_kwargs", _VLLM),
             "reasoning_key": Fact("reasoning", _VLLM),
             "system_inline": Fact(False, _LATE_VLLM),
-            "top_k": Fact(True, _INVENTORY),
+            "top_k": Fact(True, _DIALECT_PAGE),
         },
     ),
     Vendor(
         "chat",
         "sglang",
         "SGLang",
-        _INVENTORY,
-        {"system_inline": Fact(False, _TEMPLATES), "top_k": Fact(True, _INVENTORY)},
+        _DIALECT_PAGE,
+        {"system_inline": Fact(False, _TEMPLATES), "top_k": Fact(True, _DIALECT_PAGE)},
     ),
     Vendor(
         "chat",
@@ -140,7 +140,7 @@ CHAT: tuple[Vendor, ...] = (
         {
             "system_inline": Fact(False, _LATE_LLAMA),
             "tool_choice": Fact("words", _LLAMA_CHOICE),
-            "top_k": Fact(True, _INVENTORY),
+            "top_k": Fact(True, _DIALECT_PAGE),
         },
     ),
     Vendor(
@@ -148,7 +148,7 @@ CHAT: tuple[Vendor, ...] = (
         "ollama",
         "Ollama",
         _OLLAMA,
-        {"parallel_tool_calls": Fact(False, _OLLAMA), "reasoning_key": Fact("reasoning", _INVENTORY)},
+        {"parallel_tool_calls": Fact(False, _OLLAMA), "reasoning_key": Fact("reasoning", _DIALECT_PAGE)},
     ),
     Vendor(
         "chat",

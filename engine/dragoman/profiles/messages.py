@@ -30,7 +30,7 @@ _LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
 _LATE_VLLM = "https://github.com/vllm-project/vllm/issues/44000"
 _COPILOT = "https://github.com/ericc-ch/copilot-api/issues/217"
 _BEDROCK = "https://github.com/anthropics/claude-code/issues/49548"
-_INVENTORY = "messages §12"
+_DIALECT_PAGE = "messages §12"
 _SAME_CHECKS = "messages §5.2"
 
 MESSAGES: tuple[Vendor, ...] = (
@@ -42,7 +42,7 @@ MESSAGES: tuple[Vendor, ...] = (
         {
             "max_temperature": Fact(2.0, _DEEPSEEK),
             "thinking": Fact("budget_and_effort", _DEEPSEEK),
-            "thinking_replay": Fact("own_required", _INVENTORY),
+            "thinking_replay": Fact("own_required", _DIALECT_PAGE),
             "images": Fact(False, _DEEPSEEK),
         },
     ),
@@ -50,21 +50,21 @@ MESSAGES: tuple[Vendor, ...] = (
         "messages",
         "kimi",
         "Kimi (Moonshot AI)",
-        _INVENTORY,
-        {"rewrite": Fact(True, _INVENTORY), "thinking_replay": Fact("own_required", _INVENTORY)},
+        _DIALECT_PAGE,
+        {"rewrite": Fact(True, _DIALECT_PAGE), "thinking_replay": Fact("own_required", _DIALECT_PAGE)},
     ),
     Vendor(
         "messages",
         "glm",
         "GLM (Z.ai, BigModel)",
-        _INVENTORY,
+        _DIALECT_PAGE,
         {"thinking_replay": Fact("own_required", _GLM)},
     ),
     Vendor(
         "messages",
         "minimax",
         "MiniMax",
-        _INVENTORY,
+        _DIALECT_PAGE,
         {"thinking_replay": Fact("own_required", _MINIMAX), "stop_limit": Fact(0, _MINIMAX)},
     ),
     Vendor(
@@ -88,7 +88,7 @@ MESSAGES: tuple[Vendor, ...] = (
         "messages",
         "copilot",
         "Claude behind GitHub Copilot",
-        _INVENTORY,
+        _DIALECT_PAGE,
         {"rewrite": Fact(True, _COPILOT)},
         base="anthropic",
     ),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Fact(NamedTuple):
-    """A flag's value and its source: a page of the vendor's, a public report, or a section of the inventory."""
+    """A flag's value and its source: a page of the vendor's, a public report, or a section such as `chat §12`."""
 
     value: Any
     source: str

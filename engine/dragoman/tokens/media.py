@@ -18,7 +18,7 @@ from dragoman.dialects import Dialect
 _MESSAGES = Dialect.MESSAGES  # member access on an enum class costs more than a global
 
 UNKNOWN_IMAGE = 1_500
-"""Tokens of an image whose size is not known (mapping §12)."""
+"""Tokens of an image whose size is not known (mapping §12.4)."""
 PAGE = 2_500
 """Tokens of a PDF's page: its text, some 1,000, and a picture of it."""
 

@@ -42,7 +42,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
 
 
 class Secret:
-    """A key that shows as `***` wherever it is printed. `digest` is what comparisons use (mapping §12)."""
+    """A key that shows as `***` wherever it is printed. `digest` is what comparisons use (mapping §12.1)."""
 
     __slots__ = ("_value", "digest")
 

@@ -117,7 +117,7 @@ def _glob(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Where Claude's family words lead (mapping §12): `big` and `small` are a model name or `provider/model`.
+    """Where Claude's family words lead (mapping §12.2): `big` and `small` are a model name or `provider/model`.
 
     With `discover`, `GET /v1/models` has the models that upstreams list.
     """
@@ -129,7 +129,7 @@ class Models:
 
     @property
     def policy(self) -> str:
-        """What an unknown name gets: `small` where big or small is configured, else `reject` (design §8)."""
+        """What an unknown name gets: `small` where big or small is configured, else `reject` (mapping §12.2)."""
         return self.unknown or ("small" if self.big or self.small else "reject")
 
 

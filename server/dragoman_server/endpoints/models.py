@@ -1,4 +1,4 @@
-"""`GET /v1/models` in the caller's dialect, told by the `anthropic-version` header (mapping §12)."""
+"""`GET /v1/models` in the caller's dialect, told by the `anthropic-version` header (mapping §12.3)."""
 
 from __future__ import annotations
 

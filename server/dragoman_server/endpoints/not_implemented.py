@@ -12,7 +12,7 @@ _SEND_ALL = "send the whole conversation as `input` with `store: false`"
 
 
 def not_served(request_id: str, request: web.Request) -> web.Response:
-    """Stored responses and conversations, and the endpoints beside them: 404 (mapping §12)."""
+    """Stored responses and conversations, and the endpoints beside them: 404 (mapping §12.3)."""
     path = request.path
     if path.endswith("/compact"):
         said = f"this gateway does not compact conversations; {_SEND_ALL}"

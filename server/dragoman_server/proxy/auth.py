@@ -1,4 +1,4 @@
-"""Which key comes in and which goes out (mapping §12).
+"""Which key comes in and which goes out (mapping §12.1).
 
 Everything that goes upstream is on an allow-list, so cookies, `x-stainless-*`, hop-by-hop headers and keys stay here
 without being named. Nothing in this module puts a key into a message.

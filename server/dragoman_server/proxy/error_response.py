@@ -40,7 +40,7 @@ def unsupported(message: str) -> Failure:
 
 
 def asked_in(request: web.Request) -> Dialect:
-    """The dialect of whoever asks for what is no endpoint of one dialect (mapping §12)."""
+    """The dialect of whoever asks for what is no endpoint of one dialect (mapping §12.3)."""
     return dialect_of(request.path, "anthropic-version" in request.headers)
 
 

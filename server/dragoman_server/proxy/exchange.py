@@ -1,4 +1,4 @@
-"""One translated request and its reply: what the upstream answers becomes what the client gets (design §3, §7)."""
+"""One translated request and its reply: what the upstream answers becomes what the client gets (mapping §10.4)."""
 
 from __future__ import annotations
 

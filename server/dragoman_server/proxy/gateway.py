@@ -1,4 +1,4 @@
-"""The way of one request: key, body, route, translate, call, and the reply back (design §3).
+"""The way of one request: key, body, route, translate, call, and the reply back (docs/explanation/how-it-works.md).
 
 Everything that can fail before the reply's headers raises a `DragomanError`, and one place turns it into a response of
 the client's dialect. Nothing is sent upstream before the whole request was understood.
@@ -175,7 +175,7 @@ class Gateway:
                 self._upstream = Http11Transport(server.connections)
 
     async def stop(self, seconds: float) -> None:
-        """Refuse new requests, give open ones `seconds`, then end them with an error of their dialect (design §7)."""
+        """Refuse new requests, give open ones `seconds`, then end them with an in-band error (mapping §10.4)."""
         self.stopping = True
         self.bodies.stop()
         if await self._finished(seconds):

@@ -1,4 +1,4 @@
-"""Known clients, told by the headers of their requests: what each needs that is not the default (design §8).
+"""Known clients, told by the headers of their requests: what each needs that is not the default (mapping §17).
 
 A client profile changes knobs, and nothing else: whatever the operator set, for all requests or for a route, goes
 before it, and a request's own header before that. Which clients these are was recorded on the wire.

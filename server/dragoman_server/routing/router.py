@@ -1,4 +1,4 @@
-"""Which upstream answers for a model name, and by what name it knows the model (mapping §12, "model selection")."""
+"""Which upstream answers for a model name, and by what name it knows the model (mapping §12.2)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 class UnknownModel(DragomanError):
-    """No route leads from the model's name: 404 with the names and patterns there are (design §8)."""
+    """No route leads from the model's name: 404 with the names and patterns there are (mapping §12.2)."""
 
     def __init__(self, model: str, known: Iterable[str], patterns: Iterable[str] = ()) -> None:
         lists = (("known models", list(known)), ("patterns", list(dict.fromkeys(patterns))))

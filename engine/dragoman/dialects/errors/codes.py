@@ -1,8 +1,8 @@
 """The words that servers put into an error's `type` or `code`: what each says, and whose it is.
 
 A word that several use stands where it is documented. One that only says what the HTTP status beside it says is here
-all the same: an error inside a stream has no other status. `chat §11` and its like are sections of the protocol
-inventory; SDKs are the vendors' own, as installed with the tests.
+all the same: an error inside a stream has no other status. `chat §11` and its like are sections of
+pages in docs/reference; SDKs are the vendors' own, as installed with the tests.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class StreamWriter:
                     if kind is Finish:
                         self.context.usage = event.usage
                     elif kind is Start:
-                        # All that is ever known of a reply whose client leaves, or that is cut (design §7). What it
+                        # All that is ever known of a reply whose client leaves, or that is cut (mapping §10.4). What it
                         # has of the output is no count yet.
                         if (known := event.usage) is not None:
                             known = Usage(known.input_total, known.cache_read, known.cache_write, None, known.reasoning)

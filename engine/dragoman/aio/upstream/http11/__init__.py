@@ -1,1 +1,1 @@
-"""The transport on raw sockets: one `asyncio.Protocol` per connection, body bytes handed straight on (design §5)."""
+"""The transport on raw sockets: one `asyncio.Protocol` per connection, body bytes passed on (decision 0007)."""

@@ -1,4 +1,4 @@
-"""The transport on raw sockets (design §5): HTTP/1.1, one request at a time on pooled keep-alive connections.
+"""The transport on raw sockets (decision 0007): HTTP/1.1, one request at a time on pooled keep-alive connections.
 
 No proxies, no redirects, no HTTP/2: for egress proxies there is `aiohttp_client`.
 """

@@ -1,4 +1,4 @@
-"""Whole Chat replies, both ways (mapping §9.1-§9.4)."""
+"""Whole Chat replies, both ways (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _read_calls(
 
 
 def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
-    """The arguments as sent. A guessed repair would run a real tool, so what is no JSON object is refused (§6.3).
+    """The arguments as sent. A guessed repair would run a real tool, so only a JSON object is taken (mapping §6.3).
 
     A reply that says itself that it was cut is none: where arguments are text, the client is given what there is.
     """

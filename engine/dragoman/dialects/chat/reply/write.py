@@ -1,4 +1,4 @@
-"""Writes whole Chat replies (mapping §9.1-§9.4)."""
+"""Writes whole Chat replies (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class StreamedCalls(StreamReader):
         return call
 
     def _unindexed(self, position: int, call_id: str) -> Any:
-        """The key of a fragment without `index`: some servers leave it out (chat-completions §7.3)."""
+        """The key of a fragment without `index`: some servers leave it out (chat §7.3)."""
         key = self._places.get(position, position)
         known = self._calls.get(key)
         if call_id and known is not None and known.id and known.id != call_id:

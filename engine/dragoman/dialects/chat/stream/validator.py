@@ -1,4 +1,4 @@
-"""The grammar of a Chat stream that we wrote (chat-completions §7.1, §7.2, §8).
+"""The grammar of a Chat stream that we wrote (chat §7.1, §7.2, §8).
 
 What the official SDK's accumulator and agents need: one identity, the role once, tool indexes without gaps whose id and
 name come once, list deltas at most once, one finish, usage last and if it was asked for.

@@ -1,4 +1,4 @@
-"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1 rule 7)."""
+"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canonical request → a Messages request body (mapping §3 to §7; design §8).
+"""The canonical request → a Messages request body (mapping §3 to §7).
 
 Only fields listed here are written: nothing leaks across by accident. Key order is fixed, so that the same request is
 always the same bytes.

@@ -1,7 +1,7 @@
 """What an output item of a Responses reply holds, in canonical words: the same for a stream and a whole reply.
 
 An item is told several times over, in its own `.done` events, in `response.output_item.done` and in the last snapshot.
-Everything here reads one such telling, so that a stream and a whole reply cannot disagree (mapping §1 rule 6).
+Everything here reads one such telling, so that a stream and a whole reply cannot disagree (mapping §1.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole reply for a Responses client: exactly what the last event of its stream would hold (mapping §9.1-§9.4)."""
+"""A whole reply for a Responses client: exactly what the last event of its stream would hold (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 

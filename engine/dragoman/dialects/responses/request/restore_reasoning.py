@@ -1,4 +1,4 @@
-"""Enveloped reasoning in a request that is passed through to a Responses upstream (mapping §5.2, §1 rule 7)."""
+"""Enveloped reasoning in a request that is passed through to a Responses upstream (mapping §5.2, §1.7)."""
 
 from __future__ import annotations
 

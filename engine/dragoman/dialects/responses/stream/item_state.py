@@ -2,7 +2,7 @@
 
 Servers tell a text up to four times: in deltas, in its own `.done` event, in `response.output_item.done` and in the
 last snapshot; and each leaves out some of them. So everything after the deltas only settles what was not yet said
-(events §9). Of texts only the length and the last fragment are kept for that; the arguments of calls are kept whole,
+(streams §9). Of texts only the length and the last fragment are kept for that; the arguments of calls are kept whole,
 as running a call on wrong ones does harm.
 """
 

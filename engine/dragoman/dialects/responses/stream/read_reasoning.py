@@ -1,4 +1,4 @@
-"""Streamed reasoning: one block per item, its parts joined by a blank line (mapping §9.6, events §9)."""
+"""Streamed reasoning: one block per item, its parts joined by a blank line (mapping §9.6, streams §9)."""
 
 from __future__ import annotations
 

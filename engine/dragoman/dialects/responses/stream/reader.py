@@ -2,7 +2,7 @@
 
 The dialect says everything several times, and its servers each leave out some of it. So a block starts with the first
 event that speaks of it, what its deltas left out comes from the events that repeat it, and only a terminal event ends
-the reply (mapping §9.6, events §9).
+the reply (mapping §9.6, streams §9).
 """
 
 from __future__ import annotations
