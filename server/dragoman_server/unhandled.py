@@ -35,6 +35,7 @@ def bounds_of(server: Server, totals: Totals) -> Bounds:
     return Bounds(
         timeouts.head,
         timeouts.keep_alive,
+        timeouts.write,
         server.max_connections or _half_the_descriptors(),
         server.max_connections_per_address,
         Unhandled(totals),
