@@ -29,7 +29,7 @@ def put_results_first(request: Request, losses: Losses) -> None:
 
 
 def _is_mixed(run: list[Turn]) -> bool:
-    """Does anything stand before a result?"""
+    """True if other content comes before a result."""
     other = False
     for turn in run:
         if turn.role is _INSTRUCTION:

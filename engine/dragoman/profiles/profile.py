@@ -1,7 +1,6 @@
-"""What an upstream can do: flags that writers and readers consult, never a model-name test (mapping §2).
+"""Provider profiles: flags for what an upstream can do. Readers and writers test flags, never model names (mapping §2).
 
-A profile is shipped by name and dialect, those of third parties as data (`profiles`); configuration may override single
-flags.
+Built-in profiles have a name per dialect; those of third parties are data. The configuration may override single flags.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ def _flag(default: Any, doc: str, *values: str) -> Any:
 
 
 def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
-    """A list of strings that match the pattern `items`, empty by default; `form` shows one. Unless said otherwise they
-    are JSON schema keywords."""
+    """A list of strings that match the pattern `items`, empty by default; `form` shows one. By default they are JSON
+    schema keywords."""
     return field(default=(), metadata={"doc": doc, "values": (), "items": items, "form": form})
 
 
@@ -285,9 +284,9 @@ VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 
 
 def builtin_profile(dialect: str, name: str | None = None) -> Profile:
-    """The shipped profile `name` for an upstream dialect (default: its vendor's).
+    """Returns the built-in profile `name` of an upstream dialect (default: its vendor's).
 
-    Raises ValueError if there is none.
+    Raises `ValueError` if there is no such profile.
     """
     vendor = VENDOR.get(dialect)
     if vendor is None:

@@ -83,14 +83,14 @@ class Counter:
             found.update(zip(missing, self._measure(list(missing.values())), strict=True))
         for key, count in found.items():
             known.pop(key, None)
-            known[key] = count  # last: what nobody asks for any more comes to stand first
+            known[key] = count  # at the end, so that the least recently used come first
         for key in list(islice(known, max(0, len(known) - self._keep))):
             known.pop(key, None)
         return [found[key] for key in keys]
 
 
 class PromptSize:
-    """What is to be counted of a request: `texts`, and the `size` in tokens of all else."""
+    """The parts of a request to count: `texts`, and the `size` in tokens of everything else."""
 
     __slots__ = ("_dialect", "size", "texts")
 
