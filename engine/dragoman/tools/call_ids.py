@@ -9,7 +9,7 @@ with that of a shorter one.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.canonical.request import Request, Role, Turn
 from dragoman.losses import LossCode, Losses
@@ -36,22 +36,25 @@ class CallPairing(NamedTuple):
 
 def pair_calls(turns: list[Turn]) -> CallPairing:
     """Returns how the calls of a conversation and their results pair up."""
-    calls: list[str] = []
-    results: list[str] = []
+    called: list[tuple[Any, ...]] = []  # tuples that begin with the id, as compact turns hold them
+    answered: list[tuple[Any, ...]] = []
     whole: list[Turn] = []
     in_order = True
     for turn in turns:
-        if turn.role is _ASSISTANT:
-            if len(calls) != len(results):
+        if (assistant := turn.compact_assistant()) is not None:
+            if len(called) != len(answered):
                 in_order = False
-            calls += turn.call_ids()
-            if turn.compact_assistant() is None:
-                whole.append(turn)
+            called += assistant.calls or ()
         elif (compact := turn.compact_results()) is not None:
-            results += [fields[0] for fields in compact]
+            answered += compact
         else:
             whole.append(turn)
-            results += [call_id for _, call_id in turn.result_ids()]
+            if turn.role is _ASSISTANT and len(called) != len(answered):
+                in_order = False
+            called += [(call_id,) for call_id in turn.call_ids()]
+            answered += [(call_id,) for _, call_id in turn.result_ids()]
+    calls = [call[0] for call in called]
+    results = [result[0] for result in answered]
     distinct = len(set(calls)) == len(calls)
     if calls == results:
         return CallPairing(distinct, distinct and in_order, calls, whole, len(calls))
