@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import ReasoningFields
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -18,6 +17,7 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Reasoning,
+    ReasoningFields,
     SearchResult,
     Text,
     ToolCall,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import ReasoningFields
-from dragoman.canonical.request import Json
+from dragoman.canonical.request import Json, ReasoningFields
 from dragoman.dialects.openai.content import note_unknown
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
