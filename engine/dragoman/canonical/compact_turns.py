@@ -59,7 +59,7 @@ class _CompactTurn(Turn):
 
 
 class CompactAssistantTurn(_CompactTurn):
-    """A turn of the assistant: `reasoning`, then `text` if any, then `calls`, which is None once it is expanded."""
+    """A turn of the assistant: `reasoning`, then `text` if any, then `calls` (None once it is expanded)."""
 
     __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
     role = _ASSISTANT  # always, like the next two
@@ -118,7 +118,7 @@ class CompactAssistantTurn(_CompactTurn):
 
 
 class CompactResultTurn(_CompactTurn):
-    """A turn of the user that holds only `results`, which is None once it is expanded."""
+    """A turn of the user that holds only `results` (None once it is expanded)."""
 
     __slots__ = ("results",)
     _FIXED = _CompactTurn._FIXED | {"plain"}

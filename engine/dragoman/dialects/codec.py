@@ -1,4 +1,4 @@
-"""The readers and writers of each dialect, as one table."""
+"""The codec of each dialect: its readers, writers and facts, collected from its package."""
 
 from __future__ import annotations
 
@@ -29,16 +29,27 @@ class Codec:
     path: str
     """The endpoint below the vendor's base URL."""
     read_request: Callable[..., Any]
+    """Reads a request's JSON object as a canonical `Request`."""
     write_request: Callable[..., Any]
+    """Writes a canonical `Request` as a JSON object."""
     read_reply: Callable[..., Any]
+    """Reads a complete reply's JSON object as a canonical `Reply`."""
     write_reply: Callable[..., Any]
+    """Writes a canonical `Reply` as a JSON object."""
     read_usage: Callable[[Any], Usage | None]
+    """Reads the token counts of a reply."""
     reader: Callable[[ReplyContext], StreamReader]
+    """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]
+    """Makes the stage that writes events as frames."""
     validator: Callable[[ReplyContext], Validator]
+    """Makes the stage that encodes frames and checks them."""
     observer: Callable[[], Observer]
+    """Makes the observer of a forwarded stream."""
     read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
+    """Reads an upstream's error response."""
     write_failure: Callable[..., tuple[int, Any]]
+    """Writes an error's status and JSON object."""
     model_paths: tuple[tuple[str, ...], ...]
     """The paths at which payloads of a stream name the model."""
     restore_reasoning: Callable[[Any, str, Losses], bool] | None

@@ -25,7 +25,7 @@ class TTLCache(Generic[K, V]):
         return self.get(key) is not None
 
     def get(self, key: K) -> V | None:
-        """Returns the value, or None if there is none or it has expired."""
+        """Returns the value, or None if it is missing or expired."""
         found = self._values.get(key)
         if found is None:
             return None
