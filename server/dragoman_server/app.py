@@ -13,6 +13,7 @@ from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import Counting
 from dragoman_server.endpoints.diagnostics import Inspection
+from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import no_websocket, not_served
 from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
 from dragoman_server.proxy.gateway import Gateway
@@ -64,12 +65,12 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=expected)
     _add_unserved(app, prefix, gateway)
-    inspection = Inspection(gateway)
+    inspection, models = Inspection(gateway), ModelList(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=expected)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     for form in _FORMS:
-        app.router.add_get(prefix + form.format("models"), gateway.models)
-    app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", gateway.models)
+        app.router.add_get(prefix + form.format("models"), models.get)
+    app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
     if gateway.cors:

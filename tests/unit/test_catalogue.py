@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman_server.endpoints.models import KnownModel, anthropic_models, openai_models
+from dragoman_server.endpoints.models import anthropic_models, openai_models
+from dragoman_server.routing.model_names import KnownModel
 
 MODELS = [KnownModel(f"m{number}", "up") for number in range(5)]
 

@@ -28,19 +28,20 @@ from dragoman.dialects.errors.headers import RETRY, passed
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.shared.count_endpoints import COUNTING
-from dragoman.directions import DIRECTIONS, Direction
+from dragoman.directions import Direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
-from dragoman.translate import Translation, parse_body, translate
+from dragoman.translate import Translation
 from dragoman.wire.json_codec import dumps, loads
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.metric_families import COUNTS
+from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
 from dragoman_server.proxy.exchange import tell_losses
 from dragoman_server.proxy.gateway import CLIENT_GONE, Gateway
-from dragoman_server.proxy.request_body import read_model, wished
+from dragoman_server.proxy.resolve_request import resolve_request
 
 log = logging.getLogger("dragoman")
 
@@ -78,11 +79,11 @@ class _Asked:
 
     provider: Provider
     translation: Translation
-    untouched: bool
-    """Is the body the client's own."""
-    knobs: Knobs
-    secrets: tuple[str, ...]
-    """The texts that must not come back from the provider."""
+
+    @property
+    def untouched(self) -> bool:
+        """True if the body is the client's own."""
+        return self.translation.direction.passthrough and not self.translation.rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,31 +151,15 @@ class Counting:
         return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _understood(self, request: web.Request, client: Dialect, request_id: str) -> _Asked:
-        """The request as it would be sent. Raises DragomanError."""
+        """Resolve the request as for sending. Raises DragomanError."""
         gateway = self._gateway
         gateway.admit(request)
-        loaded = gateway.loaded  # a reload may replace it while the body comes
-        limits = loaded.config.server.limits
-        body = await gateway.bodies.read(request)
-        payload = parse_body(body, limits)
-        target = loaded.router.resolve(read_model(payload), client)
-        known = loaded.clients.recognise(request.headers)
-        provider, knobs = target.provider, wished(target.knobs_for(known.name if known else None), request.headers)
-        translation = translate(
-            DIRECTIONS[client, provider.dialect],
-            body,
-            payload=_whole(payload, client, provider),
-            upstream_model=target.upstream_model,
-            profile=provider.profile,
-            knobs=knobs,
-            limits=limits,
-            request_id=request_id,
-        )
-        untouched = translation.direction.passthrough and not translation.rewritten
-        return _Asked(provider, translation, untouched, knobs, loaded.secrets_of(provider, request.headers))
+        receipt = Receipt(request_id, client, 0)  # not filed: counts have no receipts
+        resolved = await resolve_request(request, receipt, gateway.loaded, gateway.bodies, complete=_with_max_tokens)
+        return _Asked(resolved.target.provider, resolved.translation)
 
     async def _count(self, request: web.Request, asked: _Asked) -> _Counted:
-        knob, provider = asked.knobs.count_tokens, asked.provider
+        knob, provider = asked.translation.context.knobs.count_tokens, asked.provider
         model = asked.translation.upstream_model
         # Not the provider's name: a reload may put another upstream behind it.
         place = provider.dialect, provider.base_url, model
@@ -234,7 +219,7 @@ class Counting:
         status, headers, body = await self._gateway.fetch(request, call)
         endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
-            secrets = asked.secrets
+            secrets = asked.translation.context.secrets
             failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
             failure.headers = passed(headers, RETRY, secrets)
             raise _Refused(failure, status)
@@ -253,7 +238,7 @@ class Counting:
         if not same:
             body = dumps(endpoint.question(loads(body)))
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        headers = gateway.headers(provider, request.headers, same_dialect=same)
+        headers = gateway.upstream_requests.headers(provider, request.headers, same_dialect=same)
         timeouts = gateway.config.server.timeouts
         timeouts = replace(timeouts, first_byte=min(WAIT, timeouts.first_byte))
         return UpstreamRequest(provider.endpoint(endpoint.path, query), headers, body, False, timeouts)
@@ -284,7 +269,7 @@ class _Refused(UpstreamError):
         self.status = status
 
 
-def _whole(payload: Json, client: Dialect, provider: Provider) -> Json:
+def _with_max_tokens(payload: Json, client: Dialect, provider: Provider) -> Json:
     """The request with what only one for an answer has to have, where it is translated."""
     if client is not Dialect.MESSAGES or "max_tokens" in payload:
         return payload

@@ -11,18 +11,18 @@ from aiohttp import web
 from dragoman.aio.proxy_stream import DEFECT
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.knobs import Knobs
 from dragoman.profiles.profile import VENDOR, builtin_profile
-from dragoman.translate import parse_body, translate
+from dragoman.translate import parse_body
 from dragoman.wire.json_codec import dumps
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.providers import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
+from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.request_body import read_model, wished
+from dragoman_server.proxy.request_body import read_model
+from dragoman_server.proxy.resolve_request import translate_for
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
@@ -97,26 +97,15 @@ class Inspection:
             raise _Asked(client, error.failure) from None
 
     def _explained(self, request: web.Request, client: Dialect, body: bytes, payload: Json) -> Json:
-        model = read_model(payload)
+        loaded = self._gateway.loaded
         to = request.query.get("to")
-        target, known = self._target(to, model, client), self._known(request)
-        upstream = target.provider.dialect if target is not None else Dialect(str(to))
-        translation = translate(
-            direction(client, upstream),
-            body,
-            payload=payload,
-            upstream_model=target.upstream_model if target is not None else None,
-            profile=target.provider.profile if target is not None else builtin_profile(upstream),
-            knobs=wished(self._knobs(target, known), request.headers),
-            limits=self._gateway.config.server.limits,
-        )
-        if target is None:
-            return explanation(translation, profile=VENDOR[upstream], client_profile=known)
-        return explanation(translation, target.provider, target.warning, client_profile=known)
-
-    def _knobs(self, target: Target | None, client: str | None) -> Knobs:
-        router = self._gateway.router
-        return target.knobs_for(client) if target is not None else router.knobs_for(client)
+        target = self._target(to, read_model(payload), client)
+        receipt = Receipt("", client, 0, client_profile=self._known(request))
+        resolved = translate_for(request, receipt, loaded, target, body, payload)
+        if to is not None and to not in loaded.config.providers:
+            profile = VENDOR[target.provider.dialect]
+            return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)
+        return explanation(resolved.translation, target.provider, target.warning, client_profile=receipt.client_profile)
 
     def _known(self, request: web.Request) -> str | None:
         """The client that is to be thought of: the one named, else whoever asks."""
@@ -128,22 +117,22 @@ class Inspection:
             raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
         return name
 
-    def _target(self, to: str | None, model: str, client: Dialect) -> Target | None:
-        """Where the request would go; None for a dialect in general. A provider of a dialect's name is the provider."""
-        gateway = self._gateway
+    def _target(self, to: str | None, model: str, client: Dialect) -> Target:
+        """Return the target of the request, or one of the provider or the dialect that `to` names."""
+        config, router = self._gateway.config, self._gateway.router
         if to is None:
-            return gateway.router.resolve(model, client)
-        provider: Provider | None = gateway.config.providers.get(to)
+            return router.resolve(model, client)
+        provider = config.providers.get(to)
         if provider is None:
-            _dialect("to", to, *gateway.config.providers)
-            return None
+            upstream = _dialect("to", to, *config.providers)
+            return router.plain(Provider(to, upstream, VENDOR_URL[upstream], profile=builtin_profile(upstream)), model)
         try:
-            # The model's own route has a say in names and knobs if it leads there.
-            target = gateway.router.resolve(model, client)
+            # The model's own route decides on names and knobs if it leads to this provider.
+            target: Target | None = router.resolve(model, client)
         except DragomanError:
             target = None
         if target is None or target.provider is not provider:
-            target = gateway.router.plain(provider, model)
+            target = router.plain(provider, model)
         return target
 
 

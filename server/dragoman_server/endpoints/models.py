@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError
+from dragoman_server.routing.model_names import KnownModel
 
 PAGE_MAX = 1000
 """Most models of one page in Anthropic's form: the API's own maximum, and what a page has if no limit is given."""
-
-
-class KnownModel(NamedTuple):
-    """A model as clients see it. `owner` is the provider; `created` is in Unix seconds, 0 if unknown."""
-
-    name: str
-    owner: str
-    created: int = 0
-    title: str = ""
 
 
 def openai_model(model: KnownModel) -> Json:

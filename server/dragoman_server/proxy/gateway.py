@@ -26,36 +26,30 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import sized
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote
-from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
-from dragoman.translate import Translation, parse_body, translate
-from dragoman.wire.json_codec import dumps
 from dragoman_server.config.lint import remarks
-from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
 from dragoman_server.observability.access_log import OUR_WORDS, before_reply, reason, request_line
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import Prefixes
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.observability.upstream_warnings import Outages
-from dragoman_server.proxy.auth import check_inbound, outbound_headers
+from dragoman_server.proxy.auth import check_inbound
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response, new_request_id
+from dragoman_server.proxy.error_response import error_response, new_request_id
 from dragoman_server.proxy.exchange import Exchange, tell_losses
+from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
-from dragoman_server.proxy.request_body import Bodies, read_model, wished
+from dragoman_server.proxy.request_body import Bodies
+from dragoman_server.proxy.resolve_request import resolve_request
+from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.client_profiles import Clients
-from dragoman_server.routing.known_models import KnownModels
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
 from dragoman_server.workers.peer_workers import Siblings
 
 log = logging.getLogger("dragoman")
-_SENDER = "x-dragoman-sender"
-"""Sent upstream with a random value of this process, so that a gateway recognises itself."""
-
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """A handler of aiohttp's."""
 
@@ -98,9 +92,9 @@ class Gateway:
         self._upstream = upstream
         self._now = now
         self.new_id = new_id
-        self._sender = sender or new_id()
+        self.upstream_requests = UpstreamRequests(sender or new_id())
         self._upstream_models = UpstreamModels(self._get)
-        self._known_models = KnownModels(self._upstream_models, self._get_headers)
+        self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
         self._discovering = False
         mask_logs(config)
         self._open: set[StreamTimers] = set()
@@ -163,7 +157,7 @@ class Gateway:
         Without it they are asked when a client first asks for the list.
         """
         self._discovering = True
-        self._known_models.refresh(self.loaded)
+        self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
         """Make the transport. Must run inside the event loop."""
@@ -210,22 +204,6 @@ class Gateway:
 
     # --- endpoints -----------------------------------------------------------------------------------------------
 
-    async def models(self, request: web.Request) -> web.Response:
-        """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
-        client, name = asked_in(request), request.match_info.get("name")
-        headers, loaded, messages = request.headers, self.loaded, client is Dialect.MESSAGES
-        try:
-            self.admit(request)
-            if name:
-                model = self._known_models.one(loaded, name, client, headers)
-                body = anthropic_model(model) if messages else openai_model(model)
-            else:
-                models = await self._known_models.all(loaded, client, headers)
-                body = anthropic_models(models, request.query) if messages else openai_models(models)
-        except DragomanError as error:
-            return error_response(client, error.failure, self.new_id())
-        return web.Response(body=dumps(body), content_type="application/json", headers={OWN_ID: self.new_id()})
-
     async def health(self, request: web.Request) -> web.Response:
         """`GET /health` and `HEAD /`: alive, without a key and without a word about the configuration."""
         return web.Response(body=b'{"status":"ok"}', content_type="application/json")
@@ -243,7 +221,7 @@ class Gateway:
         self.metrics.opened(receipt)
         watch: StreamTimers | None = None
         try:
-            call, exchange = await self._understood(request, receipt)
+            call, exchange = await self._prepared(request, receipt)
             watch = self._watched(request, call)
             upstream = self._upstream
             assert upstream is not None, "the gateway is not open"
@@ -308,49 +286,28 @@ class Gateway:
         tell_losses(response.headers, receipt.losses)
         return response
 
-    async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
-        """What to send upstream, and what to make of the answer."""
-        headers = request.headers
-        client = receipt.client
+    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
+        """Resolve a request. Returns what to send upstream, and the exchange that handles the response."""
         receipt.owner = self.admit(request)
-        loaded = self.loaded  # a reload may replace it while the body comes
-        server = loaded.config.server
-        if (known := loaded.clients.recognise(headers)) is not None:
-            receipt.client_profile = known.name
         self.receipts.file(receipt)
-        limits = server.limits
-        body = await self.bodies.read(request)
-        payload = parse_body(body, limits)
-        receipt.model = model = read_model(payload)
-        target = loaded.router.resolve(model, client)
+        loaded = self.loaded
+        target, translation, body, payload = await resolve_request(request, receipt, loaded, self.bodies)
+        translation.context.clock = self._now
+        provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
-        provider = target.provider
-        receipt.provider, receipt.route = provider.name, target.route
-        receipt.translation = translation = translate(
-            DIRECTIONS[client, provider.dialect],
-            body,
-            payload=payload,
-            upstream_model=target.upstream_model,
-            profile=provider.profile,
-            knobs=wished(target.knobs_for(receipt.client_profile), headers),
-            limits=limits,
-            created=receipt.created,
-            request_id=receipt.request_id,
-            validate=server.validate,
-        )
-        translation.context.clock = self._now
-        translation.context.secrets = loaded.secrets_of(provider, headers)
         if self.prefixes:
-            receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
-        call = self._call(request, translation, provider, loaded)
+            receipt.cache = self.prefixes.compare(
+                translation, payload, request.headers, receipt.owner, receipt.request_id
+            )
+        exchange = Exchange(receipt.client, translation, provider.name, receipt, self._now, loaded.outages)
+        call = self.upstream_requests.build(request, translation, provider, loaded)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
-                *(receipt.request_id, client, "stream" if translation.stream else "request", len(body)),
-                *(receipt.client_profile or "none", quote(model), quote(target.route), provider.name),
-                *(provider.place(), len(call.body), provider.profile_name or "of its own"),
+                *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
+                *(receipt.client_profile or "none", quote(translation.context.model), quote(target.route)),
+                *(provider.name, provider.place(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange
 
@@ -365,7 +322,7 @@ class Gateway:
         """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
-        if request.headers.get(_SENDER) == self._sender:
+        if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return self.owner(request)
@@ -396,39 +353,3 @@ class Gateway:
                 await answer.close()
         finally:
             watch.stop()
-
-    def _get_headers(
-        self, provider: Provider, client_headers: Mapping[str, str], client: Dialect | None
-    ) -> dict[str, str]:
-        # Nothing of the client's that does not matter: what does is part of what a list is remembered by.
-        same_dialect = provider.auth is Auth.PASSTHROUGH and provider.dialect is client
-        headers = outbound_headers(provider, client_headers, same_dialect=same_dialect)
-        return {_SENDER: self._sender, "accept": "application/json", **headers}
-
-    def _call(
-        self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig
-    ) -> UpstreamRequest:
-        timeouts = loaded.config.server.timeouts
-        same = translation.direction.passthrough and not translation.rewritten
-        if not same and provider.auth is Auth.CONFIGURED:
-            # Nothing of the client's goes along: the same for each request.
-            known = loaded.upstreams.get(provider.name)
-            if known is None:
-                url = provider.endpoint(translation.direction.upstream.path)
-                known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
-            return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
-        # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
-        query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        url = provider.endpoint(translation.direction.upstream.path, query)
-        headers = self.headers(provider, request.headers, same_dialect=same)
-        return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
-
-    def headers(
-        self, provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
-    ) -> dict[str, str]:
-        """All headers of a request to a provider."""
-        return {
-            "content-type": "application/json",
-            _SENDER: self._sender,
-            **outbound_headers(provider, client_headers, same_dialect=same_dialect),
-        }

@@ -10,14 +10,13 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import is_secret
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import KnownModel
 from dragoman_server.observability.known_secrets import provider_secrets
 from dragoman_server.observability.upstream_warnings import Outages
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import Websites
 from dragoman_server.routing.client_profiles import Clients
-from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.routing.model_names import KnownModel, ModelNames
 from dragoman_server.routing.router import Router
 
 FIXED = (
@@ -61,9 +60,13 @@ class LoadedConfig:
         self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
         """Lists of all models by the dialects of their clients, each with what it was made of (`known_models`)."""
 
+    def has(self, provider: Provider) -> bool:
+        """True if the provider is one of this configuration, False if it was made for a single request."""
+        return self.config.providers.get(provider.name) is provider
+
     def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
         """The texts that must not come back from a provider: the secrets it is sent, and the key of the client."""
-        known = self._secrets[provider.name]
+        known = self._secrets[provider.name] if self.has(provider) else provider_secrets(provider)
         if "authorization" not in headers and "x-api-key" not in headers:
             return known
         key = inbound_key(headers)

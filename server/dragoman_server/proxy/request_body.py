@@ -135,7 +135,7 @@ def read_model(payload: Json) -> str:
     return model
 
 
-def wished(knobs: Knobs, headers: Mapping[str, str]) -> Knobs:
+def apply_header_overrides(knobs: Knobs, headers: Mapping[str, str]) -> Knobs:
     """The route's knobs with what the client asks for in a header. Raises ClientRequestError naming the header."""
     wish = headers.get(ON_LOSS)
     if wish is None:

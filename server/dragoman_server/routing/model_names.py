@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Route
 from dragoman_server.routing.router import Router
+
+
+class KnownModel(NamedTuple):
+    """A model as clients see it. `owner` is the provider; `created` is in Unix seconds, 0 if unknown."""
+
+    name: str
+    owner: str
+    created: int = 0
+    title: str = ""
 
 
 class ModelNames:

@@ -9,9 +9,9 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.shared.model_lists import ListedModel
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import KnownModel
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.routing.model_names import KnownModel
 from dragoman_server.routing.upstream_models import UpstreamModels
 
 ASIDE = 300
