@@ -23,7 +23,15 @@ from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import redact
-from dragoman.errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
+from dragoman.errors import (
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    LimitExceeded,
+    StreamTruncated,
+    UpstreamStatusError,
+)
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import Stage, pipeline
 from dragoman.stages.passthrough import Observer, Passthrough
@@ -32,11 +40,23 @@ from dragoman.translate import Translation
 from dragoman.wire.sse import COMMENT
 
 log = logging.getLogger("dragoman")
-DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
+DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500, origin=FailureOrigin.PROXY, reason="defect")
 """What a client is told of a defect of ours."""
-STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
+STOPPING = Failure(
+    FailureKind.OVERLOADED,
+    "the gateway is shutting down; please retry",
+    503,
+    origin=FailureOrigin.PROXY,
+    reason="stopping",
+)
 """What the clients of a stopping gateway are told (mapping §10.4)."""
-_GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
+_GIVEN_UP = Failure(
+    FailureKind.OVERLOADED,
+    "the gateway gave this request up; please retry",
+    503,
+    origin=FailureOrigin.PROXY,
+    reason="given_up",
+)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
