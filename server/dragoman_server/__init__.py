@@ -4,19 +4,29 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
 
 __all__ = (
+    "Authorize",
+    "Choose",
     "Config",
     "ConfigError",
     "Dialect",
+    "ExchangeRecord",
     "Gateway",
+    "Hooks",
+    "OnEnd",
+    "Principal",
     "Provider",
     "Route",
+    "Secret",
     "Server",
+    "Target",
     "config_from_environment",
     "load_config",
     "make_app",

@@ -17,6 +17,7 @@ from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import no_websocket, not_served
 from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
 from dragoman_server.proxy.request_body import expected
 from dragoman_server.workers.drain import say_last
 
@@ -29,22 +30,41 @@ SIMULATED_HEADER = "x-dragoman-simulated"
 
 
 def setup(
-    app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None, drain: float = 10.0
+    app: web.Application,
+    config: Config,
+    *,
+    prefix: str = "",
+    gateway: Gateway | None = None,
+    drain: float = 10.0,
+    on_end: OnEnd | None = None,
+    authorize: Authorize | None = None,
+    choose: Choose | None = None,
 ) -> Gateway:
     """Mount the gateway in `app` below `prefix` ("/llm", say). Several may be mounted in one app.
 
     The gateway opens and closes with the app. A client that hangs up cancels its upstream at once when the server runs
     with `handler_cancellation=True` (as `dragoman serve` does), else within a second. When the app stops, open replies
-    get `drain` seconds. Raises `ConfigError`.
+    get `drain` seconds.
+
+    `authorize` decides who may use the gateway, `choose` which provider and model a request goes to, and `on_end` gets
+    a record of each exchange when it has ended (`dragoman_server.proxy.hooks`). A `gateway` that is given has hooks of
+    its own.
+
+    Returns the gateway: `reconfigure` changes its configuration. Raises `ConfigError`, and ValueError if both a gateway
+    and hooks are given.
     """
-    gateway = gateway or _made(config)
+    gateway = _gateway(config, gateway, Hooks(authorize, choose, on_end))
     _mount(app, gateway, prefix, drain, alone=False)
     return gateway
 
 
-def _made(config: Config) -> Gateway:
-    """A gateway whose remarks on its configuration are logged."""
-    gateway = Gateway(config)
+def _gateway(config: Config, given: Gateway | None, hooks: Hooks) -> Gateway:
+    """Return the gateway that was given, or a new one; problems that are no errors are logged."""
+    if given is not None:
+        if hooks != NO_HOOKS:
+            raise ValueError("a gateway has its own hooks: pass them as Gateway(config, hooks=Hooks(...))")
+        return given
+    gateway = Gateway(config, hooks=hooks)
     for sentence in remarks(config):
         log.warning("%s", sentence)
     return gateway
@@ -127,10 +147,18 @@ def _share(app: web.Application, gateway: Gateway, resources: set[AbstractResour
     app.on_response_prepare.append(mark)
 
 
-def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
-    """The gateway as an application of its own."""
+def make_app(
+    config: Config,
+    *,
+    gateway: Gateway | None = None,
+    drain: float = 10.0,
+    on_end: OnEnd | None = None,
+    authorize: Authorize | None = None,
+    choose: Choose | None = None,
+) -> web.Application:
+    """Return an application that is the gateway only. The arguments are those of `setup`."""
     app = web.Application()
-    gateway = gateway or _made(config)
+    gateway = _gateway(config, gateway, Hooks(authorize, choose, on_end))
     _mount(app, gateway, "", drain, alone=True)
     app.router.add_route("HEAD", "/", gateway.health)
     app.router.add_get("/", gateway.health, allow_head=False)

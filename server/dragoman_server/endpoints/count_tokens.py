@@ -153,9 +153,11 @@ class Counting:
     async def _understood(self, request: web.Request, client: Dialect, request_id: str) -> _Asked:
         """Resolve the request as for sending. Raises DragomanError."""
         gateway = self._gateway
-        gateway.admit(request)
-        receipt = Receipt(request_id, client, 0)  # not filed: counts have no receipts
-        resolved = await resolve_request(request, receipt, gateway.loaded, gateway.bodies, complete=_with_max_tokens)
+        _, principal = await gateway.admit(request)
+        receipt = Receipt(request_id, client, 0, principal=principal)  # not filed: counts have no receipts
+        resolved = await resolve_request(
+            request, receipt, gateway.loaded, gateway.bodies, gateway.hooks, complete=_with_max_tokens
+        )
         return _Asked(resolved.target.provider, resolved.translation)
 
     async def _count(self, request: web.Request, asked: _Asked) -> _Counted:

@@ -17,16 +17,22 @@ from dragoman.translate import parse_body
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.request_body import read_model
 from dragoman_server.proxy.resolve_request import translate_for
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
+
+
+Caller = tuple[bytes, Principal | None]
+"""The digest of the client's key or user, and its principal."""
 
 
 class Inspection:
@@ -51,12 +57,12 @@ class Inspection:
         self,
         request: web.Request,
         asked: Dialect,
-        make: Callable[[web.Request, bytes], Awaitable[bytes]],
+        make: Callable[[web.Request, Caller], Awaitable[bytes]],
         content_type: str = "application/json",
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            body = await make(request, self._gateway.owner(request))
+            body = await make(request, await self._gateway.identify(request))
         except _Asked as refused:
             return error_response(refused.client, refused.failure, request_id)
         except DragomanError as error:
@@ -66,11 +72,12 @@ class Inspection:
             return error_response(asked, replace(DEFECT), request_id)
         return web.Response(body=body, headers={"content-type": content_type, OWN_ID: request_id})
 
-    async def _metrics(self, request: web.Request, _: bytes) -> bytes:
+    async def _metrics(self, request: web.Request, _: Caller) -> bytes:
         siblings = self._gateway.siblings
         return exposition(self._gateway.metrics.alone() if siblings is None else await siblings.totals())
 
-    async def _receipt(self, request: web.Request, owner: bytes) -> bytes:
+    async def _receipt(self, request: web.Request, caller: Caller) -> bytes:
+        owner, _ = caller
         request_id = request.match_info["request_id"]
         receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
         if receipt is not None:
@@ -85,21 +92,26 @@ class Inspection:
         message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
         return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
 
-    async def _explain(self, request: web.Request, _: bytes) -> bytes:
+    async def _explain(self, request: web.Request, caller: Caller) -> bytes:
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
         body = await self._gateway.bodies.read(request)
         payload = parse_body(body, limits)
         client = source or guess_client(payload)
         try:
-            return dumps(self._explained(request, client, body, payload))
+            return dumps(await self._explained(request, caller, client, body, payload))
         except DragomanError as error:
             raise _Asked(client, error.failure) from None
 
-    def _explained(self, request: web.Request, client: Dialect, body: bytes, payload: Json) -> Json:
-        loaded = self._gateway.loaded
-        to = request.query.get("to")
-        target = self._target(to, read_model(payload), client)
+    async def _explained(
+        self, request: web.Request, caller: Caller, client: Dialect, body: bytes, payload: Json
+    ) -> Json:
+        loaded, choose = self._gateway.loaded, self._gateway.hooks.choose
+        to, model, target = request.query.get("to"), read_model(payload), None
+        if to is None and choose is not None:
+            target = await chosen(choose, request, model, client, caller[1], loaded.router)
+        if target is None:
+            target = self._target(to, model, client)
         receipt = Receipt("", client, 0, client_profile=self._known(request))
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:

@@ -23,7 +23,7 @@ class ModelList:
         gateway, client, name = self._gateway, asked_in(request), request.match_info.get("name")
         headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
         try:
-            gateway.admit(request)
+            await gateway.admit(request)
             if name:
                 model = gateway.known_models.one(loaded, name, client, headers)
                 body = anthropic_model(model) if messages else openai_model(model)

@@ -6,7 +6,7 @@ and cut short, as paths may end in a name that the client chose. Only the key th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import Any
@@ -16,11 +16,12 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
-from dragoman.losses import MEANING, Losses
+from dragoman.losses import MEANING, LossCode, Losses
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import dumps
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.tool_renames import renamed
 
@@ -58,6 +59,10 @@ class Receipt:
     """Which rule of the configuration led to the provider."""
     metrics: Metrics | None = field(default=None, repr=False)
     """Who counts the end."""
+    principal: Principal | None = None
+    """The user that the hook `authorize` found."""
+    on_end: Callable[[Receipt, Failure | None], None] | None = field(default=None, repr=False)
+    """Called once, when the exchange ends."""
     opened_at: float = 0.0
     begun_at: float | None = None
     _told: Json | None = field(default=None, repr=False)
@@ -87,11 +92,47 @@ class Receipt:
         if self.translation is not None:
             # Not as JSON, which takes longer than all else here and is asked for of very few.
             self._told = self._translated(self.translation)
+        if self.on_end is not None:
+            self.on_end(self, failure)
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None
         # With it go the ledger, the tools and what a reply repeats of its request.
         self.translation = None
+
+    def record(self, failure: Failure | None) -> ExchangeRecord:
+        """Return the record of the exchange, which has just ended with this failure, if any."""
+        translation, usage = self.translation, None
+        estimated: tuple[str, ...] = ()
+        losses: Mapping[LossCode, int] = {}
+        if translation is not None:
+            context = translation.context
+            failure = failure or context.failure
+            usage, estimated = usage_so_far(context)
+            losses = dict(context.losses.counts)
+        return ExchangeRecord(
+            request_id=self.request_id,
+            client=self.client,
+            ended=self.ended,
+            status=self.status or 0,
+            principal=self.principal,
+            model=self.model,
+            provider=self.provider,
+            upstream=translation.direction.upstream.dialect if translation is not None else None,
+            upstream_model=translation.upstream_model if translation is not None else None,
+            route=self.route,
+            client_profile=self.client_profile,
+            stream=translation.stream if translation is not None else None,
+            created=self.created,
+            duration=self.seconds(),
+            first_event=self.begun_at - self.opened_at if self.begun_at is not None else None,
+            usage=usage,
+            estimated=estimated,
+            losses=losses,
+            error_kind=failure.kind if failure is not None else None,
+            error_origin=failure.origin if failure is not None else None,
+            error_code=failure.code if failure is not None else None,
+        )
 
     def json(self) -> bytes:
         """The receipt as `GET /v1/dragoman/receipts/{request_id}` tells it."""

@@ -30,6 +30,7 @@ from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OUR_WORDS, before_reply, reason, request_line
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import Prefixes
@@ -39,6 +40,7 @@ from dragoman_server.proxy.auth import check_inbound
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import error_response, new_request_id
 from dragoman_server.proxy.exchange import Exchange, tell_losses
+from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks, authorized
 from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.request_body import Bodies
@@ -54,6 +56,8 @@ Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """A handler of aiohttp's."""
 
 _LAST_WORDS = 1.0
+_END_HOOK = 5.0
+"""Seconds that running `on_end` hooks have when the gateway closes."""
 CLIENT_GONE = 499
 """nginx's word for it. Nobody reads it but middlewares and access logs."""
 
@@ -81,6 +85,7 @@ class Gateway:
         sender: str | None = None,
         siblings: Siblings | None = None,
         lines: bool = False,
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
@@ -108,6 +113,8 @@ class Gateway:
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self.stopping = False
+        self.hooks = hooks
+        self._end_reporter = EndReporter(hooks.on_end) if hooks.on_end is not None else None
 
     @property
     def config(self) -> Config:
@@ -129,11 +136,12 @@ class Gateway:
         """The failures of the current providers."""
         return self.loaded.outages
 
-    def reload(self, config: Config) -> None:
-        """Serve new requests by `config`. Open requests keep the configuration that they were admitted by.
+    def reconfigure(self, config: Config) -> None:
+        """Serve new requests by `config`. Open requests keep the configuration that they began with.
 
-        The settings in `loaded_config.FIXED` keep their values; a warning names those that differ. Raises
-        `ConfigError`, and then nothing changes.
+        Call it in the event loop that the gateway runs in. The hooks stay. The settings in `loaded_config.FIXED` keep
+        their values; a warning in the log names those that differ. Raises `ConfigError` for a configuration with
+        problems, and then changes nothing.
         """
         config.check()
         config, ignored = with_fixed(self.config, config)
@@ -198,6 +206,8 @@ class Gateway:
     async def close(self) -> None:
         """Close the transport and all its connections."""
         await self._upstream_models.close()
+        if self._end_reporter is not None:
+            await self._end_reporter.close(_END_HOOK)
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -218,6 +228,7 @@ class Gateway:
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         # One frame, and as few locals as can be: an open stream keeps them.
         receipt = Receipt(self.new_id(), client, int(self._now()))
+        receipt.on_end = self._end_reporter
         self.metrics.opened(receipt)
         watch: StreamTimers | None = None
         try:
@@ -288,10 +299,10 @@ class Gateway:
 
     async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
         """Resolve a request. Returns what to send upstream, and the exchange that handles the response."""
-        receipt.owner = self.admit(request)
+        receipt.owner, receipt.principal = await self.admit(request)
         self.receipts.file(receipt)
         loaded = self.loaded
-        target, translation, body, payload = await resolve_request(request, receipt, loaded, self.bodies)
+        target, translation, body, payload = await resolve_request(request, receipt, loaded, self.bodies, self.hooks)
         translation.context.clock = self._now
         provider = target.provider
         if target.warning:
@@ -311,21 +322,26 @@ class Gateway:
             )
         return call, exchange
 
-    def owner(self, request: web.Request) -> bytes:
-        """The digest of the client's key. Raises DragomanError for a client that may not use the gateway."""
+    async def identify(self, request: web.Request) -> tuple[bytes, Principal | None]:
+        """Return the digest of the client's key or user, and its principal if there is the hook `authorize`.
+
+        Raises DragomanError for a client that may not use the gateway.
+        """
         loaded = self.loaded
         if loaded.websites is not None:
             loaded.websites.check(request)
-        return check_inbound(loaded.config, request.headers)
+        if self.hooks.authorize is not None:
+            return await authorized(self.hooks.authorize, request)
+        return check_inbound(loaded.config, request.headers), None
 
-    def admit(self, request: web.Request) -> bytes:
-        """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
+    async def admit(self, request: web.Request) -> tuple[bytes, Principal | None]:
+        """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return self.owner(request)
+        return await self.identify(request)
 
     async def fetch(self, request: web.Request, call: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""

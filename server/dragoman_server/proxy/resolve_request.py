@@ -18,6 +18,7 @@ from dragoman.directions import DIRECTIONS
 from dragoman.translate import Translation, parse_body, translate
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import Bodies, apply_header_overrides, read_model
 from dragoman_server.routing.router import Target
@@ -36,7 +37,13 @@ class ResolvedRequest(NamedTuple):
 
 
 async def resolve_request(
-    request: web.Request, receipt: Receipt, loaded: LoadedConfig, bodies: Bodies, *, complete: Complete | None = None
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    bodies: Bodies,
+    hooks: Hooks = NO_HOOKS,
+    *,
+    complete: Complete | None = None,
 ) -> ResolvedRequest:
     """Read and translate an admitted request of the dialect `receipt.client`.
 
@@ -49,7 +56,11 @@ async def resolve_request(
     body = await bodies.read(request)
     payload = parse_body(body, loaded.config.server.limits)
     receipt.model = model = read_model(payload)
-    target = loaded.router.resolve(model, receipt.client)
+    target = None
+    if hooks.choose is not None:
+        target = await chosen(hooks.choose, request, model, receipt.client, receipt.principal, loaded.router)
+    if target is None:
+        target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
     return translate_for(request, receipt, loaded, target, body, payload)

@@ -132,7 +132,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
     notify("RELOADING=1")
     log.info("dragoman reloads its configuration")
     try:
-        gateway.reload(load())
+        gateway.reconfigure(load())
     except ConfigError as error:
         result = "refused"
         log.error("the new configuration is refused, the old one stays:\n%s", error)
