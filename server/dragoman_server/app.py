@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.web import AbstractResource
 
-from dragoman.errors import Failure, FailureKind
+from dragoman.errors import FailureKind
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import Counting
 from dragoman_server.endpoints.diagnostics import Inspection
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import no_websocket, not_served
-from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
+from dragoman_server.proxy.error_response import SOFTWARE, asked_in, client_failure, error_response, new_request_id
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
 from dragoman_server.proxy.request_body import expected
@@ -183,10 +183,10 @@ async def _nowhere(request: web.Request) -> web.Response:
     allow = ",".join(sorted(methods))
     if allow:
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
-        failure = Failure(FailureKind.INVALID_REQUEST, message, 405)
+        failure = client_failure(FailureKind.INVALID_REQUEST, message, 405)
     else:
         message = f"there is no {request.path} here{_meant(request.path)}"
-        failure = Failure(FailureKind.NOT_FOUND, message, 404)
+        failure = client_failure(FailureKind.NOT_FOUND, message, 404)
     response = error_response(asked_in(request), failure, new_request_id())
     response.set_status(failure.status)
     if allow:

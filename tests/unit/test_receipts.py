@@ -12,8 +12,14 @@ from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
-from dragoman_server.observability.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
-from dragoman_server.observability.tool_renames import renamed, restored
+from dragoman_server.observability.receipts import (
+    RENAMES_MAX,
+    TEXT_MAX,
+    Receipt,
+    Receipts,
+    bridged_tools,
+    renamed_tools,
+)
 
 CHAT, MESSAGES, RESPONSES = Dialect
 
@@ -180,8 +186,8 @@ def test_renames_tell_the_clients_name_with_its_namespace() -> None:
     receipt = made(body, RESPONSES, CHAT, profile=builtin_profile("chat", "compatible"), knobs=Knobs())
     assert receipt.translation is not None
     context = receipt.translation.context
-    assert renamed(context) == {"mcp__notes__add": "mcp__notes.add"}
-    assert restored(context) == {
+    assert renamed_tools(context) == {"mcp__notes__add": "mcp__notes.add"}
+    assert bridged_tools(context) == {
         "mcp__notes__add": {"name": "add", "kind": "function", "namespace": "mcp__notes"},
         "apply_patch": {"name": "apply_patch", "kind": "custom"},
     }
@@ -198,7 +204,7 @@ def test_a_bridged_tool_is_told_by_the_name_that_was_sent() -> None:
     }
     receipt = made(body, RESPONSES, CHAT)
     assert receipt.translation is not None
-    (sent,) = renamed(receipt.translation.context)
+    (sent,) = renamed_tools(receipt.translation.context)
     written = json.loads(receipt.translation.body)["tools"][0]["function"]["name"]
     assert sent == written
-    assert renamed(receipt.translation.context)[sent] == f"{'n' * 20}.{'x' * 60}"
+    assert renamed_tools(receipt.translation.context)[sent] == f"{'n' * 20}.{'x' * 60}"

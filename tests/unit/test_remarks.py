@@ -12,7 +12,7 @@ from aiohttp import web
 from dragoman.dialects import Dialect
 from dragoman_server import setup
 from dragoman_server.config.environment import config_from_environment
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
@@ -76,7 +76,7 @@ def test_routes_that_are_reached(routes: tuple[Route, ...]) -> None:
     ],
 )
 def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
-    assert [*remarks(config), *open_doors(config)] == []
+    assert [*remarks(config), *warn_if_exposed(config)] == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
 def test_keys_that_anybody_may_spend(host: str, keys: tuple[str, ...], key: str | None, told: bool) -> None:
     provider = replace(UP, api_key=Secret(key) if key else None)
     server = Server(host=host, keys=tuple(Secret(given) for given in keys))
-    sentences = list(open_doors(Config({"up": provider}, (Route("*", "up"),), server=server)))
+    sentences = list(warn_if_exposed(Config({"up": provider}, (Route("*", "up"),), server=server)))
     assert bool(sentences) is told
     assert all(sentence.endswith("uses the providers' keys: set server.keys") for sentence in sentences)
 

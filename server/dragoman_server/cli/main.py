@@ -20,7 +20,7 @@ from dragoman_server.cli import check_config, explain_request, run_agent, shell_
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
@@ -309,7 +309,7 @@ def _describe(config: Config) -> None:
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
             say(f"  {size} models → {name}")
-    for sentence in (*open_doors(config), *remarks(config)):
+    for sentence in (*warn_if_exposed(config), *remarks(config)):
         say(f"  {sentence}")
 
 

@@ -20,7 +20,7 @@ from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
+from dragoman_server.proxy.error_response import OWN_ID, asked_in, client_failure, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.request_body import read_model
@@ -90,7 +90,7 @@ class Inspection:
         keep = self._gateway.config.server.receipts
         kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
         message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
-        return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
+        return DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
 
     async def _explain(self, request: web.Request, caller: Caller) -> bytes:
         limits = self._gateway.config.server.limits

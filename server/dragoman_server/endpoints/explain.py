@@ -18,8 +18,7 @@ from dragoman.knobs import DEFAULT
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import loads
 from dragoman_server.config.providers import Provider
-from dragoman_server.observability.receipts import loss_rows
-from dragoman_server.observability.tool_renames import renamed, restored
+from dragoman_server.observability.receipts import bridged_tools, loss_rows, renamed_tools
 
 
 def explanation(
@@ -55,8 +54,8 @@ def explanation(
         "body": orjson.Fragment(translation.body),
         "losses": loss_rows(context.losses),
         "losses_total": len(context.losses),
-        "renames": renamed(context),
-        "tools": restored(context),
+        "renames": renamed_tools(context),
+        "tools": bridged_tools(context),
         "stages": [type(stage).__name__ for stage in translation.stages()],
         "stops": list(context.stops),
         "knobs": {name: value for name, value in asdict(context.knobs).items() if value != defaults[name]},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman.errors import Failure, FailureKind
-from dragoman_server.proxy.error_response import error_response
+from dragoman.errors import FailureKind
+from dragoman_server.proxy.error_response import client_failure, error_response
 
 _SEND_ALL = "send the whole conversation as `input` with `store: false`"
 
@@ -20,7 +20,7 @@ def not_served(request_id: str, request: web.Request) -> web.Response:
         said = f"this gateway keeps no conversations; {_SEND_ALL}"
     else:
         said = f"this gateway keeps no responses; {_SEND_ALL}"
-    failure = Failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {said}", 404)
+    failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {said}", 404)
     return error_response(Dialect.RESPONSES, failure, request_id)
 
 
@@ -30,7 +30,7 @@ def no_websocket(request_id: str, request: web.Request) -> web.Response:
         message, status = "this gateway has no WebSocket here; use POST with `stream: true`", 426
     else:
         message, status = f"GET is not allowed on {request.path}; allowed: POST", 405
-    failure = Failure(FailureKind.INVALID_REQUEST, message, status)
+    failure = client_failure(FailureKind.INVALID_REQUEST, message, status)
     response = error_response(Dialect.RESPONSES, failure, request_id)
     response.set_status(status)
     if status == 405:

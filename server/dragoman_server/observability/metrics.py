@@ -11,10 +11,9 @@ import platform
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from dragoman.directions import DIRECTIONS
-from dragoman.errors import Failure
+from dragoman.errors import Failure, FailureOrigin
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman_server.observability.metric_families import (
     BUILD,
@@ -37,19 +36,15 @@ from dragoman_server.observability.metric_families import (
     count,
     observe,
 )
-from dragoman_server.observability.violation_log import Offenders
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.throttled_log import ViolationLog
 
-if TYPE_CHECKING:
-    from dragoman_server.observability.receipts import Receipt
-
-NAMED_CODES = frozenset({"upstream_protocol", "stream_truncated", "upstream_unreachable"})
-"""Codes that tell more than the error's kind, which is `api` for all of them."""
-OWN_WORDS = {
-    "internal error of the gateway": "defect",
-    "the gateway is shutting down; please retry": "stopping",
-    "the gateway gave this request up; please retry": "given_up",
+REASON_KINDS = {
+    "protocol": "upstream_protocol",
+    "truncated": "stream_truncated",
+    "unreachable": "upstream_unreachable",
 }
-"""Errors that no upstream is to blame for, by their message: nothing else sets them apart."""
+"""Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
 _USAGE = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
@@ -79,7 +74,7 @@ class Metrics:
         self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
-        self._offenders = Offenders(clock)
+        self._violation_log = ViolationLog(clock)
         self.count_violations(validate)
 
     def count_violations(self, validate: bool) -> None:
@@ -129,13 +124,13 @@ class Metrics:
                     count(self._tokens, (provider, f"{kind}_estimated" if name in estimated else kind), tokens)
         if context.violation is not None:
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
-            self._offenders.tell(receipt, context.violation)
+            self._violation_log.record(receipt, context.violation)
         failure = failure or context.failure
         if failure is not None and receipt.ended in ("failed", "refused"):
-            if own := OWN_WORDS.get(failure.message):
-                self.totals.add(GATEWAY_ERRORS, (own,))
+            if failure.origin is FailureOrigin.PROXY:
+                self.totals.add(GATEWAY_ERRORS, (failure.reason or "defect",))
             else:
-                kind = failure.code if failure.code in NAMED_CODES else failure.kind
+                kind = REASON_KINDS.get(failure.reason or "", failure.kind)
                 self.totals.add(UPSTREAM_ERRORS, (provider, kind))
 
     def snapshot(self) -> Totals:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Protocol
 
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
@@ -17,18 +17,33 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
 from dragoman.losses import MEANING, LossCode, Losses
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import dumps
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
-from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.tool_renames import renamed
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
 RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
+
+
+class ReceiptCounter(Protocol):
+    """Counts what happens to a receipt's request."""
+
+    def seconds(self, receipt: Receipt) -> float:
+        """Return the seconds since the request arrived."""
+        ...
+
+    def begun(self, receipt: Receipt) -> None:
+        """Count the first event of the streamed reply."""
+        ...
+
+    def ended(self, receipt: Receipt, failure: Failure | None) -> None:
+        """Count the end. The receipt still has its translation."""
+        ...
 
 
 @dataclass(slots=True)
@@ -57,7 +72,7 @@ class Receipt:
     """How far it repeats the previous request of its conversation (`prefixes`)."""
     route: str = ""
     """Which rule of the configuration led to the provider."""
-    metrics: Metrics | None = field(default=None, repr=False)
+    metrics: ReceiptCounter | None = field(default=None, repr=False)
     """Who counts the end."""
     principal: Principal | None = None
     """The user that the hook `authorize` found."""
@@ -184,7 +199,7 @@ class Receipt:
         if context.violation is not None:
             facts["violations"] = [_broken(context.violation, context.secrets)]
         if context.names or context.tools:
-            names = list(renamed(context).items())[:RENAMES_MAX]
+            names = list(renamed_tools(context).items())[:RENAMES_MAX]
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
         if context.failure is not None:
             facts["error"] = _told(context.failure, ours=False)
@@ -255,3 +270,30 @@ class Receipts:
         # Compared in any case, so that the time taken tells nothing about the ids of others.
         mine = compare_digest(receipt.owner if receipt is not None else b"", owner)
         return receipt if mine else None
+
+
+def renamed_tools(context: ReplyContext) -> dict[str, str]:
+    """Return the client's names of tools by the name that was sent, where they differ (mapping §11).
+
+    A tool in a namespace is `namespace.name`.
+    """
+    names = dict(context.names)
+    for sent, tool in bridged_tools(context).items():
+        name = f"{tool['namespace']}.{tool['name']}" if "namespace" in tool else tool["name"]
+        if name != sent:
+            names[sent] = name
+    return names
+
+
+def bridged_tools(context: ReplyContext) -> dict[str, Json]:
+    """Return the client's declarations, by the name that was sent, of tools sent as another kind or out of their
+    namespace (mapping §11)."""
+    # The bridge's name of a tool may have been changed again for the characters that the upstream allows.
+    sent_names = {name: sent for sent, name in context.names.items()}
+    tools: dict[str, Json] = {}
+    for flat, declared in context.tools.items():
+        tool: Json = {"name": declared.name, "kind": declared.kind.value}
+        if declared.namespace is not None:
+            tool["namespace"] = declared.namespace
+        tools[sent_names.get(flat, flat)] = tool
+    return tools

@@ -12,9 +12,10 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
+from dragoman.errors import ClientRequestError, DragomanError, FailureKind
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
+from dragoman_server.proxy.error_response import client_failure
 
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
 
@@ -66,7 +67,7 @@ def check_inbound(config: Config, headers: Mapping[str, str]) -> bytes:
 
 
 def _refused(message: str) -> DragomanError:
-    return DragomanError(Failure(FailureKind.AUTHENTICATION, message, 401, code="invalid_api_key"))
+    return DragomanError(client_failure(FailureKind.AUTHENTICATION, message, 401, code="invalid_api_key"))
 
 
 def outbound_headers(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from dragoman.errors import Failure, FailureKind
-from dragoman_server.proxy.error_response import asked_in, error_response
+from dragoman.errors import FailureKind
+from dragoman_server.proxy.error_response import asked_in, client_failure, error_response
 
 MAX_AGE = 600
 """Seconds a browser may remember a preflight's answer."""
@@ -50,7 +50,7 @@ class Cors:
         if origin is None or not self.allows(origin):
             what = f"the origin {origin[:100]!a} is" if origin is not None else "a preflight without an Origin is"
             message = f"{what} not allowed: server.cors_origins names the web pages that may use this gateway"
-            return error_response(asked_in(request), Failure(FailureKind.PERMISSION, message, 403), request_id)
+            return error_response(asked_in(request), client_failure(FailureKind.PERMISSION, message, 403), request_id)
         headers = {"access-control-allow-methods": "GET, HEAD, POST", "access-control-max-age": str(MAX_AGE)}
         wanted = request.headers.get("access-control-request-headers", "").strip()
         if _HEADER_NAMES.match(wanted):

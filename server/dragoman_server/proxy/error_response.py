@@ -8,7 +8,7 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.errors import Failure, FailureKind
+from dragoman.errors import Failure, FailureKind, FailureOrigin
 from dragoman.wire.json_codec import dumps
 
 _UNSUPPORTED = "unsupported_media_type"
@@ -34,9 +34,14 @@ def error_response(client: Dialect, failure: Failure, request_id: str) -> web.Re
     return web.Response(status=status, body=dumps(body), content_type="application/json", headers=headers)
 
 
+def client_failure(kind: FailureKind, message: str, status: int, *, code: str | None = None) -> Failure:
+    """Return the failure of a request that the gateway rejects."""
+    return Failure(kind, message, status, code=code, origin=FailureOrigin.CLIENT)
+
+
 def unsupported(message: str) -> Failure:
-    """A body of a type or an encoding that is not read: 415, though no dialect has a status of its own for it."""
-    return Failure(FailureKind.INVALID_REQUEST, message, 415, code=_UNSUPPORTED)
+    """Return the failure of a body with a type or an encoding that is not accepted: 415 in every dialect."""
+    return client_failure(FailureKind.INVALID_REQUEST, message, 415, code=_UNSUPPORTED)
 
 
 def asked_in(request: web.Request) -> Dialect:

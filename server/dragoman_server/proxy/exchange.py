@@ -24,7 +24,7 @@ from dragoman.losses import Losses
 from dragoman.translate import Translation
 from dragoman_server.observability.access_log import request_line, way, word
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import Early
 from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
 
@@ -44,7 +44,7 @@ class Exchange:
     provider: str
     receipt: Receipt
     now: Callable[[], float]
-    outages: Outages
+    upstream_warnings: UpstreamWarnings
     early: Early | None = None
 
     def answer(
@@ -206,7 +206,7 @@ class Exchange:
             how, ended = f"failed in the stream ({word(failure)})", "failed"
         level, note = logging.INFO, ""
         if failure is not None:
-            level, note = self.outages.level(self.provider, failure)
+            level, note = self.upstream_warnings.level(self.provider, failure)
         if log.isEnabledFor(level):
             words = f"{way(self.translation)} {how}"
             log.log(level, request_line(self.receipt, words, ended, status, error=failure, note=note))

@@ -35,7 +35,7 @@ from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import Prefixes
 from dragoman_server.observability.receipts import Receipt, Receipts
-from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.auth import check_inbound
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import error_response, new_request_id
@@ -132,9 +132,9 @@ class Gateway:
         return self.loaded.clients
 
     @property
-    def outages(self) -> Outages:
+    def upstream_warnings(self) -> UpstreamWarnings:
         """The failures of the current providers."""
-        return self.loaded.outages
+        return self.loaded.upstream_warnings
 
     def reconfigure(self, config: Config) -> None:
         """Serve new requests by `config`. Open requests keep the configuration that they began with.
@@ -259,7 +259,7 @@ class Gateway:
             # Whatever failed before there was anything to send is the gateway's own refusal.
             ended = "rejected" if receipt.translation is None else "failed"
             response = self._failure_response(receipt, failure)
-            level, note = self.outages.level(receipt.provider, failure)
+            level, note = self.upstream_warnings.level(receipt.provider, failure)
             if log.isEnabledFor(level):
                 words, because = before_reply(receipt, ended), reason(receipt, error, failure)
                 status = response.status
@@ -311,7 +311,7 @@ class Gateway:
             receipt.cache = self.prefixes.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = Exchange(receipt.client, translation, provider.name, receipt, self._now, loaded.outages)
+        exchange = Exchange(receipt.client, translation, provider.name, receipt, self._now, loaded.upstream_warnings)
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(

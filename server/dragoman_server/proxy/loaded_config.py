@@ -11,7 +11,7 @@ from dragoman.dialects.errors.redact import is_secret
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.known_secrets import provider_secrets
-from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import Websites
@@ -39,8 +39,8 @@ class LoadedConfig:
         "config",
         "listings",
         "model_names",
-        "outages",
         "router",
+        "upstream_warnings",
         "upstreams",
         "websites",
     )
@@ -50,7 +50,7 @@ class LoadedConfig:
         self.router = Router(config)
         self.model_names = ModelNames(self.router)
         self.clients = Clients(config.server.client_profiles)
-        self.outages = Outages(config.providers)
+        self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
         self.websites = None if server.keys else Websites(server.host, server.allowed_hosts, Cors(server.cors_origins))
         """The rules for requests of web pages; None where a key is asked for instead."""

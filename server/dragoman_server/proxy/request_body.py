@@ -15,7 +15,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
 from dragoman.knobs import KNOBS, Knobs
 from dragoman_server.config.schema import Server
-from dragoman_server.proxy.error_response import asked_in, error_response, new_request_id, unsupported
+from dragoman_server.proxy.error_response import asked_in, client_failure, error_response, new_request_id, unsupported
 
 ON_LOSS = "x-dragoman-on-loss"
 """A request's own `on_loss`."""
@@ -114,7 +114,7 @@ async def expected(request: web.Request) -> web.Response | None:
 
 
 def _invalid(status: int, message: str) -> Failure:
-    return Failure(FailureKind.INVALID_REQUEST, message, status)
+    return client_failure(FailureKind.INVALID_REQUEST, message, status)
 
 
 def _last(request: web.Request, failure: Failure) -> DragomanError:

@@ -14,9 +14,9 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman.errors import DragomanError, FailureKind
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.error_response import unsupported
+from dragoman_server.proxy.error_response import client_failure, unsupported
 
 _KNOWN_MAX = 64
 """Host headers that are remembered as allowed: a client sends the same one each time."""
@@ -117,7 +117,7 @@ def _foreign_host(host: str) -> DragomanError:
         f"the host name {host[:100]!a} is not known to this gateway, which has no keys and so refuses names that a web"
         " page could have made up: add it to server.allowed_hosts, or set server.keys"
     )
-    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+    return DragomanError(client_failure(FailureKind.PERMISSION, message, 403))
 
 
 def _foreign_page(pages: str) -> DragomanError:
@@ -125,7 +125,7 @@ def _foreign_page(pages: str) -> DragomanError:
         f"{pages} may not use this gateway, which has no keys: add their origin to server.cors_origins, or set"
         " server.keys"
     )
-    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+    return DragomanError(client_failure(FailureKind.PERMISSION, message, 403))
 
 
 def _wrong_type(content_type: str) -> DragomanError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman.knobs import Knobs
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
@@ -58,6 +58,7 @@ class UnknownModel(DragomanError):
                 404,
                 code="model_not_found",
                 param="model",
+                origin=FailureOrigin.CLIENT,
             )
         )
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from dragoman.aio.downstream.hijack import HijackRunner
 from dragoman.aio.upstream.interface import Transport
 from dragoman_server.app import make_app
-from dragoman_server.config.lint import open_doors
+from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
@@ -141,7 +141,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
         log.exception("dragoman could not reload, the old configuration stays")
     else:
         result = "done"
-        for sentence in open_doors(gateway.config):
+        for sentence in warn_if_exposed(gateway.config):
             log.warning("%s", sentence)
         config = gateway.config
         log.info("dragoman has reloaded; providers: %d, routes: %d", len(config.providers), len(config.routes))
