@@ -198,7 +198,7 @@ async def test_a_request_keeps_the_configuration_that_it_was_admitted_by() -> No
 
         asked = asyncio.create_task(ask())
         await begun.wait()
-        await until(lambda: bool(entrance.gateway.bodies._awaited))
+        await until(lambda: bool(entrance.gateway.bodies._timers))
         entrance.gateway.reconfigure(config_for(after.url, CHAT, keys=("new",)))
         go_on.set()
         assert await asyncio.wait_for(asked, 30) == 200

@@ -26,7 +26,7 @@ from dragoman.aio.timer_wheel import timer_wheel
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
 from dragoman_server.workers.serve import running
 from support.exposed import read_exposition, total
@@ -77,7 +77,7 @@ class Limited:
 async def limited(url: str = NOWHERE, *, timeouts: Timeouts | None = None, **server: Any) -> AsyncIterator[Limited]:
     config = config_for(url, CHAT, timeouts=timeouts, **server)
     totals = Totals()
-    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, bounds=bounds_of(config.server, totals))
+    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, bounds=connection_limits(config.server, totals))
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -315,10 +315,10 @@ def test_half_of_the_files_are_for_clients() -> None:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert bounds_of(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
-    assert bounds_of(Server(max_connections=7), Totals()).connections == 7
+    assert connection_limits(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
+    assert connection_limits(Server(max_connections=7), Totals()).connections == 7
     timeouts = Timeouts(head=3, keep_alive=4)
-    made = bounds_of(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
+    made = connection_limits(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
     assert (made.head, made.keep_alive, made.per_address) == (3, 4, 5)
     assert ConnectionLimits().connections == 0
 

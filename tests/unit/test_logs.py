@@ -24,9 +24,9 @@ def _program(form: str, *, level: str = "INFO", worker: str = "None") -> str:
     """What a process that logs with `form` writes to its standard error."""
     code = f"""
 import logging
-from dragoman_server.observability.logs import configure, say
+from dragoman_server.observability.logs import configure, print_line
 configure(logging.{level}, {form!r}, worker={worker})
-say("  said")
+print_line("  said")
 for name in ("dragoman", "aiohttp.server"):
     for write in (logging.getLogger(name).debug, logging.getLogger(name).info):
         write("%s\\nof %s", write.__name__, name)

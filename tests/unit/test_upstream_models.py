@@ -16,7 +16,7 @@ from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.providers import Provider
 from dragoman_server.routing.upstream_models import (
-    ASKING_MAX,
+    FETCHES_MAX,
     FRESH,
     KEPT,
     MODELS_MAX,
@@ -94,8 +94,8 @@ async def test_a_list_is_asked_for_once_and_again_when_it_is_old() -> None:
 
 async def until_asked(models: UpstreamModels) -> None:
     """Wait until nothing is being asked for."""
-    while models._asking:
-        await asyncio.wait(set(models._asking))
+    while models._refreshes:
+        await asyncio.wait(set(models._refreshes))
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ async def test_lists_and_questions_are_bounded_whoever_brings_keys() -> None:
     for number in range(3 * KEPT):
         await models.lists([(UP, {"authorization": f"Bearer {number}"})])
         assert len(models._lists) <= KEPT
-    assert len(models._asking) <= KEPT
+    assert len(models._refreshes) <= KEPT
     await turns(10)
-    assert up.most == ASKING_MAX
+    assert up.most == FETCHES_MAX
     await models.close()
-    assert not models._asking
+    assert not models._refreshes
 
 
 async def test_a_list_in_use_outlives_those_of_other_keys() -> None:

@@ -1,4 +1,4 @@
-"""The gateway's own endpoints: what became of a request, and what one would become."""
+"""The gateway's own endpoints: receipts, explanations and metrics."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, client_failure, error_response
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.proxy.resolve_request import translate_for
+from dragoman_server.proxy.resolve_request import identify, translate_for
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
@@ -35,23 +35,23 @@ Caller = tuple[bytes, Principal | None]
 """The digest of the client's key or user, and its principal."""
 
 
-class Inspection:
-    """Endpoints beside those of the dialects. They ask for the same key and call nothing."""
+class Diagnostics:
+    """The endpoints of one gateway. They require the same key as the others, and send nothing upstream."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def receipt(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/receipts/{request_id}`."""
-        return await self._answer(request, asked_in(request), self._receipt)
+        return await self._answer(request, infer_dialect(request), self._receipt)
 
     async def explain(self, request: web.Request) -> web.Response:
-        """`POST /v1/dragoman/explain?to=…&from=…`: a request that the gateway would reject is rejected here alike."""
-        return await self._answer(request, asked_in(request), self._explain)
+        """`POST /v1/dragoman/explain?to=…&from=…`. A request that the gateway would reject is rejected here, too."""
+        return await self._answer(request, infer_dialect(request), self._explain)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """`GET /metrics`, of all workers whichever is asked. Names of the configuration are in it, hence the key."""
-        return await self._answer(request, asked_in(request), self._metrics, CONTENT_TYPE)
+        """`GET /metrics` with the numbers of all workers. It requires the key, as it has names of the configuration."""
+        return await self._answer(request, infer_dialect(request), self._metrics, CONTENT_TYPE)
 
     async def _answer(
         self,
@@ -62,9 +62,9 @@ class Inspection:
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            body = await make(request, await self._gateway.identify(request))
-        except _Asked as refused:
-            return error_response(refused.client, refused.failure, request_id)
+            body = await make(request, await identify(request, self._gateway.loaded, self._gateway.hooks))
+        except _ExplainError as error:
+            return error_response(error.client, error.failure, request_id)
         except DragomanError as error:
             return error_response(asked, error.failure, request_id)
         except Exception:
@@ -101,7 +101,7 @@ class Inspection:
         try:
             return dumps(await self._explained(request, caller, client, body, payload))
         except DragomanError as error:
-            raise _Asked(client, error.failure) from None
+            raise _ExplainError(client, error.failure) from None
 
     async def _explained(
         self, request: web.Request, caller: Caller, client: Dialect, body: bytes, payload: Json
@@ -112,18 +112,18 @@ class Inspection:
             target = await chosen(choose, request, model, client, caller[1], loaded.router)
         if target is None:
             target = self._target(to, model, client)
-        receipt = Receipt("", client, 0, client_profile=self._known(request))
+        receipt = Receipt("", client, 0, client_profile=self._client_profile(request))
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
             profile = VENDOR[target.provider.dialect]
             return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)
         return explanation(resolved.translation, target.provider, target.warning, client_profile=receipt.client_profile)
 
-    def _known(self, request: web.Request) -> str | None:
-        """The client that is to be thought of: the one named, else whoever asks."""
+    def _client_profile(self, request: web.Request) -> str | None:
+        """Return the client profile to assume: the one that the query names, else that of the request."""
         name = request.query.get("client")
         if name is None:
-            found = self._gateway.clients.recognise(request.headers)
+            found = self._gateway.loaded.client_profiles.recognise(request.headers)
             return found.name if found is not None else None
         if name not in BY_NAME:
             raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
@@ -137,19 +137,21 @@ class Inspection:
         provider = config.providers.get(to)
         if provider is None:
             upstream = _dialect("to", to, *config.providers)
-            return router.plain(Provider(to, upstream, VENDOR_URL[upstream], profile=builtin_profile(upstream)), model)
+            return router.direct_target(
+                Provider(to, upstream, VENDOR_URL[upstream], profile=builtin_profile(upstream)), model
+            )
         try:
             # The model's own route decides on names and knobs if it leads to this provider.
             target: Target | None = router.resolve(model, client)
         except DragomanError:
             target = None
         if target is None or target.provider is not provider:
-            target = router.plain(provider, model)
+            target = router.direct_target(provider, model)
         return target
 
 
-class _Asked(DragomanError):
-    """An error to be told in the dialect of the explained request."""
+class _ExplainError(DragomanError):
+    """An error whose response is in the dialect of the explained request."""
 
     def __init__(self, client: Dialect, failure: Failure) -> None:
         super().__init__(failure)

@@ -8,7 +8,7 @@ from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError
 from dragoman.wire.json_codec import dumps
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
+from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
 
 
@@ -20,7 +20,7 @@ class ModelList:
 
     async def get(self, request: web.Request) -> web.Response:
         """Return all models, or the one that the path names, in the dialect of the request's headers."""
-        gateway, client, name = self._gateway, asked_in(request), request.match_info.get("name")
+        gateway, client, name = self._gateway, infer_dialect(request), request.match_info.get("name")
         headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
         try:
             await gateway.admit(request)

@@ -1,4 +1,4 @@
-"""Logs, metrics and receipts: what an operator sees of each request.
+"""Logs, metrics and receipts: the operator's view of each request.
 
 It imports `config`; `proxy`, `endpoints` and `workers` import it.
 Start with `receipts.py`, then `metrics.py`.

@@ -14,7 +14,7 @@ from dragoman.losses import LossCode
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The user whom the hook `authorize` found for a request.
+    """The user that the hook `authorize` returned for a request.
 
     `id` separates users: a receipt can be read only by the principal with the id that made the request. `data` is the
     application's own, such as a row of its user table; the gateway does not read it.
@@ -37,7 +37,7 @@ class ExchangeRecord:
     - `abandoned`: the client disconnected
 
     `status` is the HTTP status that the client got, 499 if it got none. Fields that were not known when the exchange
-    ended are None: a request that is rejected for its key has no model.
+    ended have no value: a request that is rejected for its key has no model.
     """
 
     request_id: str

@@ -36,8 +36,8 @@ def configure(
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
-def say(text: str, level: int = logging.INFO) -> None:
-    """Print a line of the command line's own to standard error; as a record where the log is JSON."""
+def print_line(text: str, level: int = logging.INFO) -> None:
+    """Print a message of the command line to standard error, or log it if the log is JSON."""
     if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
         logging.getLogger("dragoman").log(level, "%s", text.strip())
     else:

@@ -1,7 +1,7 @@
-"""What this process counts about its requests: when one is taken, when its stream begins, when it has ended.
+"""The counters of one process: a request is counted when it arrives, when its stream begins, and when it ends.
 
-Nothing is counted while a stream runs, so a chunk costs nothing. Plain numbers, as everything happens on one event
-loop. Labels come from the configuration or are words of ours: no name that a client chose ever becomes one.
+Nothing is counted for single chunks. The counters need no locks, as they are used in one event loop. Labels are names
+of the configuration or Dragoman's own words, never names that a client sent.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _USAGE = (
 
 
 class Metrics:
-    """The counters of one gateway. `clock` gives seconds from any origin, `now` Unix seconds.
+    """The counters of one gateway. `clock` returns seconds from any origin, `now` Unix seconds.
 
-    `validate` says whether translated streams are judged: only what is looked at is told as 0.
+    `validate` is True if translated streams are validated; violations are then counted from 0.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Metrics:
         self._clock = clock
         self._started = now()
         self.totals = totals = Totals()
-        # Half the cost of a request's dozen numbers would be finding their families.
+        # Looking these up for each request would double the cost of counting it.
         self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
@@ -78,29 +78,29 @@ class Metrics:
         self.count_violations(validate)
 
     def count_violations(self, validate: bool) -> None:
-        """Begin the counts of violations in the directions that are judged: the others have no number."""
+        """Set the counts of violations to 0 in the directions that are validated. The others have none."""
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
                 self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     def opened(self, receipt: Receipt) -> None:
-        """A request was taken; its receipt will tell the rest."""
+        """Count a request that has arrived. Its receipt reports its further course."""
         receipt.metrics = self
         receipt.opened_at = self._clock()
         count(self._open_requests, (receipt.client,))
 
     def begun(self, receipt: Receipt) -> None:
-        """The first event of its streamed reply came."""
+        """Count the first event of a streamed reply."""
         if receipt.begun_at is None:
             receipt.begun_at = self._clock()
             count(self._open_streams, (receipt.client,))
 
     def seconds(self, receipt: Receipt) -> float:
-        """Seconds since its request was taken."""
+        """Return the seconds since the request arrived."""
         return self._clock() - receipt.opened_at
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
-        """The request has ended; the receipt still has its translation."""
+        """Count the end of a request. Its receipt must still have its translation."""
         client, provider, route = receipt.client, receipt.provider or "", receipt.route
         count(self._open_requests, (client,), -1)
         if receipt.begun_at is not None:
@@ -134,13 +134,13 @@ class Metrics:
                 self.totals.add(UPSTREAM_ERRORS, (provider, kind))
 
     def snapshot(self) -> Totals:
-        """The numbers now, with this process's own."""
+        """Return the current numbers, with those of the process (memory, CPU, files)."""
         totals = footprint()
         totals.merge(self.totals)
         return totals
 
     def alone(self) -> Totals:
-        """The same for a process that is the whole gateway."""
+        """Return the numbers of a gateway that has only this process."""
         totals = self.snapshot()
         totals.put(WORKER_UP, ("1",))
         identify(totals, self._started)
@@ -148,29 +148,29 @@ class Metrics:
 
 
 def footprint() -> Totals:
-    """Processor time, memory and open files of this process."""
+    """Return processor time, memory and open files of this process."""
     totals = Totals()
     totals.put(CPU, (), time.process_time())
     try:
         with open("/proc/self/statm", "rb") as statm:
             totals.put(MEMORY, (), int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-        # Linux tells the number as the size since 6.2; before, it has to be counted.
+        # Since Linux 6.2 the size of the directory is the number of its entries.
         files = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
         totals.put(FILES, (), files)
     except (OSError, ValueError, IndexError):
-        return totals  # no /proc, as on macOS: nothing is said rather than something else
+        return totals  # without /proc, as on macOS, these numbers are missing
     return totals
 
 
 def identify(totals: Totals, started: float) -> None:
-    """Add what is said once of all processes."""
+    """Add the numbers that a gateway has once: its start time and its versions."""
     totals.put(STARTED, (), started)
     totals.put(BUILD, _build())
 
 
 @cache
 def _build() -> tuple[str, str]:
-    from importlib.metadata import version  # 0.6 MB that nothing else needs
+    from importlib.metadata import version  # 0.6 MB, needed only here
 
-    # Looked for among all installed packages: some milliseconds.
+    # It searches all installed packages, which takes milliseconds.
     return version("dragoman"), platform.python_version()

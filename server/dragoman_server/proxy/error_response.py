@@ -1,4 +1,4 @@
-"""An error becomes a response of the client's own dialect, with its real HTTP status."""
+"""Error responses in the client's dialect, with the real HTTP status."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from dragoman.errors import Failure, FailureKind, FailureOrigin
 from dragoman.wire.json_codec import dumps
 
 _UNSUPPORTED = "unsupported_media_type"
+CLIENT_GONE = 499
+"""Status of a response whose client has disconnected, as in nginx. Only middlewares and access logs see it."""
 SOFTWARE = "dragoman"
 """The `server` header of all replies of `dragoman serve`."""
 OWN_ID = "x-dragoman-request-id"
-"""Our own id of a request, on every reply: the dialect's header holds the upstream's where it sent one."""
+"""Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
 REQUEST_ID = {Dialect.CHAT: "x-request-id", Dialect.MESSAGES: "request-id", Dialect.RESPONSES: "x-request-id"}
-"""Where each dialect's SDKs look for the request id."""
+"""The header in which each dialect's SDKs expect the request id."""
 
 
 def new_request_id() -> str:
-    """A fresh request id in the form both vendors use."""
+    """Return a new request id in the form that both vendors use."""
     return f"req_{os.urandom(16).hex()}"
 
 
 def error_response(client: Dialect, failure: Failure, request_id: str) -> web.Response:
-    """The failure in the client's envelope. `failure.headers` (retry-after and kin, translated) go along."""
+    """Return the failure in the error envelope of a dialect, with `failure.headers` (such as retry-after)."""
     status, body = CODECS[client].write_failure(failure, failure.request_id or request_id)
     if failure.code == _UNSUPPORTED:
         status = 415
@@ -44,13 +46,13 @@ def unsupported(message: str) -> Failure:
     return client_failure(FailureKind.INVALID_REQUEST, message, 415, code=_UNSUPPORTED)
 
 
-def asked_in(request: web.Request) -> Dialect:
-    """The dialect of whoever asks for what is no endpoint of one dialect (mapping §12.3)."""
+def infer_dialect(request: web.Request) -> Dialect:
+    """Return the dialect for a request to an endpoint that several dialects share (mapping §12.3)."""
     return dialect_of(request.path, "anthropic-version" in request.headers)
 
 
 def dialect_of(path: str, versioned: bool) -> Dialect:
-    """The dialect of a path; `versioned` says that the request has an `anthropic-version` header."""
+    """Return the dialect of a path. `versioned` is True if the request has an `anthropic-version` header."""
     if versioned or "/v1/messages" in path:
         return Dialect.MESSAGES
     if "/v1/responses" in path or "/v1/conversations" in path:

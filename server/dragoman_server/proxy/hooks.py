@@ -131,7 +131,7 @@ def _routed(target: Target, router: Router) -> RoutedTarget:
         provider = router.config.providers[provider]
     elif problems := list(provider.problems("provider")):
         raise ValueError("; ".join(f"{path}: {problem}" for path, problem in problems))
-    routed = router.plain(provider, target.upstream_model, "choose")
+    routed = router.direct_target(provider, target.upstream_model, "choose")
     return routed if target.knobs is None else routed._replace(knobs=target.knobs, by_client={})
 
 

@@ -17,10 +17,12 @@ from dragoman.dialects import Dialect
 from dragoman.directions import DIRECTIONS
 from dragoman.translate import Translation, parse_body, translate
 from dragoman_server.config.providers import Provider
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, chosen
+from dragoman_server.proxy.auth import check_inbound
+from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
-from dragoman_server.proxy.request_body import Bodies, apply_header_overrides, read_model
+from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
 from dragoman_server.routing.router import Target
 
 Complete = Callable[[Json, Dialect, Provider], Json]
@@ -36,11 +38,23 @@ class ResolvedRequest(NamedTuple):
     payload: Json
 
 
+async def identify(request: web.Request, loaded: LoadedConfig, hooks: Hooks) -> tuple[bytes, Principal | None]:
+    """Return the digest of the client's key or user, and its principal if there is the hook `authorize`.
+
+    Raises DragomanError for a client that may not use the gateway.
+    """
+    if loaded.web_origins is not None:
+        loaded.web_origins.check(request)
+    if hooks.authorize is not None:
+        return await authorized(hooks.authorize, request)
+    return check_inbound(loaded.config, request.headers), None
+
+
 async def resolve_request(
     request: web.Request,
     receipt: Receipt,
     loaded: LoadedConfig,
-    bodies: Bodies,
+    bodies: RequestBodies,
     hooks: Hooks = NO_HOOKS,
     *,
     complete: Complete | None = None,
@@ -51,7 +65,7 @@ async def resolve_request(
     here: a reload may replace the gateway's while the body arrives. Raises DragomanError.
     """
     headers = request.headers
-    if (known := loaded.clients.recognise(headers)) is not None:
+    if (known := loaded.client_profiles.recognise(headers)) is not None:
         receipt.client_profile = known.name
     body = await bodies.read(request)
     payload = parse_body(body, loaded.config.server.limits)

@@ -1,5 +1,8 @@
-"""The replies to requests that reach no handler: they cannot be read as HTTP, come too slowly, or on one connection too
-many. Each is an error of the endpoint's dialect, if the beginning of the request names one."""
+"""Error responses to requests that reach no handler.
+
+They cannot be parsed as HTTP, arrive too slowly, or come on a connection above the limit. Each response is in the
+dialect of the endpoint, if the beginning of the request names one.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, SOFTWARE, d
 
 log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0
-"""Seconds between two lines of the log about refused connections: those who flood a server shall not flood its log."""
+"""Seconds between two lines of the log about refused connections: a flood of them must not flood the log."""
 _VERSION_2 = re.compile(rb"PRI \* HTTP/2")
 _KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED, 504: FailureKind.TIMEOUT}
 
 
-def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
-    """The limits on the connections of one process. What is refused is counted in `totals`."""
+def connection_limits(server: Server, totals: Totals) -> ConnectionLimits:
+    """Return the limits on the connections of one process. Refused connections are counted in `totals`."""
     timeouts = server.timeouts
     return ConnectionLimits(
         timeouts.head,
@@ -41,7 +44,7 @@ def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
 
 
 def _half_the_descriptors() -> int:
-    """Half of the files that this process may open: each stream needs a connection to an upstream, too."""
+    """Return half of the number of files that this process may open, as each stream has an upstream connection, too."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -51,14 +54,14 @@ def _half_the_descriptors() -> int:
 
 
 class Unhandled:
-    """Makes the replies. Refused connections are counted in `totals`."""
+    """Builds the responses. Refused connections are counted in `totals`."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
-        self._silent_until = 0.0
+        self._next_warning = 0.0
 
     def __call__(self, error: HttpProcessingError, start: bytes) -> PlainResponse:
-        """The reply to a request whose first bytes are `start`."""
+        """Return the response to a request whose first bytes are `start`."""
         status, message = _status_and_message(error, start)
         headers = {}
         if isinstance(error, TooManyConnections):
@@ -80,13 +83,13 @@ class Unhandled:
     def _count(self, error: TooManyConnections) -> None:
         self._totals.add(REFUSED_CONNECTIONS, (error.limit,))
         now = time.monotonic()
-        if now >= self._silent_until:
-            self._silent_until = now + _WARN_EVERY
+        if now >= self._next_warning:
+            self._next_warning = now + _WARN_EVERY
             log.warning("connections are refused: there are more than server.%s allows", error.limit)
 
 
 def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, str]:
-    """Status and message. aiohttp's own messages quote what was sent, which may be somebody's key."""
+    """Return status and message. aiohttp's messages are shortened: they quote the request, which may hold a key."""
     words = " ".join(re.split(r":?\n\n|: b'|: bytearray", error.message)[0].split()).rstrip(" .")
     if isinstance(error, TooManyConnections):
         return 503, "the gateway has as many connections as it may have; try again"

@@ -1,4 +1,4 @@
-"""Which provider and which upstream model a client's request goes to.
+"""The choice of provider, upstream model and knobs for a client's request.
 
 It imports `config`.
 Start with `router.py`.

@@ -23,7 +23,7 @@ from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.metric_families import RELOADS, Totals
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import cannot_listen
 from dragoman_server.workers.systemd import notify
 
@@ -72,7 +72,7 @@ async def listening(
     in `totals`. `server` has the limits on connections. Raises OSError if the address cannot be had.
     """
     server, totals = server or Server(), totals or Totals()
-    bounds = bounds_of(server, totals)
+    bounds = connection_limits(server, totals)
     runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
     await runner.setup()
     try:
