@@ -154,4 +154,4 @@ class Knobs:
 
 
 KNOBS = {f.name: f for f in fields(Knobs)}
-DEFAULT = Knobs()
+DEFAULT_KNOBS = Knobs()

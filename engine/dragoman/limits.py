@@ -43,4 +43,4 @@ class Limits:
     losses: int = field(default=256, metadata={"doc": "loss rows kept per request (a count; further ones are counted)"})
 
 
-DEFAULT = Limits()
+DEFAULT_LIMITS = Limits()

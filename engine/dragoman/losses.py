@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dragoman.errors import Path, Unsupported, dotted
-from dragoman.limits import DEFAULT
+from dragoman.limits import DEFAULT_LIMITS
 
 
 class LossCode(StrEnum):
@@ -100,7 +100,7 @@ class LossCode(StrEnum):
     VERBOSITY = "verbosity"
 
 
-MEANING: dict[LossCode, str] = {
+LOSS_MEANINGS: dict[LossCode, str] = {
     LossCode.BLANK_CUT: "white space that the upstream refuses was cut",
     LossCode.BLOCK_ORDER: "what stood beside a tool call or its result changed its place",
     LossCode.CACHE_HINT: "an explicit cache mark was not sent",
@@ -201,7 +201,7 @@ class Losses:
 
     __slots__ = ("_beyond", "_once", "_rows", "keep", "strict")
 
-    def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
+    def __init__(self, *, strict: bool = False, keep: int = DEFAULT_LIMITS.losses) -> None:
         self.strict = strict
         self.keep = keep
         self._rows: list[tuple[LossCode, Path | str, str]] = []
@@ -228,7 +228,7 @@ class Losses:
         """
         if self.strict:
             raise Unsupported(
-                path, f"cannot be carried to this upstream ({code}: {MEANING[code]}), and losses are refused"
+                path, f"cannot be carried to this upstream ({code}: {LOSS_MEANINGS[code]}), and losses are refused"
             )
         if len(self._rows) < self.keep:
             self._rows.append((code, path, done))
@@ -247,7 +247,7 @@ class Losses:
         """From here on only record: the reply has begun."""
         self.strict = False
 
-    def summary(self) -> str:
+    def header(self) -> str:
         """`cache_hint=3, top_k=1`: the `x-dragoman-loss` header."""
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
 

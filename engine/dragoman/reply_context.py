@@ -9,8 +9,7 @@ from dragoman import limits as _limits
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure
-from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
-from dragoman.knobs import Knobs
+from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
@@ -48,7 +47,7 @@ class ReplyContext:
     """Wraps opaque reasoning for clients that bring it back; None where the client's dialect has no place for it."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
-    limits: Limits = _limits.DEFAULT
+    limits: Limits = _limits.DEFAULT_LIMITS
     secrets: tuple[str, ...] = ()
     """Texts that are masked in every error of the upstream's: what it was sent to know its caller by."""
     losses: Losses = field(default_factory=Losses)

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman.aio.timeouts import Timeouts
-from dragoman.caches import TTLCache
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Auth
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import ESTIMATE, REMEMBERED, THREAD_FROM, TokenCounts
+from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.routing.router import Router, Target

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, LossCode, Losses, ReplyContext, Translation
+from dragoman import Dialect, Direction, LossCode, Losses, Translation
 from dragoman.canonical.events import BlockKind
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -49,31 +50,75 @@ def python(code: str) -> str:
 
 def test_the_public_names() -> None:
     assert dragoman.__all__ == (
-        "CODECS",
+        "BUILTIN_PROFILES",
+        "COUNT_ENDPOINTS",
+        "DEFAULT_KNOBS",
+        "DEFAULT_LIMITS",
         "DIRECTIONS",
-        "Chain",
+        "EFFORTS",
+        "KNOBS",
+        "LOSS_MEANINGS",
+        "MODEL_LIST_PATH",
+        "PROFILE_FIELDS",
+        "VENDOR_PROFILES",
+        "ClientRequestError",
+        "CountEndpoint",
         "Dialect",
         "Direction",
         "DragomanError",
+        "ErrorResponse",
+        "Event",
         "Failure",
         "FailureKind",
+        "FailureOrigin",
+        "Json",
         "Knobs",
+        "LimitExceeded",
         "Limits",
+        "ListedModel",
         "Loss",
         "LossCode",
         "Losses",
+        "ModelPage",
         "Profile",
-        "ReplyContext",
+        "PromptAgreement",
+        "PromptDigest",
+        "ReplyPipeline",
+        "SSEFrame",
+        "SSEParser",
         "Stage",
+        "StreamMachine",
+        "StreamTruncated",
+        "TokenCounter",
+        "TokenEstimate",
+        "TooMany",
         "Translation",
+        "Unsupported",
+        "UpstreamError",
+        "UpstreamProtocolError",
+        "UpstreamStatusError",
+        "UpstreamTimeout",
+        "UpstreamUnreachable",
+        "Usage",
+        "Violation",
         "builtin_profile",
         "direction",
-        "pipeline",
-        "run",
+        "error_response",
+        "is_secret",
+        "json_dumps",
+        "json_loads",
+        "model_list_query",
+        "parse_body",
+        "quote",
+        "read_error",
+        "read_model_list",
+        "redact",
+        "tidy",
         "translate",
     )
     assert all(hasattr(dragoman, name) for name in dragoman.__all__)
-    assert list(dragoman.__all__) == sorted(dragoman.__all__, key=lambda name: (not name.isupper(), name))
+    named = {name for name, value in vars(dragoman).items() if not isinstance(value, ModuleType)}
+    assert set(dragoman.__all__) == {name for name in named if not name.startswith("_")}
 
 
 def test_importing_the_engine_imports_no_io_library() -> None:

@@ -17,8 +17,6 @@ from dragoman_server.observability.receipts import (
     TEXT_MAX,
     Receipt,
     Receipts,
-    bridged_tools,
-    renamed_tools,
 )
 
 CHAT, MESSAGES, RESPONSES = Dialect
@@ -185,9 +183,8 @@ def test_renames_tell_the_clients_name_with_its_namespace() -> None:
     }
     receipt = made(body, RESPONSES, CHAT, profile=builtin_profile("chat", "compatible"), knobs=Knobs())
     assert receipt.translation is not None
-    context = receipt.translation.context
-    assert renamed_tools(context) == {"mcp__notes__add": "mcp__notes.add"}
-    assert bridged_tools(context) == {
+    assert receipt.translation.renamed_tools == {"mcp__notes__add": "mcp__notes.add"}
+    assert receipt.translation.bridged_tools == {
         "mcp__notes__add": {"name": "add", "kind": "function", "namespace": "mcp__notes"},
         "apply_patch": {"name": "apply_patch", "kind": "custom"},
     }
@@ -204,7 +201,7 @@ def test_a_bridged_tool_is_told_by_the_name_that_was_sent() -> None:
     }
     receipt = made(body, RESPONSES, CHAT)
     assert receipt.translation is not None
-    (sent,) = renamed_tools(receipt.translation.context)
+    (sent,) = receipt.translation.renamed_tools
     written = json.loads(receipt.translation.body)["tools"][0]["function"]["name"]
     assert sent == written
-    assert renamed_tools(receipt.translation.context)[sent] == f"{'n' * 20}.{'x' * 60}"
+    assert receipt.translation.renamed_tools[sent] == f"{'n' * 20}.{'x' * 60}"

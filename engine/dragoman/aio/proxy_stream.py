@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Never
 
 from dragoman.aio.downstream.response import DownstreamResponse
 from dragoman.aio.stream_timers import TEXTS, ClientGone, StreamTimers, ToolStallDetector
@@ -21,8 +21,6 @@ from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import cleaned
-from dragoman.dialects.errors.redact import redact
 from dragoman.errors import (
     DragomanError,
     Failure,
@@ -33,11 +31,10 @@ from dragoman.errors import (
     UpstreamStatusError,
 )
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Stage, pipeline
+from dragoman.stages.base import EventBatch, Stage, pipeline
 from dragoman.stages.passthrough import Observer, Passthrough
-from dragoman.stages.violation import Violation
 from dragoman.translate import Translation
-from dragoman.wire.sse import COMMENT
+from dragoman.wire.sse import COMMENT, FrameBatch
 
 log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500, origin=FailureOrigin.PROXY, reason="defect")
@@ -77,7 +74,7 @@ class ProxyStream(NamedTuple):
     """
 
     batches: AsyncGenerator[bytes, None]
-    last: Stage[Any, Any]
+    last: Stage[Never, object]
     error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
 
@@ -88,21 +85,20 @@ async def open_proxy_stream(translation: Translation, answer: UpstreamResponse, 
     Raises DragomanError if the stream fails before its first event. The stream's generator itself never does.
     """
     stages = translation.stages()
-    first = stages[0]
     watch.await_event()
     on_arrival: OnArrival | None = getattr(answer, "on_arrival", None)
-    if isinstance(first, Passthrough):
+    if isinstance(stages, Passthrough):
         context = translation.context
         source = answer.batches()
-        passed, ended = await _first_bytes(source, first, context.limits.sse_frame)
+        passed, ended = await _first_bytes(source, stages, context.limits.sse_frame)
         watch.begun()
-        batches = _pass(passed, ended, source, first, context, watch)
-        return ProxyStream(batches, first, _last_bytes(first, context), on_arrival)
-    parser, reader, *between, writer, encoder = stages
+        batches = _pass(passed, ended, source, stages, context, watch)
+        return ProxyStream(batches, stages, _last_bytes(stages, context), on_arrival)
+    parser, reader, writer, encoder = stages.parser, stages.reader, stages.writer, stages.encoder
     source = answer.batches()
     opening = await _first_events(source, parser, reader)
     watch.begun()
-    events = pipeline(_read(opening, source, parser, reader, ToolStallDetector(watch)), *between)
+    events = pipeline(_read(opening, source, parser, reader, ToolStallDetector(watch)), *stages.transforms)
     return ProxyStream(_write(events, writer, encoder), writer, _last_events(writer, encoder), on_arrival)
 
 
@@ -116,7 +112,9 @@ def _last_bytes(stage: Passthrough, context: ReplyContext) -> Callable[[Failure]
     return last_words
 
 
-def _last_events(writer: Stage[Any, Any], encoder: Stage[Any, bytes]) -> Callable[[Failure], bytes]:
+def _last_events(
+    writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]
+) -> Callable[[Failure], bytes]:
     def last_words(failure: Failure) -> bytes:
         # Past the stages between: what they hold back belongs to a reply that will not be whole.
         return encoder.feed(writer.feed([Error(failure)]))
@@ -125,7 +123,7 @@ def _last_events(writer: Stage[Any, Any], encoder: Stage[Any, bytes]) -> Callabl
 
 
 async def _first_events(
-    source: AsyncGenerator[bytes, None], parser: Stage[Any, Any], reader: Stage[Any, list[Event]]
+    source: AsyncGenerator[bytes, None], parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]
 ) -> list[Event]:
     """The first batch with an event that is not a sign of life. Raises if that is an error.
 
@@ -176,7 +174,7 @@ async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, 
     raise StreamTruncated("upstream sent an empty event stream")
 
 
-def _ended(parser: Stage[Any, Any], reader: Stage[Any, list[Event]]) -> list[Event]:
+def _ended(parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]) -> list[Event]:
     """What follows from the end of the source."""
     events: list[Event] = []
     if not parser.done and (frames := parser.finish()):
@@ -193,8 +191,8 @@ def _ended(parser: Stage[Any, Any], reader: Stage[Any, list[Event]]) -> list[Eve
 async def _read(
     opening: list[Event],
     source: AsyncGenerator[bytes, None],
-    parser: Stage[Any, Any],
-    reader: Stage[Any, list[Event]],
+    parser: Stage[bytes, FrameBatch],
+    reader: Stage[FrameBatch, EventBatch],
     tools: ToolStallDetector,
 ) -> AsyncGenerator[list[Event], None]:
     """The upstream's bytes to events, behind the `opening` that was read already; a failure becomes the last event."""
@@ -222,7 +220,7 @@ async def _read(
 
 
 async def _write(
-    source: AsyncGenerator[list[Event], None], writer: Stage[list[Event], Any], encoder: Stage[Any, bytes]
+    source: AsyncGenerator[EventBatch, None], writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]
 ) -> AsyncGenerator[bytes, None]:
     """Events to the client's bytes."""
     try:
@@ -272,11 +270,7 @@ async def _pass(
     except DragomanError as error:
         yield stage.error(error.failure)
     finally:
-        context.usage = observer.usage
-        failure = observer.failure or stage.fault
-        context.failure = cleaned(failure, context.secrets) if failure is not None else None
-        if observer.violations:
-            context.violation = Violation(redact(observer.violations[0], context.secrets))
+        stage.report(context)
 
 
 def _note_calls(observer: Observer, watch: StreamTimers) -> bool:

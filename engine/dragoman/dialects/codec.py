@@ -9,6 +9,10 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect, chat, messages, responses
+from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
+from dragoman.dialects.messages.request.read import FIELDS as MESSAGES_FIELDS
+from dragoman.dialects.responses.request.read import FIELDS as RESPONSES_FIELDS
+from dragoman.dialects.shared.foreign_fields import REQUEST_FIELDS
 from dragoman.dialects.shared.stream_codec import StreamReader, StreamWriter
 from dragoman.errors import Failure
 from dragoman.losses import Losses
@@ -52,7 +56,6 @@ class Codec:
 def _codec(
     dialect: Dialect,
     package: ModuleType,
-    path: str,
     *model_paths: tuple[str, ...],
     prompt: tuple[str | None, str],
     conversation: tuple[str, ...] = ("prompt_cache_key",),
@@ -60,7 +63,7 @@ def _codec(
 ) -> Codec:
     return Codec(
         dialect,
-        path,
+        dialect.path,
         package.read_request,
         package.write_request,
         package.read_reply,
@@ -81,11 +84,10 @@ def _codec(
 
 
 CODECS: dict[Dialect, Codec] = {
-    Dialect.CHAT: _codec(Dialect.CHAT, chat, "chat/completions", ("model",), prompt=(None, "messages")),
+    Dialect.CHAT: _codec(Dialect.CHAT, chat, ("model",), prompt=(None, "messages")),
     Dialect.MESSAGES: _codec(
         Dialect.MESSAGES,
         messages,
-        "messages",
         ("message", "model"),
         prompt=("system", "messages"),
         conversation=("metadata", "user_id"),
@@ -94,9 +96,12 @@ CODECS: dict[Dialect, Codec] = {
     Dialect.RESPONSES: _codec(
         Dialect.RESPONSES,
         responses,
-        "responses",
         ("response", "model"),
         prompt=("instructions", "input"),
         seals=True,
     ),
 }
+
+REQUEST_FIELDS.update(
+    {Dialect.CHAT: CHAT_FIELDS, Dialect.MESSAGES: MESSAGES_FIELDS, Dialect.RESPONSES: RESPONSES_FIELDS}
+)

@@ -22,7 +22,7 @@ from dragoman.canonical.events import (
     TextRun,
 )
 from dragoman.errors import LimitExceeded
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_codec import dumps
 
 _PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
@@ -51,7 +51,7 @@ class BlockOrder:
         "_size",
     )
 
-    def __init__(self, limits: Limits = DEFAULT, *, prose_ends: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, prose_ends: bool = False) -> None:
         self._limit = limits.reply_body
         self._prose_ends = prose_ends
         self._size = 0

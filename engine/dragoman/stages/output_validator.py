@@ -11,7 +11,6 @@ over most breaches, and none over an error in its place; and nothing more of it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -20,7 +19,7 @@ from dragoman.canonical.request import Json
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation, masked
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, Encoder, Frame, encode
+from dragoman.wire.sse import CR, LF, Encoder, Frame, FrameBatch, encode
 
 _BLANK: Final = b"\n\n"
 _KNOWN_MAX: Final = 16
@@ -92,7 +91,7 @@ class Validator(Encoder):
         self._longest = 0
         """Runs of frames below this length are held against the first and the last of them only."""
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
+    def feed(self, frames: FrameBatch, /) -> bytes:
         """The bytes of all frames, as they are."""
         if type(frames) is bytes:
             if not (self._low <= frames < self._high and len(frames) < self._most) and not self.over:

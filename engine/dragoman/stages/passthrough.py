@@ -13,11 +13,14 @@ from typing import ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.errors.redact import redact_json
+from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
-from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
-from dragoman.limits import DEFAULT, Limits
+from dragoman.knobs import DEFAULT_KNOBS
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.violation import Violation
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
@@ -143,7 +146,7 @@ class Passthrough:
         self,
         observer: Observer,
         renamer: JsonStringRewriter | None = None,
-        limits: Limits = DEFAULT,
+        limits: Limits = DEFAULT_LIMITS,
         request_id: str | None = None,
         losses: Losses | None = None,
         secrets: Sequence[str] = (),
@@ -308,8 +311,7 @@ class Passthrough:
         if not self._first:
             parser.feed(b"\n")
         self._first = False
-        frames: list[Frame] = parser.feed(data)
-        return frames + parser.finish()
+        return parser.parse(data) + parser.finish()
 
     def _note_heads(self, data: bytes) -> None:
         self._heads = None
@@ -352,8 +354,17 @@ class Passthrough:
         cut = StreamTruncated().failure
         return self.error(observer.fault or cut if observer.closed else cut)
 
+    def report(self, context: ReplyContext) -> None:
+        """Records in the reply's context what was observed: the token counts, the error, the first violation."""
+        observer = self.observer
+        context.usage = observer.usage
+        failure = observer.failure or self.fault
+        context.failure = cleaned(failure, context.secrets) if failure is not None else None
+        if observer.violations:
+            context.violation = Violation(redact(observer.violations[0], context.secrets))
+
     def error(self, failure: Failure) -> bytes:
-        """An in-band error that ends the stream."""
+        """Returns an in-band error of the dialect, and takes it for the failure of the stream."""
         self.fault = failure
         data = encode(self.observer.error_frame(failure, self._request_id))
         return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model

@@ -14,10 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"
@@ -61,6 +60,10 @@ class Frame:
     def __repr__(self) -> str:
         odd = [f"{name}={value!r}" for name in ("id", "retry", "fault") if (value := getattr(self, name)) is not None]
         return f"Frame({', '.join([repr(self.event), repr(self.data), *odd])})"
+
+
+FrameBatch = bytes | Sequence[Frame | bytes]
+"""The frames of one batch. `bytes` stand for whole encoded frames, blank lines included; they may be all of it."""
 
 
 class OddFrame(Frame):
@@ -119,7 +122,7 @@ class Parser:
         "limits",
     )
 
-    def __init__(self, limits: Limits = DEFAULT, *, whole: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> None:
         self.limits = limits
         self._whole = whole
         self._held = True
@@ -136,14 +139,12 @@ class Parser:
         self._numbered = False
         self._longest = min(limits.sse_line, limits.sse_frame)
 
-    def feed(self, data: bytes, /) -> Any:
-        """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
-        if not self._held and data.endswith(b"\n\n"):
-            if self._whole:
-                if len(data) <= self._longest:
-                    return data
-            elif CR not in data:
-                return self._whole_frames(data)
+    def feed(self, data: bytes, /) -> FrameBatch:
+        """Returns the frames that `data` completes. Never raises: a broken limit is the last frame's `fault`."""
+        if not self._whole:
+            return self.parse(data)
+        if not self._held and data.endswith(b"\n\n") and len(data) <= self._longest:
+            return data
         if self.done:
             return []
         if self._opening is not None:
@@ -151,17 +152,32 @@ class Parser:
             if self._opening is None and data:  # nothing came before: most first reads are whole frames
                 self._held = False
                 return self.feed(data)
-        out = self._around_whole(data) if self._whole else self._feed(data)
+        out = self._around_whole(data)
         self._held = self._held_back()
         return out
 
-    def _around_whole(self, data: bytes) -> list[Any]:
+    def parse(self, data: bytes, /) -> list[Frame]:
+        """Returns the frames that `data` completes, each as a `Frame`, also from a parser made with `whole`."""
+        if not self._held and data.endswith(b"\n\n") and CR not in data:
+            return self._whole_frames(data)
+        if self.done:
+            return []
+        if self._opening is not None:
+            data = self._strip_bom(data)
+            if self._opening is None and data:
+                self._held = False
+                return self.parse(data)
+        out = self._feed(data)
+        self._held = self._held_back()
+        return out
+
+    def _around_whole(self, data: bytes) -> Sequence[Frame | bytes]:
         """A read that begins or ends inside a frame: what lies between is whole."""
         begin = data.find(b"\n\n") + 2 if self._held_back() else 0
         end = data.rfind(b"\n\n") + 2
         if begin == 1 or end <= max(begin, 1) or len(data) > self._longest:
             return self._feed(data)
-        out: list[Any] = self._feed(data[:begin])
+        out = self._feed(data[:begin])
         if self._held_back():
             return out + self._feed(data[begin:])
         return [*out, data[begin:end], *self._feed(data[end:])]
@@ -331,7 +347,7 @@ def without_empty_lines(data: bytes) -> bytes:
     return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
 
 
-def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame], int]:
+def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Frame], int]:
     """What stands at `at` in the bytes of whole frames that a `Parser` left as they are, and where the next begins."""
     if data[at] == 10 and (empty := _EMPTY_LINES.match(data, at)) is not None:
         return [], empty.end()
@@ -349,7 +365,7 @@ def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame
     if one_line and data[at] == 58:  # a colon: a comment
         return [Frame("", None)], end
     parser = _spare_parser(limits)
-    frames = parser.feed(data[at:end])
+    frames = parser.parse(data[at:end])
     if parser.reusable and len(_SPARE_PARSERS) < _SPARE_MAX:
         _SPARE_PARSERS.append(parser)
     return frames, end
@@ -404,7 +420,7 @@ class Encoder:
     def __init__(self) -> None:
         self.done = False
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
+    def feed(self, frames: FrameBatch, /) -> bytes:
         """The bytes of all frames; some are encoded already."""
         if isinstance(frames, bytes):
             return frames

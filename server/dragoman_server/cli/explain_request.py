@@ -12,7 +12,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, Profile
+from dragoman.profiles.profile import VENDOR_PROFILES, Profile
 from dragoman.translate import Translation, parse_body, translate
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.load import load_config
@@ -84,4 +84,4 @@ def _by_dialect(
         profile=profile(args, target),
         knobs=knobs_by_client(general, named).get(args.client, general),
     )
-    return explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
+    return explanation(translation, profile=args.profile or VENDOR_PROFILES[target], client_profile=args.client)

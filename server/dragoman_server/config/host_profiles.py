@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR_PROFILES
 
 COMPATIBLE = "compatible"
 """The profile of an upstream that nothing is known of."""
@@ -53,7 +53,7 @@ def default_profile(dialect: Dialect, base_url: str) -> str:
 
 def is_vendor(dialect: Dialect, base_url: str) -> bool:
     """Is the dialect's own vendor asked. A vendor's key from the environment goes to no other host."""
-    return default_profile(dialect, base_url) == VENDOR[dialect]
+    return default_profile(dialect, base_url) == VENDOR_PROFILES[dialect]
 
 
 def _named(base_url: str) -> str:

@@ -20,22 +20,18 @@ from aiohttp import web
 from dragoman.aio.proxy_stream import DEFECT
 from dragoman.aio.stream_timers import ClientGone
 from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.caches import TTLCache
-from dragoman.canonical.request import Json, Request
+from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
 from dragoman.dialects.errors.headers import RETRY, passed
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote
-from dragoman.dialects.shared.count_endpoints import COUNTING
+from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS
 from dragoman.directions import Direction
-from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, UpstreamError
-from dragoman.knobs import Knobs
-from dragoman.losses import Losses
-from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
+from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamError
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import dumps, loads
 from dragoman_server.config.providers import Provider
+from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, REQUEST_ID, error_response
@@ -80,11 +76,6 @@ class _CountRequest:
     provider: Provider
     translation: Translation
 
-    @property
-    def untouched(self) -> bool:
-        """True if the body is the client's own."""
-        return self.translation.direction.passthrough and not self.translation.rewritten
-
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
@@ -101,17 +92,16 @@ class TokenCounts:
 
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
-        self._has_vocabulary = installed()
-        self._counter = Counter(by_vocabulary if self._has_vocabulary else by_characters)
+        self._counter = TokenCounter()
         self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)
         self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
         """Requests to upstreams under way. An equal request waits for the same response."""
         self._without_endpoint: TTLCache[tuple[Dialect, str, str], bool] = TTLCache(KEPT, REMEMBERED, clock)
 
     async def warm(self) -> None:
-        """Load the vocabulary if it is installed. This blocks for a second, so it is done before there are streams."""
-        if self._has_vocabulary:
-            await asyncio.to_thread(self._counter.texts, [""])
+        """Load the vocabulary if it is installed. It takes a second, so it is done before there are streams."""
+        if self._counter.exact:
+            await asyncio.to_thread(self._counter.warm)
 
     async def messages(self, request: web.Request) -> web.Response:
         """`POST /v1/messages/count_tokens`, with or without `?beta=true`."""
@@ -144,7 +134,7 @@ class TokenCounts:
         return response
 
     def _response(self, client: Dialect, counted: _Counted, request_id: str) -> web.Response:
-        body = counted.answer or dumps(COUNTING[client].write(counted.tokens))
+        body = counted.answer or dumps(COUNT_ENDPOINTS[client].write(counted.tokens))
         headers = {OWN_ID: request_id, REQUEST_ID[client]: request_id}
         if counted.by:
             headers[ESTIMATE] = counted.by
@@ -161,11 +151,11 @@ class TokenCounts:
         return _CountRequest(resolved.target.provider, resolved.translation)
 
     async def _count(self, request: web.Request, wanted: _CountRequest) -> _Counted:
-        knob, provider = wanted.translation.context.knobs.count_tokens, wanted.provider
+        knob, provider = wanted.translation.knobs.count_tokens, wanted.provider
         model = wanted.translation.upstream_model
         # Not the provider's name: a reload may put another upstream behind it.
         place = provider.dialect, provider.base_url, model
-        if knob != "estimate" and provider.dialect in COUNTING and provider.profile.counting:
+        if knob != "estimate" and provider.dialect in COUNT_ENDPOINTS and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, wanted)
             if place not in self._without_endpoint:
@@ -219,7 +209,7 @@ class TokenCounts:
     async def _fetched(self, request: web.Request, wanted: _CountRequest, call: UpstreamRequest) -> _Counted:
         """Request the upstream's count."""
         status, headers, body = await self._gateway.fetch(call, self._gateway.config.server.limits.reply_body, request)
-        endpoint, direction = COUNTING[wanted.provider.dialect], wanted.translation.direction
+        endpoint, direction = COUNT_ENDPOINTS[wanted.provider.dialect], wanted.translation.direction
         if not 200 <= status < 300:
             secrets = wanted.translation.context.secrets
             failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
@@ -236,8 +226,8 @@ class TokenCounts:
         return _Counted(tokens, CountSource.EXACT, answer=body if direction.passthrough else b"")
 
     def _call(self, request: web.Request, wanted: _CountRequest) -> UpstreamRequest:
-        gateway, provider, same = self._gateway, wanted.provider, wanted.untouched
-        endpoint = COUNTING[provider.dialect]
+        gateway, provider, same = self._gateway, wanted.provider, wanted.translation.same_body
+        endpoint = COUNT_ENDPOINTS[provider.dialect]
         body = wanted.translation.body
         if not same:
             body = dumps(endpoint.question(loads(body)))
@@ -251,18 +241,11 @@ class TokenCounts:
 
     def _estimated(self, wanted: _CountRequest) -> _Counted:
         """Estimate the tokens of the request as it would be sent, without the parts that policies removed."""
-        dialect, sent = wanted.provider.dialect, wanted.translation.body
-        payload = loads(sent)
-        if dialect is Dialect.MESSAGES:
-            payload.setdefault("max_tokens", 1)
-        try:
-            prompt = CODECS[dialect].read_request(payload, Losses(), Knobs(), wanted.translation.context.limits)
-        except (ClientRequestError, RecursionError):
-            # In passthrough a request may have fields that only the upstream understands.
-            whole = Request(dialect, wanted.translation.upstream_model, [])
-            return _Counted(by_body(whole, sent, dialect), CountSource.ESTIMATE, "size")
-        by = VOCABULARY if self._has_vocabulary else "characters"
-        return _Counted(self._counter.request(prompt, dialect), CountSource.ESTIMATE, by)
+        translation = wanted.translation
+        tokens, method = self._counter.count(
+            wanted.provider.dialect, translation.body, translation.upstream_model, translation.context.limits
+        )
+        return _Counted(tokens, CountSource.ESTIMATE, method)
 
 
 class _UpstreamRefusal(UpstreamError):

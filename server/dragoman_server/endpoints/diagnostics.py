@@ -12,7 +12,7 @@ from dragoman.aio.proxy_stream import DEFECT
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.profiles.profile import VENDOR, builtin_profile
+from dragoman.profiles.profile import VENDOR_PROFILES, builtin_profile
 from dragoman.translate import parse_body
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import VENDOR_URL, Provider
@@ -115,7 +115,7 @@ class Diagnostics:
         receipt = Receipt("", client, 0, client_profile=self._client_profile(request))
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
-            profile = VENDOR[target.provider.dialect]
+            profile = VENDOR_PROFILES[target.provider.dialect]
             return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)
         return explanation(resolved.translation, target.provider, target.warning, client_profile=receipt.client_profile)
 

@@ -14,11 +14,11 @@ import orjson
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.translate import Translation
 from dragoman.wire.json_codec import loads
 from dragoman_server.config.providers import Provider
-from dragoman_server.observability.receipts import bridged_tools, loss_rows, renamed_tools
+from dragoman_server.observability.receipts import loss_rows
 
 
 def explanation(
@@ -35,7 +35,7 @@ def explanation(
     the upstream's profile. `client_profile` is the name of the client that sends the request.
     """
     context, way = translation.context, translation.direction
-    defaults = asdict(DEFAULT)
+    defaults = asdict(DEFAULT_KNOBS)
     result: dict[str, Any] = {
         "object": "dragoman.explanation",
         "direction": str(way),
@@ -54,9 +54,9 @@ def explanation(
         "body": orjson.Fragment(translation.body),
         "losses": loss_rows(context.losses),
         "losses_total": len(context.losses),
-        "renames": renamed_tools(context),
-        "tools": bridged_tools(context),
-        "stages": [type(stage).__name__ for stage in translation.stages()],
+        "renames": translation.renamed_tools,
+        "tools": translation.bridged_tools,
+        "stages": translation.stage_names(),
         "stops": list(context.stops),
         "knobs": {name: value for name, value in asdict(context.knobs).items() if value != defaults[name]},
         "warning": warning,

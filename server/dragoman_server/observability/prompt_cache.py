@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman.canonical.prompt_prefix import Agreement, PromptDigest, agreement, prompt_digest
 from dragoman.canonical.request import Json
+from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.translate import Translation
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
@@ -40,13 +40,12 @@ class PromptCacheDiagnostics:
         self, translation: Translation, payload: Json, headers: Mapping[str, str], owner: bytes, request_id: str
     ) -> Json:
         """Keep the prompt of a translated request, and return the result for its receipt. `payload` is the client's."""
-        codec = translation.direction.upstream
         key = self._key(translation, payload, headers, owner)
-        prompt = prompt_digest(codec, translation.body)
+        prompt = PromptDigest.of(translation.direction.upstream.dialect, translation.body)
         earlier_prompts = self._known.pop(key, [])
-        best: tuple[str, Agreement] | None = None
+        best: tuple[str, PromptAgreement] | None = None
         for earlier_id, earlier in earlier_prompts:
-            found = agreement(codec, earlier, prompt)
+            found = earlier.agreement(prompt)
             if best is None or (found.turns, found.share) >= (best[1].turns, best[1].share):
                 best = earlier_id, found
         if not earlier_prompts and len(self._known) >= self._keep:

@@ -17,8 +17,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
-from dragoman.losses import MEANING, LossCode, Losses
-from dragoman.reply_context import ReplyContext
+from dragoman.losses import LossCode, Losses
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation
@@ -200,7 +199,7 @@ class Receipt:
         if context.violation is not None:
             facts["violations"] = [_violation(context.violation, context.secrets)]
         if context.names or context.tools:
-            names = list(renamed_tools(context).items())[:RENAMES_MAX]
+            names = list(translation.renamed_tools.items())[:RENAMES_MAX]
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
         if context.failure is not None:
             facts["error"] = _error(context.failure, ours=False)
@@ -227,7 +226,7 @@ def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str]
             "code": code.value,
             "path": redact(path, secrets)[:longest],
             "done": redact(done, secrets)[:longest],
-            "meaning": MEANING[code],
+            "meaning": LOSS_MEANINGS[code],
         }
         for code, path, done in losses.rows
     ]
@@ -271,30 +270,3 @@ class Receipts:
         # Compared also if there is no receipt, so that the time taken reveals nothing about other requests.
         mine = compare_digest(receipt.owner if receipt is not None else b"", owner)
         return receipt if mine else None
-
-
-def renamed_tools(context: ReplyContext) -> dict[str, str]:
-    """Return the client's names of tools by the name that was sent, where they differ (mapping §11).
-
-    A tool in a namespace is `namespace.name`.
-    """
-    names = dict(context.names)
-    for sent, tool in bridged_tools(context).items():
-        name = f"{tool['namespace']}.{tool['name']}" if "namespace" in tool else tool["name"]
-        if name != sent:
-            names[sent] = name
-    return names
-
-
-def bridged_tools(context: ReplyContext) -> dict[str, Json]:
-    """Return the client's declarations, by the name that was sent, of tools sent as another kind or out of their
-    namespace (mapping §11)."""
-    # The bridge's name of a tool may have been changed again for the characters that the upstream allows.
-    sent_names = {name: sent for sent, name in context.names.items()}
-    tools: dict[str, Json] = {}
-    for flat, declared in context.tools.items():
-        tool: Json = {"name": declared.name, "kind": declared.kind.value}
-        if declared.namespace is not None:
-            tool["namespace"] = declared.namespace
-        tools[sent_names.get(flat, flat)] = tool
-    return tools

@@ -98,7 +98,7 @@ class Exchange:
     async def _fail_started(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
         """Send an error in a response of which only the headers were sent."""
         translation = self.translation
-        return await self._write_to_started(client, translation.failed(sized(failure, translation.context)))
+        return await self._write_to_started(client, translation.error_stream(sized(failure, translation.context)))
 
     async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
@@ -222,7 +222,7 @@ class Exchange:
 def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) -> None:
     """Add the codes and counts of the losses so far."""
     if losses:
-        headers[LOSS_HEADER] = losses.summary()
+        headers[LOSS_HEADER] = losses.header()
 
 
 # The response's multidict would convert plain strings into this type for each response.

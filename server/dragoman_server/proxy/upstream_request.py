@@ -28,7 +28,7 @@ class UpstreamRequests:
     ) -> UpstreamRequest:
         """Return the upstream request for a translated one. Raises ClientRequestError."""
         timeouts = loaded.config.server.timeouts
-        same = translation.direction.passthrough and not translation.rewritten
+        same = translation.same_body
         if not same and provider.auth is Auth.CONFIGURED and loaded.has(provider):
             # No header of the client is sent, so URL and headers are the same for each request.
             known = loaded.upstreams.get(provider.name)

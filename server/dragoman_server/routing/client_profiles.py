@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.knobs import DEFAULT, KNOBS, Knobs
+from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 
 AGENTS_KEPT = 256
 """Most user agents that are cached. They come from clients, so their number is not limited otherwise."""
@@ -149,7 +149,7 @@ class ClientProfiles:
 
 def explicit_knobs(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:
     """Return the knobs that the operator set: those `named` in a file, and those that differ from their default."""
-    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT, name)}
+    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT_KNOBS, name)}
 
 
 def knobs_by_client(knobs: Knobs, fixed: Collection[str]) -> dict[str, Knobs]:

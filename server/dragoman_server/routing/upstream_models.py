@@ -125,11 +125,11 @@ class UpstreamModels:
         models: dict[str, ListedModel] = {}
         after = None
         for _ in range(PAGES_MAX):
-            url = provider.endpoint(model_lists.PATH, model_lists.query(provider.dialect, after))
+            url = provider.endpoint(model_lists.MODEL_LIST_PATH, model_lists.model_list_query(provider.dialect, after))
             status, body = await self._fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
             if status != 200:
                 raise ValueError(f"status {status}")
-            page = model_lists.read(await asyncio.to_thread(loads, body))
+            page = model_lists.read_model_list(await asyncio.to_thread(loads, body))
             for model in page.models:
                 models.setdefault(model.name, model)
             if page.after is None or page.after == after or len(models) >= MODELS_MAX:
@@ -148,7 +148,7 @@ def _reason(error: Exception) -> str:
 
 def _key(provider: Provider, headers: Mapping[str, str]) -> bytes:
     """Return the cache key of a list: providers with the same URL and key share it."""
-    url = provider.endpoint(model_lists.PATH, model_lists.query(provider.dialect))
+    url = provider.endpoint(model_lists.MODEL_LIST_PATH, model_lists.model_list_query(provider.dialect))
     digest = blake2b(url.encode(), digest_size=16)
     digest.update(dumps(sorted(headers.items())))
     return digest.digest()

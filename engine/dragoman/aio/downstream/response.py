@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -119,7 +119,7 @@ class DownstreamResponse:
         except ConnectionError:
             return  # the client is gone; whoever writes next finds out by itself
 
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last: Stage[object, object]) -> None:
+    async def send_body(self, batches: AsyncGenerator[bytes, None], last: Stage[Never, object]) -> None:
         """The whole body, one write per batch; `last` is the stage that is done when there is no further one.
 
         Raises ConnectionError when the client is gone, and what `batches` raises.

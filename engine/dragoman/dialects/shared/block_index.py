@@ -8,7 +8,7 @@ from dragoman.canonical.events import (
     BlockKind,
 )
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 
 
 class BlockMap:
@@ -16,7 +16,7 @@ class BlockMap:
 
     __slots__ = ("count", "limits", "open")
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.open: dict[Hashable, tuple[int, BlockKind]] = {}
         self.count = 0
         self.limits = limits

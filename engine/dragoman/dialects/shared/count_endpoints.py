@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class CountingEndpoint:
+class CountEndpoint:
     """One dialect's. `path` is below the vendor's base URL; `fields` are those of a request that it takes."""
 
     path: str
@@ -59,7 +59,7 @@ _RESPONSES = (
     "truncation",
 )
 
-COUNTING: dict[Dialect, CountingEndpoint] = {
-    Dialect.MESSAGES: CountingEndpoint("messages/count_tokens", frozenset(_MESSAGES), None),
-    Dialect.RESPONSES: CountingEndpoint("responses/input_tokens", frozenset(_RESPONSES), "response.input_tokens"),
+COUNT_ENDPOINTS: dict[Dialect, CountEndpoint] = {
+    Dialect.MESSAGES: CountEndpoint("messages/count_tokens", frozenset(_MESSAGES), None),
+    Dialect.RESPONSES: CountEndpoint("responses/input_tokens", frozenset(_RESPONSES), "response.input_tokens"),
 }

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.foreign_fields import owners
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
@@ -83,14 +84,7 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
     for key in body:
         if key in known:
             continue
-        if not path and (dialects := _owners(key)):
+        if not path and (dialects := owners(key)):
             losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
             losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
-
-
-def _owners(field: str) -> list[str]:
-    # Only here, as the readers that know the fields are built upon this module.
-    from dragoman.dialects.shared.foreign_fields import owners
-
-    return owners(field)

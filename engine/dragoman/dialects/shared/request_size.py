@@ -6,7 +6,7 @@ of a usual request are not counted: its body is too short to hold as many as the
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json
+from dragoman.canonical.request import Json, Request
 from dragoman.errors import TooMany
 from dragoman.limits import Limits
 
@@ -38,3 +38,14 @@ def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> 
         if left < 0:
             held = f"more than {limits.parts} parts in the messages before and in this one"
             raise TooMany((conversation, number), held, "parts", limits.parts)
+
+
+def check_stops(request: Request, limits: Limits) -> None:
+    """Raises TooMany for stop sequences that are together longer than `limits.stops`.
+
+    Each is searched for in every piece of the reply's text.
+    """
+    size = sum(map(len, request.stop)) + len(request.stop)
+    if size > limits.stops:
+        held = f"{len(request.stop)} stop sequences of {size - len(request.stop)} characters"
+        raise TooMany(request.stop_at, held, "stops", limits.stops)

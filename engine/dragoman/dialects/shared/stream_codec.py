@@ -5,7 +5,7 @@ An error never loses the part of a batch before it, so any split of the same byt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
@@ -17,7 +17,7 @@ from dragoman.stages.block_order import BlockOrder
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, Frame, frame_at, without_empty_lines
+from dragoman.wire.sse import CR, LF, Frame, FrameBatch, frame_at, without_empty_lines
 
 Note = Callable[[TextRun], bool]
 """Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
@@ -66,7 +66,7 @@ class StreamReader:
         self._ear = TemplateCache(self.volatile)
         self._note: Note | None = None
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> list[Event]:
+    def feed(self, frames: FrameBatch, /) -> list[Event]:
         """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
         out: list[Event] = []
         if isinstance(frames, bytes):
@@ -212,7 +212,7 @@ class StreamWriter:
             self._order = BlockOrder(context.limits, prose_ends=order == "auto")
         self._crowd = self._order
 
-    def feed(self, events: list[Event], /) -> Any:
+    def feed(self, events: list[Event], /) -> FrameBatch:
         """The frames that follow from the events. What was spelled with its event is encoded already: as bytes among
         the frames, or instead of them if it is all there is.
 
@@ -273,7 +273,7 @@ class StreamWriter:
         self._order = self._filter = None
         written = self.feed(order.feed(events[at:]))
         self._filter = self._in_order
-        out += [written] if type(written) is bytes else written
+        out += [written] if isinstance(written, bytes) else written
 
     def _in_order(self, events: list[Event]) -> list[Event]:
         """Events of a stream in which blocks overlap, or did until the last batch."""
