@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dragoman.aio.downstream.response import DownstreamResponse
-from dragoman.aio.stream_timers import TEXTS, ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import TEXT_EVENTS, ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import Error, Event, Ping
@@ -75,13 +75,13 @@ async def open_proxy_stream(translation: Translation, answer: UpstreamResponse, 
         context = translation.context
         source = answer.batches()
         passed, ended = await _first_bytes(source, first, context.limits.sse_frame)
-        watch.begun()
+        watch.stream_started()
         batches = _pass(passed, ended, source, first, context, watch)
         return ProxyStream(batches, first, _last_bytes(first, context), on_arrival)
     parser, reader, *between, writer, encoder = stages
     source = answer.batches()
     opening = await _first_events(source, parser, reader)
-    watch.begun()
+    watch.stream_started()
     events = pipeline(_read(opening, source, parser, reader, ToolStallDetector(watch)), *between)
     return ProxyStream(_write(events, writer, encoder), writer, _last_events(writer, encoder), on_arrival)
 
@@ -186,7 +186,7 @@ async def _read(
             return
         async for data in source:
             if events := reader.feed(parser.feed(data)):
-                if tools.calls or len(events) > 1 or type(events[0]) not in TEXTS:
+                if tools.open_calls or len(events) > 1 or type(events[0]) not in TEXT_EVENTS:
                     tools.check_frame(events)
                 yield events
             if reader.done:

@@ -105,7 +105,7 @@ class DownstreamResponse:
             and "content-encoding" not in response.headers
         ):
             self._writer, self._transport, self._flow = writer, writer.transport, writer.protocol
-        self._watch.serve(self)
+        self._watch.attach_sink(self)
         # Cancels the timer for the time between two requests, more than half a kilobyte; aiohttp arms it anew then.
         request.protocol.keep_alive(True)
         return self.direct
@@ -215,7 +215,7 @@ class DownstreamResponse:
     def detach(self) -> None:
         """Take the reply from aiohttp, if it is pumped and its connection a line."""
         pump, request, response = self.inline_task, self._request, self._response
-        if pump is None or not pump.working or request is None or response is None or not self._begun:
+        if pump is None or not pump.running or request is None or response is None or not self._begun:
             return
         flow, transport = self._flow, self._transport
         if transport is None or transport.is_closing() or flow is None or flow.writing_paused:
