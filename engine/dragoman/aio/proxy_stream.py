@@ -64,9 +64,7 @@ class ProxyStream(NamedTuple):
     on_arrival: OnArrival | None
 
 
-async def open_proxy_stream(
-    translation: Translation, response: UpstreamResponse, timers: StreamTimers
-) -> ProxyStream:
+async def open_proxy_stream(translation: Translation, response: UpstreamResponse, timers: StreamTimers) -> ProxyStream:
     """Read the first event of an upstream's stream and return the stream for the client.
 
     Raises DragomanError if the stream fails before its first event.
@@ -203,7 +201,8 @@ async def _translate(
             tools.check_frame(opening)
             data = encoder.feed(writer.feed(opening))
             del opening  # it holds the first frames' bytes, which are larger than the frames
-            if not (writer.done or reader.done):
+            ended = writer.done or reader.done
+            if not ended:
                 if data:
                     yield data
                 del data
