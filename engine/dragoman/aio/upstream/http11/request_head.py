@@ -33,7 +33,7 @@ class Origin:
     port: int
 
     def literal(self) -> Sequence[AddrInfoType]:
-        """Return the address if `host` is an IP address, else (). IPv6 addresses with a zone are left to the resolver."""
+        """Return the address if `host` is an IP address, else (). IPv6 addresses with a zone need the resolver."""
         try:
             version = ipaddress.ip_address(self.host).version
         except ValueError:

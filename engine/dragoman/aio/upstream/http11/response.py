@@ -141,7 +141,7 @@ class Http11Response:
         raise StreamTruncated("the reply was closed before it was read")
 
     async def close(self) -> None:
-        """Return the connection to the pool at the body's end, or soon after if the reader stopped early; else cut it."""
+        """Return the connection to the pool if the body has ended or the reader stopped early, else cut it."""
         self._timers.upstream_done()
         connection, self._connection = self._connection, None
         if connection is not None:
