@@ -13,10 +13,9 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dragoman.aio import stream_log
-from dragoman.aio.downstream.response import DownstreamResponse
+from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
 from dragoman.aio.stream_timers import TEXT_EVENTS, ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
@@ -31,6 +30,9 @@ from dragoman.stages.passthrough import Observer, Passthrough
 from dragoman.stages.violation import Violation
 from dragoman.translate import Translation
 from dragoman.wire.sse import COMMENT
+
+if TYPE_CHECKING:
+    from dragoman.aio.downstream.response import DownstreamResponse  # needs aiohttp
 
 log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
@@ -75,21 +77,21 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     on_arrival: OnArrival | None = getattr(response, "on_arrival", None)
     source = response.batches()
     context = translation.context
-    debug = stream_log.log.isEnabledFor(logging.DEBUG)
+    debug = is_enabled()
     if isinstance(first, Passthrough):
         if debug:
-            source = stream_log.logged_batches(source, f"{context.request_id} received")
+            source = logged_batches(source, f"{context.request_id} received")
         opening, ended = await _first_bytes(source, first, context.limits.sse_frame)
         timers.stream_started()
         batches = _pass_through(opening, ended, source, first, context, timers)
         if debug:
-            batches = stream_log.logged_batches(batches, f"{context.request_id} sent")
+            batches = logged_batches(batches, f"{context.request_id} sent")
         return ProxyStream(batches, first, _bytes_error_tail(first, context), on_arrival)
     parser, reader, *between, writer, encoder = stages
     if debug:
-        parser = stream_log.LoggedStage(parser, f"{context.request_id} parser")
-        reader = stream_log.LoggedStage(reader, f"{context.request_id} reader")
-        encoder = stream_log.LoggedStage(encoder, f"{context.request_id} encoder")
+        parser = LoggedStage(parser, f"{context.request_id} parser")
+        reader = LoggedStage(reader, f"{context.request_id} reader")
+        encoder = LoggedStage(encoder, f"{context.request_id} encoder")
     events = await _first_events(source, parser, reader)
     timers.stream_started()
     write = Chain(*between, writer, nothing=[]) if between else writer

@@ -17,6 +17,11 @@ from dragoman.stages.base import Stage
 log = logging.getLogger("dragoman.stream")
 
 
+def is_enabled() -> bool:
+    """Return whether streams are logged."""
+    return log.isEnabledFor(logging.DEBUG)
+
+
 class LoggedStage:
     """A stage that logs the input and output of each batch."""
 
