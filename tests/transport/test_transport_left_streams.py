@@ -65,7 +65,7 @@ async def test_a_stream_left_in_its_middle_is_cut(client: Client) -> None:
 
 async def test_a_stream_left_that_goes_silent_is_cut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last chunk may come, for as long as that takes at most; others do not wait for it."""
-    monkeypatch.setattr(connection, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "DRAIN_SECONDS", 0.1)
 
     async def handler(peer: Peer) -> None:
         await peer.request()

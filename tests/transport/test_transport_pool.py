@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.aio.upstream.aiohttp_transport import _TRIES
+from dragoman.aio.upstream.aiohttp_transport import _ATTEMPTS
 from dragoman.errors import DragomanError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, make, open_sockets
@@ -137,13 +137,13 @@ async def test_aiohttp_s_client_looks_for_a_fit_connection_so_often_and_no_longe
 
     client = Client("aiohttp", make("aiohttp"))
     async with WireServer(handler) as server:
-        calls = [asyncio.create_task(client.body(server.url)) for _ in range(_TRIES + 1)]
+        calls = [asyncio.create_task(client.body(server.url)) for _ in range(_ATTEMPTS + 1)]
         await until(lambda: len(server.requests) == len(calls))
         go.set()
         await asyncio.gather(*calls)
         for peer in server.peers:
             await peer.send(OK)
-        with pytest.raises(UpstreamUnreachable, match="failed: bytes that nobody asked for"):
+        with pytest.raises(UpstreamUnreachable, match="failed: unexpected bytes on an idle connection"):
             await client.body(server.url)
         assert await client.body(server.url) == b"ok"
         assert len(server.requests) == len(calls) + 1

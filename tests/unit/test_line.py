@@ -60,7 +60,7 @@ class House:
         self.log.append("work done")
         return web.Response(text="all")
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         self.log.append("lost")
 
 
@@ -100,7 +100,7 @@ async def test_a_reply_that_is_not_taken_is_as_if_it_were_awaited() -> None:
         assert b"\r\n\r\nall" in await reader.readuntil(b"all")
         assert house.log == ["work done", "handler done"]
         assert house.line is not None
-        assert house.line.reply is None
+        assert house.line.task is None
 
 
 async def test_a_client_that_hangs_up_cancels_work_that_is_not_taken() -> None:
@@ -214,7 +214,7 @@ async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() 
         await turns()
         house.going = asyncio.get_running_loop().create_future()
         resume()
-        await until(lambda: line.reply and not line._lines.hijacked)
+        await until(lambda: line.task and not line._server.hijacked)
         assert not transport.is_reading()
         house.going.set_result(None)
         for _ in range(40):
@@ -282,13 +282,13 @@ async def test_a_reply_is_taken_again_once_pipelined_requests_are_answered() -> 
             await reader.readuntil(b"\r\n\r\nall")
         house.going = asyncio.get_running_loop().create_future()
         line.data_received(LONG)
-        await until(lambda: line.reply)
+        await until(lambda: line.task)
         resume = line.hijack(house, True)
         assert resume is not None
         house.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not line._lines.hijacked)
+        await until(lambda: not line._server.hijacked)
 
 
 async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:

@@ -166,7 +166,7 @@ async def test_a_cancelled_reader_is_told_nothing_more_and_the_upstream_is_cut(s
 async def test_who_has_had_enough_lets_the_reply_finish_unless_the_client_is_gone(gone: bool) -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD + chunk(b"terminal"))
-        answer._watch._gone = lambda: gone
+        answer._timers._is_client_gone = lambda: gone
         batches = answer.batches()
         await anext(batches)
         await batches.aclose()

@@ -131,7 +131,7 @@ async def test_what_is_not_body_has_a_limit(more: bytes) -> None:
 async def test_how_long_it_is_kept(told: bytes, seconds: float) -> None:
     async with bench() as made:
         answer, connection = await made.answer(WHOLE.replace(b"\r\n\r\n", b"\r\n" + told + b"\r\n"))
-        assert connection._keep == seconds
+        assert connection.parser.keep_seconds == seconds
         assert await answer.read(9) == b"ok"
         await answer.close()
         assert made.wires[0].closed is (seconds == 0.0)
@@ -164,7 +164,7 @@ async def test_a_reply_that_was_left_finishes_by_itself(end: str) -> None:
         wire = made.wires[0]
         connection.data_received(chunk(b"more"))
         assert not wire.closed
-        timer = connection._timer
+        timer = connection._drain_timer
         assert timer is not None
         if end == "finished":
             connection.data_received(LAST)
@@ -178,7 +178,7 @@ async def test_a_reply_that_was_left_finishes_by_itself(end: str) -> None:
         elif end == "lost":
             wire.lose()
         else:
-            assert timer.when() - made.pool.loop.time() == pytest.approx(raw.FINISH_SECONDS, abs=0.5)
+            assert timer.when() - made.pool.loop.time() == pytest.approx(raw.DRAIN_SECONDS, abs=0.5)
             connection.abort()
         assert wire.closed
         assert timer.cancelled()

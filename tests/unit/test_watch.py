@@ -93,7 +93,7 @@ def test_signs_of_life_do_not_stop_the_wait_for_the_first_event() -> None:
 def test_behind_the_first_event_only_silence_counts() -> None:
     room = Room(first_byte=1.0, idle=0.5)
     room.watch.await_event()
-    room.watch.begun()
+    room.watch.stream_started()
     for _ in range(20):
         room.clock.advance(0.4)
         room.watch.received()
@@ -102,7 +102,7 @@ def test_behind_the_first_event_only_silence_counts() -> None:
 
 def test_heartbeats_fill_the_silence_towards_the_client() -> None:
     room = Room(heartbeat=1.0, idle=10.0)
-    room.watch.serve(room)
+    room.watch.attach_sink(room)
     for _ in range(10):
         room.watch.received()
         room.watch.client_active = True
@@ -118,7 +118,7 @@ def test_a_client_is_told_at_each_look_that_its_stream_lasts() -> None:
     room = Room(heartbeat=2.0)
     room.clock.advance(1.0)
     assert not room.settled
-    room.watch.serve(room)
+    room.watch.attach_sink(room)
     room.clock.advance(1.0)
     assert len(room.settled) == 4
     room.watch.stop()
@@ -128,7 +128,7 @@ def test_a_client_is_told_at_each_look_that_its_stream_lasts() -> None:
 
 def test_a_client_that_does_not_read_is_cut_and_the_upstream_is_not_to_blame() -> None:
     room = Room(write=1.0, idle=0.2, heartbeat=0.3)
-    room.watch.serve(room)
+    room.watch.attach_sink(room)
     room.watch.received()
     room.watch.writing()
     room.clock.advance(0.9)
@@ -196,9 +196,9 @@ def test_calls_that_are_closed_do_not_stall() -> None:
     room = Room(tool_stall=1.0)
     tools = ToolStallDetector(room.watch)
     tools.check_frame([_tool(0), _tool(1), BlockEnd(0)])
-    assert tools.calls == {1}
+    assert tools.open_calls == {1}
     tools.check_frame([BlockEnd(1), BlockStart(2, BlockKind.TEXT), Delta(2, "done")])
-    assert not tools.calls
+    assert not tools.open_calls
     room.clock.advance(20.0)
     assert not room.failed
 
@@ -217,7 +217,7 @@ def test_it_fails_once_and_stops_for_good() -> None:
 
 def test_an_upstream_that_is_done_is_not_failed_but_the_client_is_kept_awake() -> None:
     room = Room(heartbeat=1.0, idle=0.5, first_byte=0.5)
-    room.watch.serve(room)
+    room.watch.attach_sink(room)
     room.watch.upstream_done()
     room.client_left = True
     room.clock.advance(3.0)

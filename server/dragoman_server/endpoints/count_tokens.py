@@ -22,6 +22,7 @@ from dragoman.aio.stream_timers import ClientGone
 from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
+from dragoman.dialects.count_tokens import TokenCounter
 from dragoman.dialects.errors.headers import RETRY, passed
 from dragoman.dialects.errors.read import cleaned
 from dragoman.dialects.errors.redact import quote

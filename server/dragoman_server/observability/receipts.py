@@ -17,7 +17,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure
-from dragoman.losses import LossCode, Losses
+from dragoman.losses import LOSS_MEANINGS, LossCode, Losses
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.translate import Translation

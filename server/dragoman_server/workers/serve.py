@@ -73,7 +73,7 @@ async def listening(
     """
     server, totals = server or Server(), totals or Totals()
     bounds = connection_limits(server, totals)
-    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
+    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=server.backlog)

@@ -101,7 +101,7 @@ class Worker:
             retirement = Retirement(app, linger=told.linger)
             totals = gateway.metrics.totals
             bounds = connection_limits(config.server, totals)
-            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
+            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), limits=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
