@@ -1,6 +1,6 @@
 """The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine."""
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config

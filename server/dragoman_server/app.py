@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.web import AbstractResource
 
-from dragoman.errors import FailureKind
+from dragoman import FailureKind
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import TokenCounts

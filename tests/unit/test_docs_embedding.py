@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import re
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession, web
 
+from dragoman import Dialect
 from dragoman_server.simulator import REQUESTS, make_simulator
 from dragoman_server.workers.serve import listening
+from support.samples import text_stream
+from support.sockets import Abort, Close, ScriptedServer, Send, Step, answer, chunk, sse_head
 from support.waiting import until
 
 HOWTO = Path(__file__).parents[2] / "docs/howto"
@@ -78,3 +86,67 @@ async def test_an_application_with_its_own_users() -> None:
     ] * 2
     (own,) = (each for each in simulators["own"][REQUESTS] if each.body)
     assert own.headers["authorization"] == "Bearer sk-of-bob"
+
+
+@asynccontextmanager
+async def asgi_server(app: Any) -> AsyncIterator[str]:
+    """An ASGI application under uvicorn on a free port."""
+    uvicorn = pytest.importorskip("uvicorn")
+    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="warning"))
+    serving = asyncio.create_task(server.serve())
+    try:
+        await until(lambda: server.started)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def test_the_engine_in_starlette() -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("httpx")
+    example = program("embed-in-starlette.md")
+    simulator = make_simulator()
+    async with (
+        listening(simulator, "127.0.0.1", 0, drain=0.5) as upstream,
+        asgi_server(example["make_app"](f"{upstream}/v1/", "sim-text", "sk-of-the-page")) as url,
+        ClientSession() as session,
+    ):
+
+        async def post(**fields: Any) -> tuple[int, str, str]:
+            async with session.post(f"{url}/v1/messages", json=BODY | fields) as response:
+                return response.status, response.content_type, await response.text()
+
+        status, kind, text = await post()
+        assert (status, kind) == (200, "application/json")
+        assert json.loads(text)["content"][0]["text"].startswith("You said: Hello!")
+        status, kind, text = await post(stream=True)
+        assert (status, kind) == (200, "text/event-stream")
+        assert text.endswith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
+        status, _, text = await post(max_tokens="many")
+        assert (status, json.loads(text)["error"]["type"]) == (400, "invalid_request_error")
+    sent = [each for each in simulator[REQUESTS] if each.body]
+    assert [each.body["model"] for each in sent] == ["sim-text"] * 2
+    assert sent[0].headers["authorization"] == "Bearer sk-of-the-page"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "ended"),
+    [
+        ([*answer(429, b'{"error":{"message":"slow down","type":"rate_limit_error"}}')], 429, '"rate_limit_error"'),
+        ([Close()], 502, "the upstream cannot be reached"),
+        ([Send(sse_head()), Send(chunk(text_stream(Dialect.CHAT)[0])), Abort()], 200, "event: error"),
+    ],
+    ids=["status", "connection", "stream"],
+)
+async def test_failures_of_the_upstream_in_starlette(script: list[Step], status: int, ended: str) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("httpx")
+    async with (
+        ScriptedServer(script) as upstream,
+        asgi_server(program("embed-in-starlette.md")["make_app"](f"{upstream.url}/v1/", "m", "sk-of-the-page")) as url,
+        ClientSession() as session,
+        session.post(f"{url}/v1/messages", json=BODY | {"stream": True}) as response,
+    ):
+        text = await response.text()
+        assert (response.status, ended in text) == (status, True), text

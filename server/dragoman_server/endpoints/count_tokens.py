@@ -17,25 +17,27 @@ from hashlib import blake2b
 
 from aiohttp import web
 
-from dragoman.aio.proxy_stream import DEFECT
-from dragoman.aio.stream_timers import ClientGone
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.count_tokens import TokenCounter
-from dragoman.dialects.errors.headers import RETRY, passed
-from dragoman.dialects.errors.read import cleaned
-from dragoman.dialects.errors.redact import quote
-from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS
-from dragoman.directions import Direction
-from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamError
-from dragoman.translate import Translation
-from dragoman.wire.json_codec import dumps, loads
+from dragoman import (
+    COUNT_ENDPOINTS,
+    Dialect,
+    Direction,
+    DragomanError,
+    Failure,
+    FailureKind,
+    Json,
+    TokenCounter,
+    Translation,
+    UpstreamError,
+    json_dumps,
+    json_loads,
+    quote,
+)
+from dragoman.aio import DEFECT, ClientGone, UpstreamRequest
 from dragoman_server.config.providers import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, REQUEST_ID, error_response
+from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.resolve_request import resolve_request
@@ -135,8 +137,8 @@ class TokenCounts:
         return response
 
     def _response(self, client: Dialect, counted: _Counted, request_id: str) -> web.Response:
-        body = counted.answer or dumps(COUNT_ENDPOINTS[client].write(counted.tokens))
-        headers = {OWN_ID: request_id, REQUEST_ID[client]: request_id}
+        body = counted.answer or json_dumps(COUNT_ENDPOINTS[client].write(counted.tokens))
+        headers = {OWN_ID: request_id, client.request_id_header: request_id}
         if counted.by:
             headers[ESTIMATE] = counted.by
         return web.Response(body=body, content_type="application/json", headers=headers)
@@ -147,7 +149,7 @@ class TokenCounts:
         _, principal = await gateway.admit(request)
         receipt = Receipt(request_id, client, 0, principal=principal)  # not filed: counts have no receipts
         resolved = await resolve_request(
-            request, receipt, gateway.loaded, gateway.bodies, gateway.hooks, complete=_with_max_tokens
+            request, receipt, gateway.loaded, gateway.bodies, gateway.hooks, complete=_with_max_tokens, clock=time.time
         )
         return _CountRequest(resolved.target.provider, resolved.translation)
 
@@ -212,12 +214,11 @@ class TokenCounts:
         status, headers, body = await self._gateway.fetch(call, self._gateway.config.server.limits.reply_body, request)
         endpoint, direction = COUNT_ENDPOINTS[wanted.provider.dialect], wanted.translation.direction
         if not 200 <= status < 300:
-            secrets = wanted.translation.context.secrets
-            failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
-            failure.headers = passed(headers, RETRY, secrets)
+            failure = wanted.translation.error(status, body, headers).failure
+            failure.headers = {name: value for name, value in failure.headers.items() if "retry" in name}
             raise _UpstreamRefusal(failure, status)
         try:
-            tokens = endpoint.read(loads(body))
+            tokens = endpoint.read(json_loads(body))
         except ValueError:
             tokens = None
         if tokens is None:
@@ -231,7 +232,7 @@ class TokenCounts:
         endpoint = COUNT_ENDPOINTS[provider.dialect]
         body = wanted.translation.body
         if not same:
-            body = dumps(endpoint.question(loads(body)))
+            body = json_dumps(endpoint.question(json_loads(body)))
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
         headers = gateway.upstream_requests.headers(provider, request.headers, same_dialect=same)
         timeouts = gateway.config.server.timeouts
@@ -267,5 +268,5 @@ def _with_max_tokens(payload: Json, client: Dialect, provider: Provider) -> Json
 def _digest(call: UpstreamRequest, direction: Direction) -> bytes:
     """Return the cache key of a count. Cached responses are in the client's dialect, so it is part of the key."""
     digest = blake2b(call.body, digest_size=16)
-    digest.update(dumps([str(direction), call.url, *sorted(call.headers.items())]))
+    digest.update(json_dumps([str(direction), call.url, *sorted(call.headers.items())]))
     return digest.digest()

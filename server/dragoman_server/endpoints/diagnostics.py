@@ -8,13 +8,19 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman.aio.proxy_stream import DEFECT
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.profiles.profile import VENDOR_PROFILES, builtin_profile
-from dragoman.translate import parse_body
-from dragoman.wire.json_codec import dumps
+from dragoman import (
+    VENDOR_PROFILES,
+    ClientRequestError,
+    Dialect,
+    DragomanError,
+    Failure,
+    FailureKind,
+    Json,
+    builtin_profile,
+    json_dumps,
+    parse_body,
+)
+from dragoman.aio import DEFECT
 from dragoman_server.config.providers import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.observability.exchange_record import Principal
@@ -99,7 +105,7 @@ class Diagnostics:
         payload = parse_body(body, limits)
         client = source or guess_client(payload)
         try:
-            return dumps(await self._explained(request, caller, client, body, payload))
+            return json_dumps(await self._explained(request, caller, client, body, payload))
         except DragomanError as error:
             raise _ExplainError(client, error.failure) from None
 

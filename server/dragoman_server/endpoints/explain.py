@@ -11,12 +11,7 @@ from typing import Any
 
 import orjson
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError
-from dragoman.knobs import DEFAULT_KNOBS
-from dragoman.translate import Translation
-from dragoman.wire.json_codec import loads
+from dragoman import DEFAULT_KNOBS, ClientRequestError, Dialect, Json, Translation, json_loads
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.receipts import loss_rows
 
@@ -83,7 +78,7 @@ def as_text(explained: Json) -> str:
         lines.append(f"client {explained['client_profile']}")
     if explained["warning"]:
         lines.append(f"warning: {explained['warning']}")
-    lines += ["", json.dumps(loads(_bytes(body)), indent=2, ensure_ascii=False), ""]
+    lines += ["", json.dumps(json_loads(_bytes(body)), indent=2, ensure_ascii=False), ""]
     lines += [f"loss {row['code']} at {row['path']}: {row['done']} ({row['meaning']})" for row in explained["losses"]]
     if (more := explained["losses_total"] - len(explained["losses"])) > 0:
         lines.append(f"and {more} more")

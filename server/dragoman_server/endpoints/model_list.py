@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, DragomanError, json_dumps
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
 from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
@@ -32,4 +30,4 @@ class ModelList:
                 body = anthropic_models(models, request.query) if messages else openai_models(models)
         except DragomanError as error:
             return error_response(client, error.failure, gateway.new_id())
-        return web.Response(body=dumps(body), content_type="application/json", headers={OWN_ID: gateway.new_id()})
+        return web.Response(body=json_dumps(body), content_type="application/json", headers={OWN_ID: gateway.new_id()})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from dragoman.canonical.request import Json
-from dragoman.errors import ClientRequestError
+from dragoman import ClientRequestError, Json
 from dragoman_server.routing.model_names import KnownModel
 
 PAGE_MAX = 1000

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman.dialects import Dialect
-from dragoman.errors import FailureKind
+from dragoman import Dialect, FailureKind
 from dragoman_server.proxy.error_response import client_failure, error_response
 
 _SEND_ALL = "send the whole conversation as `input` with `store: false`"

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dragoman.dialects.errors.redact import quote, redact
-from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
-from dragoman.losses import LossCode
-from dragoman.tokens.stream_usage import usage_so_far
-from dragoman.translate import Translation
+from dragoman import (
+    DragomanError,
+    Failure,
+    LimitExceeded,
+    LossCode,
+    Translation,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    quote,
+    redact,
+)
 from dragoman_server.observability.receipts import Receipt
 
 OWN_ERRORS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
@@ -104,7 +110,7 @@ def request_line(
         context = translation.context
         upstream, stream = translation.direction.upstream.dialect.value, translation.stream
         model, upstream_model = context.model, translation.upstream_model
-        usage, estimated = usage_so_far(context)
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             tokens_in, tokens_out = usage.input_total, usage.output_total
         if context.losses:

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.canonical.events import Usage
-from dragoman.dialects import Dialect
-from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.losses import LossCode
+from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, quote
 
-from dragoman.dialects.errors.redact import is_secret, redact
+from dragoman import is_secret, redact
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.wire.json_codec import dumps
+from dragoman import json_dumps
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("text", "json")
@@ -88,4 +88,4 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         # Escaped, as some readers take a line separator of Unicode for the end of a line.
-        return dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        return json_dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dragoman.canonical.request import Json
+from dragoman import Json
 
 
 class Kind(StrEnum):

@@ -12,9 +12,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from dragoman.directions import DIRECTIONS
-from dragoman.errors import Failure, FailureOrigin
-from dragoman.tokens.stream_usage import usage_so_far
+from dragoman import DIRECTIONS, Failure, FailureOrigin
 from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
@@ -117,7 +115,7 @@ class Metrics:
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        usage, estimated = usage_so_far(context)
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman.canonical.request import Json
-from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
-from dragoman.translate import Translation
+from dragoman import Json, PromptAgreement, PromptDigest, Translation
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 """Headers in which agents send the id of a session."""

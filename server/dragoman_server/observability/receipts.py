@@ -12,16 +12,19 @@ from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import Any, Protocol
 
-from dragoman.canonical.events import Usage
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.redact import redact
-from dragoman.errors import Failure
-from dragoman.losses import LOSS_MEANINGS, LossCode, Losses
-from dragoman.stages.violation import Violation
-from dragoman.tokens.stream_usage import usage_so_far
-from dragoman.translate import Translation
-from dragoman.wire.json_codec import dumps
+from dragoman import (
+    LOSS_MEANINGS,
+    Dialect,
+    Failure,
+    Json,
+    LossCode,
+    Losses,
+    Translation,
+    Usage,
+    Violation,
+    json_dumps,
+    redact,
+)
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
@@ -123,7 +126,7 @@ class Receipt:
         if translation is not None:
             context = translation.context
             failure = failure or context.failure
-            usage, estimated = usage_so_far(context)
+            usage, estimated = translation.usage, translation.estimated_counts
             losses = dict(context.losses.counts)
         return ExchangeRecord(
             request_id=self.request_id,
@@ -180,7 +183,7 @@ class Receipt:
             facts["error"] = error or facts["error"]
             if (usage := facts["usage"]) is not None:
                 facts["usage"] = _counts(*usage)
-        return dumps(facts)
+        return json_dumps(facts)
 
     def _translated(self, translation: Translation) -> Json:
         context = translation.context
@@ -190,7 +193,7 @@ class Receipt:
             "stream": translation.stream,
         }
         # Only facts that exist: receipts are kept for long, and few have any of these.
-        usage, estimated = usage_so_far(context)
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             facts["usage"] = usage, estimated
         if context.losses:

@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dragoman.dialects.errors.redact import quote, redact
-from dragoman.errors import Failure, FailureKind
-from dragoman.stages.violation import Violation
+from dragoman import Failure, FailureKind, Violation, quote, redact
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.observability.receipts import Receipt
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
-from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError, DragomanError, FailureKind
+from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.proxy.error_response import client_failure

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dragoman.aio.downstream.response import DownstreamResponse
+from dragoman.aio import DownstreamResponse
 
 
 class EarlyResponse:

@@ -6,10 +6,8 @@ import os
 
 from aiohttp import web
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import Failure, FailureKind, FailureOrigin
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, ErrorResponse, Failure, FailureKind, FailureOrigin
+from dragoman import error_response as engine_error
 
 _UNSUPPORTED = "unsupported_media_type"
 CLIENT_GONE = 499
@@ -18,8 +16,6 @@ SOFTWARE = "dragoman"
 """The `server` header of all replies of `dragoman serve`."""
 OWN_ID = "x-dragoman-request-id"
 """Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
-REQUEST_ID = {Dialect.CHAT: "x-request-id", Dialect.MESSAGES: "request-id", Dialect.RESPONSES: "x-request-id"}
-"""The header in which each dialect's SDKs expect the request id."""
 
 
 def new_request_id() -> str:
@@ -29,11 +25,15 @@ def new_request_id() -> str:
 
 def error_response(client: Dialect, failure: Failure, request_id: str) -> web.Response:
     """Return the failure in the error envelope of a dialect, with `failure.headers` (such as retry-after)."""
-    status, body = CODECS[client].write_failure(failure, failure.request_id or request_id)
-    if failure.code == _UNSUPPORTED:
-        status = 415
-    headers = {REQUEST_ID[client]: failure.request_id or request_id, OWN_ID: request_id, **failure.headers}
-    return web.Response(status=status, body=dumps(body), content_type="application/json", headers=headers)
+    return web_response(engine_error(client, failure, request_id), client, request_id)
+
+
+def web_response(error: ErrorResponse, client: Dialect, request_id: str) -> web.Response:
+    """Return an error response of the engine as an aiohttp response, with Dragoman's request id."""
+    name = client.request_id_header
+    headers = {name: error.headers.get(name, request_id), OWN_ID: request_id, **error.headers}
+    status = 415 if error.failure.code == _UNSUPPORTED else error.status
+    return web.Response(status=status, body=error.body, content_type="application/json", headers=headers)
 
 
 def client_failure(kind: FailureKind, message: str, status: int, *, code: str | None = None) -> Failure:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
 from multidict import istr
 
-from dragoman.aio.downstream.response import DownstreamResponse, EventStream
-from dragoman.aio.proxy_stream import DEFECT, open_proxy_stream, ping_of, send_proxy_stream
-from dragoman.aio.stream_timers import ClientGone, StreamTimers
-from dragoman.aio.upstream.interface import UpstreamResponse
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.headers import reply_headers
-from dragoman.dialects.errors.read import cleaned, own_envelope
-from dragoman.dialects.errors.redact import quote
-from dragoman.errors import DragomanError, Failure, UpstreamError
-from dragoman.losses import Losses
-from dragoman.translate import Translation
+from dragoman import Dialect, DragomanError, Failure, Losses, Translation, UpstreamError, quote
+from dragoman.aio import (
+    DEFECT,
+    ClientGone,
+    DownstreamResponse,
+    EventStream,
+    StreamTimers,
+    UpstreamResponse,
+    open_proxy_stream,
+    ping_of,
+    send_proxy_stream,
+)
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
-from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, error_response
+from dragoman_server.proxy.error_response import OWN_ID, web_response
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
@@ -43,7 +43,6 @@ class Exchange:
     translation: Translation
     provider: str
     receipt: Receipt
-    now: Callable[[], float]
     upstream_warnings: UpstreamWarnings
     early: EarlyResponse | None = None
 
@@ -97,8 +96,8 @@ class Exchange:
 
     async def _fail_started(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
         """Send an error in a response of which only the headers were sent."""
-        translation = self.translation
-        return await self._write_to_started(client, translation.error_stream(sized(failure, translation.context)))
+        failure = self.translation.error_of(failure).failure
+        return await self._write_to_started(client, self.translation.error_stream(failure))
 
     async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
@@ -126,23 +125,12 @@ class Exchange:
             body = await answer.read(translation.context.limits.reply_body)
         except UpstreamError:
             body = b""  # the status is what matters: clients decide by it whether to retry
-        headers = self._headers(answer)
-        add_loss_header(headers, translation.losses)
-        secrets = translation.context.secrets
-        failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
-        failure = cleaned(failure, secrets)
+        error = translation.error(answer.status, body, answer.headers)
+        failure = error.failure
         if (started := await self._started()) is not None:
             return await self._fail_started(started, failure)
-        same = translation.direction.passthrough
-        if same and (own := own_envelope(body, secrets)) is not None:
-            response = web.Response(status=answer.status, body=own, content_type="application/json", headers=headers)
-        else:
-            failure = sized(failure, translation.context)
-            failure.headers = headers
-            response = error_response(self.client, failure, translation.context.request_id)
-            if same and answer.status >= 400:  # a body of another form, perhaps a balancer's: its status is kept
-                response.set_status(answer.status)
-        translation.context.failure = failure
+        response = web_response(error, self.client, self.receipt.request_id)
+        add_loss_header(response.headers, translation.losses)
         self._finish_receipt(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
 
@@ -190,21 +178,19 @@ class Exchange:
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""
-        own = self.translation.context.request_id
-        headers = {REQUEST_ID[self.client]: own, OWN_ID: own}
+        own = self.receipt.request_id
+        headers = {self.client.request_id_header: own, OWN_ID: own}
         add_loss_header(headers, self.translation.losses)
         return headers
 
     def _headers(self, answer: UpstreamResponse) -> dict[str, str]:
-        source, context = self.translation.direction.upstream.dialect, self.translation.context
-        headers = reply_headers(source, self.client, answer.headers, now=self.now(), secrets=context.secrets)
-        headers.setdefault(REQUEST_ID[self.client], context.request_id)
-        headers[OWN_ID] = context.request_id
+        headers = self.translation.reply_headers(answer.headers)
+        headers[OWN_ID] = self.receipt.request_id
         return headers
 
     def _finish_receipt(self, how: str, ended: str, status: int) -> None:
         """Log the request's line and complete the receipt."""
-        context, failure = self.translation.context, self.translation.context.failure
+        losses, failure = self.translation.losses, self.translation.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({error_word(failure)})", "failed"
         level, note = logging.INFO, ""
@@ -213,9 +199,9 @@ class Exchange:
         if log.isEnabledFor(level):
             summary = f"{direction_text(self.translation)} {how}"
             log.log(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
-        if context.losses and log.isEnabledFor(logging.DEBUG):
-            for code, path, done in context.losses.rows:
-                log.debug("%s loss %s at %s: %s", context.request_id, code, quote(path), quote(done))
+        if losses and log.isEnabledFor(logging.DEBUG):
+            for code, path, done in losses.rows:
+                log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))
         self.receipt.end(ended, status)
 
 
@@ -227,7 +213,7 @@ def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) ->
 
 # The response's multidict would convert plain strings into this type for each response.
 _CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
-_NAMES = {name: istr(name) for name in (OWN_ID, *REQUEST_ID.values())}
+_NAMES = {name: istr(name) for name in (OWN_ID, *(dialect.request_id_header for dialect in Dialect))}
 
 
 def _event_stream(headers: dict[str, str]) -> EventStream:

@@ -16,17 +16,18 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackableConnection
-from dragoman.aio.proxy_stream import DEFECT, STOPPING
-from dragoman.aio.stream_timers import ClientGone, StreamTimers
-from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.read import cleaned
-from dragoman.dialects.errors.redact import quote
-from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
+from dragoman import Dialect, DragomanError, Failure, UpstreamUnreachable, quote
+from dragoman.aio import (
+    DEFECT,
+    STOPPING,
+    AiohttpTransport,
+    ClientGone,
+    HijackableConnection,
+    Http11Transport,
+    StreamTimers,
+    Transport,
+    UpstreamRequest,
+)
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
@@ -247,8 +248,7 @@ class Gateway:
         except DragomanError as error:
             failure = error.failure
             if receipt.translation is not None:
-                context = receipt.translation.context
-                failure = error.failure = sized(cleaned(failure, context.secrets), context)
+                failure = error.failure = receipt.translation.error_of(failure).failure
             # A failure before the translation is the gateway's own: nothing was sent upstream.
             ended = "rejected" if receipt.translation is None else "failed"
             response = self._failure_response(receipt, failure)
@@ -295,8 +295,9 @@ class Gateway:
         receipt.owner, receipt.principal = await self.admit(request)
         self.receipts.file(receipt)
         loaded = self.loaded
-        target, translation, body, payload = await resolve_request(request, receipt, loaded, self.bodies, self.hooks)
-        translation.context.clock = self._now
+        target, translation, body, payload = await resolve_request(
+            request, receipt, loaded, self.bodies, self.hooks, clock=self._now
+        )
         provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
@@ -304,13 +305,13 @@ class Gateway:
             receipt.cache = self.prompt_cache.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = Exchange(receipt.client, translation, provider.name, receipt, self._now, loaded.upstream_warnings)
+        exchange = Exchange(receipt.client, translation, provider.name, receipt, loaded.upstream_warnings)
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
                 *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
-                *(receipt.client_profile or "none", quote(translation.context.model), quote(target.route)),
+                *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.place(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange

@@ -16,10 +16,8 @@ from typing import Protocol
 
 from aiohttp import web
 
-from dragoman.aio.proxy_stream import DEFECT
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
-from dragoman.knobs import Knobs
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
+from dragoman.aio import DEFECT
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.observability.receipts import Receipt

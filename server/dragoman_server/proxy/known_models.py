@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.shared.model_lists import ListedModel
+from dragoman import Dialect, ListedModel
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.proxy.auth import inbound_key

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.redact import is_secret
+from dragoman import Dialect, is_secret
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.known_secrets import provider_secrets

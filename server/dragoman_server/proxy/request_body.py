@@ -10,10 +10,8 @@ from typing import Any
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
 
-from dragoman.aio.proxy_stream import STOPPING
-from dragoman.canonical.request import Json
-from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, LimitExceeded
-from dragoman.knobs import KNOBS, Knobs
+from dragoman import KNOBS, ClientRequestError, DragomanError, Failure, FailureKind, Json, Knobs, LimitExceeded
+from dragoman.aio import STOPPING
 from dragoman_server.config.schema import Server
 from dragoman_server.proxy.error_response import (
     client_failure,

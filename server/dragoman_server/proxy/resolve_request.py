@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import DIRECTIONS
-from dragoman.translate import Translation, parse_body, translate
+from dragoman import DIRECTIONS, Dialect, Json, Translation, parse_body, translate
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.receipts import Receipt
@@ -58,6 +55,7 @@ async def resolve_request(
     hooks: Hooks = NO_HOOKS,
     *,
     complete: Complete | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> ResolvedRequest:
     """Read and translate an admitted request of the dialect `receipt.client`.
 
@@ -77,11 +75,18 @@ async def resolve_request(
         target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
-    return translate_for(request, receipt, loaded, target, body, payload)
+    return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
 
 
 def translate_for(
-    request: web.Request, receipt: Receipt, loaded: LoadedConfig, target: Target, body: bytes, payload: Json
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    target: Target,
+    body: bytes,
+    payload: Json,
+    *,
+    clock: Callable[[], float] | None = None,
 ) -> ResolvedRequest:
     """Translate a parsed request for its target: the last two steps. Raises DragomanError."""
     provider, server = target.provider, loaded.config.server
@@ -97,6 +102,7 @@ def translate_for(
         created=receipt.created,
         request_id=receipt.request_id,
         validate=server.validate,
+        clock=clock,
+        secrets=loaded.secrets_of(provider, request.headers),
     )
-    translation.context.secrets = loaded.secrets_of(provider, request.headers)
     return ResolvedRequest(target, translation, body, payload)

@@ -14,15 +14,11 @@ import time
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 
-from dragoman.aio.downstream.connection_limits import ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
-from dragoman.aio.downstream.request_handler import BadVersion
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import Failure, FailureKind
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, Failure, FailureKind, error_response
+from dragoman.aio import BadVersion, ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, SOFTWARE, dialect_of, new_request_id, unsupported
+from dragoman_server.proxy.error_response import OWN_ID, SOFTWARE, dialect_of, new_request_id, unsupported
 
 log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0
@@ -72,14 +68,13 @@ class Unhandled:
         request_id = new_request_id()
         kind = _KINDS.get(status, FailureKind.INVALID_REQUEST)
         failure = unsupported(message) if status == 415 else Failure(kind, message, status)
-        _, body = CODECS[dialect].write_failure(failure, request_id)
         headers |= {
             "content-type": "application/json",
             "server": SOFTWARE,
-            REQUEST_ID[dialect]: request_id,
+            dialect.request_id_header: request_id,
             OWN_ID: request_id,
         }
-        return PlainResponse(status, headers, dumps(body))
+        return PlainResponse(status, headers, error_response(dialect, failure, request_id).body)
 
     def _count(self, error: TooManyConnections) -> None:
         self._totals.add(REFUSED_CONNECTIONS, (error.limit,))

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.translate import Translation
+from dragoman import Dialect, Translation
+from dragoman.aio import UpstreamRequest
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.proxy.auth import outbound_headers
 from dragoman_server.proxy.loaded_config import LoadedConfig

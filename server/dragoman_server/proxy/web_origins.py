@@ -15,7 +15,7 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from dragoman.errors import DragomanError, FailureKind
+from dragoman import DragomanError, FailureKind
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import client_failure, unsupported
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
+from dragoman import DEFAULT_KNOBS, KNOBS, Knobs
 
 AGENTS_KEPT = 256
 """Most user agents that are cached. They come from clients, so their number is not limited otherwise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Route
 from dragoman_server.routing.router import Router

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
-from dragoman.knobs import Knobs
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client

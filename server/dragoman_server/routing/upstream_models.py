@@ -13,12 +13,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from dragoman.aio.timeouts import Timeouts
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects.shared import model_lists
-from dragoman.dialects.shared.model_lists import ListedModel
-from dragoman.errors import DragomanError, UpstreamError
-from dragoman.wire.json_codec import dumps, loads
+from dragoman import (
+    MODEL_LIST_PATH,
+    DragomanError,
+    ListedModel,
+    UpstreamError,
+    json_dumps,
+    json_loads,
+    model_list_query,
+    read_model_list,
+)
+from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman_server.config.providers import Provider
 
 log = logging.getLogger("dragoman")
@@ -125,11 +130,11 @@ class UpstreamModels:
         models: dict[str, ListedModel] = {}
         after = None
         for _ in range(PAGES_MAX):
-            url = provider.endpoint(model_lists.MODEL_LIST_PATH, model_lists.model_list_query(provider.dialect, after))
+            url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect, after))
             status, body = await self._fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
             if status != 200:
                 raise ValueError(f"status {status}")
-            page = model_lists.read_model_list(await asyncio.to_thread(loads, body))
+            page = read_model_list(await asyncio.to_thread(json_loads, body))
             for model in page.models:
                 models.setdefault(model.name, model)
             if page.after is None or page.after == after or len(models) >= MODELS_MAX:
@@ -148,7 +153,7 @@ def _reason(error: Exception) -> str:
 
 def _key(provider: Provider, headers: Mapping[str, str]) -> bytes:
     """Return the cache key of a list: providers with the same URL and key share it."""
-    url = provider.endpoint(model_lists.MODEL_LIST_PATH, model_lists.model_list_query(provider.dialect))
+    url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect))
     digest = blake2b(url.encode(), digest_size=16)
-    digest.update(dumps(sorted(headers.items())))
+    digest.update(json_dumps(sorted(headers.items())))
     return digest.digest()
