@@ -1,4 +1,8 @@
-"""The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine."""
+"""The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine.
+
+`setup` mounts it in an application, `make_app` makes one of its own. It imports only `dragoman` and `dragoman.aio`.
+Start with `app.py`, then `proxy/gateway.py`.
+"""
 
 from dragoman import Dialect
 from dragoman_server.app import make_app, setup

@@ -47,7 +47,7 @@ class Exchange:
     early: EarlyResponse | None = None
 
     def answer(
-        self, request: web.Request, answer: UpstreamResponse, watch: StreamTimers
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
     ) -> Coroutine[Any, Any, web.StreamResponse]:
         """Return the client's response, which has been sent already if it is a stream.
 
@@ -63,18 +63,18 @@ class Exchange:
             return self._whole_reply(answer, headers)
         if "json" in answer.headers.get("content-type", ""):
             return self._replayed_reply(request, answer, headers)
-        return self._streamed_reply(request, answer, watch, headers)
+        return self._streamed_reply(request, answer, timers, headers)
 
     async def answer_early(
-        self, request: web.Request, opening: Awaitable[UpstreamResponse], watch: StreamTimers, seconds: float
+        self, request: web.Request, opening: Awaitable[UpstreamResponse], timers: StreamTimers, seconds: float
     ) -> web.StreamResponse:
         """Await the upstream's response, then handle it as `answer` does. After `seconds`, start without it."""
-        early = self.early = EarlyResponse(lambda: self._downstream(request, self._own_headers(), watch), seconds)
+        early = self.early = EarlyResponse(lambda: self._downstream(request, self._own_headers(), timers), seconds)
         try:
             answer = await opening
             self.translation.body = b""
             try:
-                return await self.answer(request, answer, watch)
+                return await self.answer(request, answer, timers)
             finally:
                 await answer.close()
         except (ClientGone, ConnectionError):
@@ -135,19 +135,19 @@ class Exchange:
         return response
 
     async def _streamed_reply(
-        self, request: web.Request, answer: UpstreamResponse, watch: StreamTimers, headers: dict[str, str]
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
-        stream = await open_proxy_stream(self.translation, answer, watch)
+        stream = await open_proxy_stream(self.translation, answer, timers)
         downstream = await self._started()
         self.receipt.begin()
         if downstream is None:
             add_loss_header(headers, self.translation.losses)
-            downstream = self._downstream(request, headers, watch)
+            downstream = self._downstream(request, headers, timers)
         del headers, request  # an open stream must not keep them in memory
         how = "abandoned"  # a client that disconnects cancels this; the receipt must be completed all the same (T-75)
         try:
-            how = await send_proxy_stream(downstream, stream, watch)
+            how = await send_proxy_stream(downstream, stream, timers)
         finally:
             self._finish_receipt(how, how, _STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
@@ -173,8 +173,8 @@ class Exchange:
         await response.write_eof()
         return response
 
-    def _downstream(self, request: web.Request, headers: dict[str, str], watch: StreamTimers) -> DownstreamResponse:
-        return DownstreamResponse(request, _event_stream(headers), watch, ping_of(self.client))
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
+        return DownstreamResponse(request, _event_stream(headers), timers, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""

@@ -176,8 +176,8 @@ class Gateway:
         self.bodies.stop()
         if await self._wait_until_idle(seconds):
             return
-        for watch in tuple(self._open):
-            watch.expire(DragomanError(replace(STOPPING)))
+        for timers in tuple(self._open):
+            timers.expire(DragomanError(replace(STOPPING)))
         # The server closes the connections of clients that do not read in this time.
         await self._wait_until_idle(_ERROR_SECONDS)
 
@@ -191,9 +191,9 @@ class Gateway:
                 return False
         return True
 
-    def _remove_timers(self, watch: StreamTimers) -> None:
-        watch.stop()
-        self._open.discard(watch)
+    def _remove_timers(self, timers: StreamTimers) -> None:
+        timers.stop()
+        self._open.discard(timers)
         if not self._open:
             self._idle.set()
 
@@ -224,22 +224,21 @@ class Gateway:
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
         self.metrics.opened(receipt)
-        watch: StreamTimers | None = None
+        timers: StreamTimers | None = None
         try:
             call, exchange = await self._prepared(request, receipt)
-            watch = self._new_timers(request, call)
-            upstream = self._upstream
-            assert upstream is not None, "the gateway is not open"
-            opening = upstream.open(call, watch)
+            timers = self._new_timers(request, call)
+            assert self._upstream is not None, "the gateway is not open"
+            opening = self._upstream.open(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
             del call
             if early:
-                return await exchange.answer_early(request, opening, watch, early)
+                return await exchange.answer_early(request, opening, timers, early)
             answer = await opening
             del opening
             exchange.translation.body = b""
-            work = exchange.answer(request, answer, watch)
+            work = exchange.answer(request, answer, timers)
             del request, exchange
             try:
                 return await work
@@ -276,14 +275,14 @@ class Gateway:
                     summary = without_reply(receipt, "abandoned before the reply")
                     log.info(request_line(receipt, summary, "abandoned", CLIENT_GONE))
                 receipt.end("abandoned", CLIENT_GONE)
-            if watch is not None:
-                self._remove_timers(watch)
+            if timers is not None:
+                self._remove_timers(timers)
 
     def _new_timers(self, request: web.Request, call: UpstreamRequest) -> StreamTimers:
         transport = request.transport
-        watch = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _disconnected)
-        self._open.add(watch)
-        return watch
+        timers = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _disconnected)
+        self._open.add(timers)
+        return timers
 
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
@@ -335,15 +334,15 @@ class Gateway:
         """
         if self._upstream is None:
             raise UpstreamUnreachable("the gateway is not open")
-        watch = self._new_timers(request, call) if request is not None else StreamTimers(call.timeouts)
+        timers = self._new_timers(request, call) if request is not None else StreamTimers(call.timeouts)
         try:
-            answer = await self._upstream.open(call, watch)
+            answer = await self._upstream.open(call, timers)
             try:
                 return answer.status, answer.headers, await answer.read(limit)
             finally:
                 await answer.close()
         finally:
-            self._remove_timers(watch)
+            self._remove_timers(timers)
 
     async def _fetch_list(self, call: UpstreamRequest) -> tuple[int, bytes]:
         status, _, body = await self.fetch(call, BODY_MAX)
