@@ -1,4 +1,4 @@
-"""Reading a request's body: what is there costs no timer, and each 64 KiB of what is not have their time."""
+"""Reading a request's body: a complete one needs no timer, else each 64 KiB must arrive within the timeout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVER = Server(timeouts=Timeouts(body=60.0), limits=Limits(request_body=4 * PIE
 
 
 class Clock:
-    """The loop's time, which stands still until it is told."""
+    """The loop's time, which changes only by `pass_by`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -100,7 +100,7 @@ async def test_one_too_long_is_refused_as_soon_as_it_is(ended: bool) -> None:
         await RequestBodies(SERVER).read(request)
 
 
-async def test_who_still_sends_at_the_stop_is_refused_and_who_is_late_already_is_told_once(
+async def test_a_body_that_is_incomplete_at_the_stop_is_rejected_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(monkeypatch)

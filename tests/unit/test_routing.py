@@ -285,7 +285,7 @@ def test_vendors_from_the_environment() -> None:
 
 
 def test_openais_two_surfaces_are_chosen_by_the_client() -> None:
-    """Each OpenAI dialect passes through; Messages gets Responses, which has reasoning beside tools (mapping §12)."""
+    """Each OpenAI dialect passes through; Messages gets Responses, which has reasoning next to tools (mapping §12)."""
     both = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
     surface = {CHAT: "openai", RESPONSES: "openai-responses", MESSAGES: "openai-responses"}
     for env in (both, {"OPENAI_API_KEY": "o"}):

@@ -1,4 +1,4 @@
-"""When upstreams are asked for their models, and how long anybody waits for it."""
+"""The model lists of upstreams: when they are fetched, and how long clients wait for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Upstreams:
-    """What upstreams answer, by URL; an event holds the answer back."""
+    """The responses of upstreams by URL; an event holds them back."""
 
     answers: dict[str, object] = field(default_factory=dict)
     calls: list[UpstreamRequest] = field(default_factory=list)
@@ -112,7 +112,7 @@ async def test_an_upstream_without_a_list_is_left_alone_for_a_while(
     assert await names(models, UP, OTHER) == [[], ["b"]]
     assert len(up.calls) == 2
     up.now += PAUSE
-    # It is asked again, but nobody waits for it.
+    # It is fetched again, but no client waits for it.
     assert await names(models) == [[]]
     up.hold.set()
     await until_asked(models)
@@ -188,7 +188,7 @@ async def test_pages_are_followed_and_bounded() -> None:
     assert len((await names(many.models()))[0]) == MODELS_MAX
 
 
-async def test_lists_and_questions_are_bounded_whoever_brings_keys() -> None:
+async def test_lists_and_fetches_are_bounded_for_any_number_of_keys() -> None:
     up = Upstreams({"*": listing("a")}, hold=asyncio.Event())
     models = up.models(wait=0.0)
     for number in range(3 * KEPT):
