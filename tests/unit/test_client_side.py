@@ -111,6 +111,18 @@ async def test_one_write_per_batch_the_first_with_the_headers_the_last_with_the_
     assert stage.response.body_length == sum(map(len, stage.socket.writes))
 
 
+async def test_the_representation_shows_how_the_body_is_sent() -> None:
+    stage = Stage()
+    assert repr(stage.client) == "<DownstreamResponse new>"
+    await stage.client.open()
+    assert repr(stage.client) == "<DownstreamResponse direct>"
+    await stage.carry(b"one", b"two")
+    assert repr(stage.client) == "<DownstreamResponse direct body started>"
+    wrapped = await _wrapped()
+    await wrapped.client.open()
+    assert repr(wrapped.client) == "<DownstreamResponse through aiohttp>"
+
+
 async def test_a_body_of_one_batch_is_one_write() -> None:
     stage = Stage()
     await stage.client.open()

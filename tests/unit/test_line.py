@@ -114,8 +114,10 @@ async def test_taking_it_ends_the_handler_and_not_the_work() -> None:
     async with a_house() as (house, runner, _, _):
         assert house.line is not None
         assert runner.connections is not None
+        assert repr(house.line) == "<HijackableConnection aiohttp requests=1 held=0>"
         resume = house.line.hijack(house, True)
         assert resume is not None
+        assert repr(house.line) == "<HijackableConnection hijacked held=0>"
         await until(lambda: house.log)
         assert house.log == ["handler cancelled"]
         assert house.line.hijack(house, True) is None

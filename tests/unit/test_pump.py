@@ -61,6 +61,21 @@ async def test_each_arrival_is_worked_on_before_the_transport_gets_control_back(
     assert await pump == "all"
 
 
+async def test_the_representation_shows_what_it_waits_for() -> None:
+    scene = Scene()
+    pump = pumped(scene)
+    pump.start()
+    assert repr(pump) == "<InlineTask parked>"
+    scene.answer.arrive("slow")
+    assert repr(pump) == "<InlineTask waiting for a future>"
+    scene.drained()
+    await settle()
+    pump.detach(lambda: None)
+    assert repr(pump) == "<InlineTask parked detached>"
+    scene.answer.end()
+    assert repr(pump) == "<InlineTask done detached>"
+
+
 async def test_a_step_from_within_counts_afterwards() -> None:
     scene = Scene()
     turns: list[str] = []

@@ -215,6 +215,21 @@ def test_it_fails_once_and_stops_for_good() -> None:
     assert not room.clock.pending
 
 
+def test_the_representation_shows_what_is_timed() -> None:
+    room = Room()
+    room.clock.advance(2.0)
+    assert repr(room.watch) == "<StreamTimers awaiting first byte idle=2.0s client=2.0s>"
+    room.watch.stream_started()
+    ToolStallDetector(room.watch).check_frame([_tool(0)])
+    room.watch.writing()
+    room.clock.advance(3.0)
+    assert repr(room.watch) == "<StreamTimers streaming idle=5.0s client=5.0s tool=3.0s writing=3.0s>"
+    room.watch.upstream_done()
+    assert repr(room.watch).startswith("<StreamTimers upstream done ")
+    room.watch.stop()
+    assert repr(room.watch) == "<StreamTimers stopped>"
+
+
 def test_an_upstream_that_is_done_is_not_failed_but_the_client_is_kept_awake() -> None:
     room = Room(heartbeat=1.0, idle=0.5, first_byte=0.5)
     room.watch.attach_sink(room)
