@@ -1,4 +1,4 @@
-"""The client's side of a stream: which bytes go to the socket, in how many writes, and when it waits."""
+"""`DownstreamResponse`: the bytes that go to the socket, in how many writes, and when it waits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Socket:
 
 
 class Last:
-    """The last stage: done when told."""
+    """The last stage: done when the test sets it."""
 
     done = False
 
@@ -194,7 +194,7 @@ async def test_the_timer_between_requests_is_no_part_of_an_open_stream() -> None
 
 
 class Wrapped(web.StreamResponse):
-    """Somebody's own response."""
+    """A response class of an application."""
 
 
 async def _wrapped() -> Stage:

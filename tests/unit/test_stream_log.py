@@ -52,7 +52,10 @@ class _Response:
 
 async def _stream(client: str) -> bytes:
     """The client's bytes of a stream from a Chat upstream."""
-    body = {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    prompt = [{"role": "user", "content": "hi"}]
+    body: dict[str, Any] = {"model": "m", "stream": True, "messages": prompt, "max_tokens": 9}
+    if client == "responses":
+        body = {"model": "m", "stream": True, "input": prompt}
     translation = translate(direction(client, "chat"), json.dumps(body).encode(), request_id="req_1")
     timers = StreamTimers(Timeouts())
     stream = await open_proxy_stream(translation, _Response(), timers)
