@@ -101,7 +101,7 @@ async def test_a_watch_that_is_over_does_not_touch_the_next_reply(client: Client
         assert len(server.peers) == 1
 
 
-async def test_an_answer_that_nobody_read_is_cut(client: Client) -> None:
+async def test_a_response_that_was_not_read_is_cut(client: Client) -> None:
     async def handler(peer: Peer) -> None:
         await peer.request()
         await peer.send(CHUNKED)

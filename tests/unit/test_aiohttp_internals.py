@@ -1,4 +1,4 @@
-"""What `aio/downstream/aiohttp_internals.py` assumes of aiohttp's server: one test for each assumption.
+"""One test for each assumption that `aio/downstream/aiohttp_internals.py` makes about aiohttp's server.
 
 A test that fails after an update of aiohttp is named after the function to change. The tests read private parts of
 aiohttp such as `_keepalive_handle` too.
