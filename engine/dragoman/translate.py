@@ -137,7 +137,7 @@ def translate(
     context.include_usage = request.include_usage
     context.logprobs = request.logprobs
     context.echo = request.echo
-    if direction.client.unseal_history is not None:
+    if direction.client.restore_reasoning is not None:
         context.envelope = Envelope(family, target)
     context.input_estimate = by_body(request, sent, dialect)
     if request.stop:

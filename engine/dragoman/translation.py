@@ -66,7 +66,7 @@ class Translation:
         as for a client that requested every optional part.
         """
         envelope = None
-        if direction.client.unseal_history is not None:
+        if direction.client.restore_reasoning is not None:
             envelope = Envelope(profile.family or direction.upstream.dialect, upstream_model)
         context = ReplyContext(
             model or upstream_model,

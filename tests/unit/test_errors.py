@@ -1,4 +1,4 @@
-"""The errors of the engine: their origin and reason, by which metrics and logs tell them apart."""
+"""The errors of the engine: their origin and reason, which metrics and logs use."""
 
 from __future__ import annotations
 

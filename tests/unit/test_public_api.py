@@ -69,9 +69,9 @@ def test_fail_ends_a_running_stream_in_an_error_of_the_clients_dialect(row: Dire
     translation.context.secrets = ("sk-secret-1",)
     machine, out = fed(translation, chunks(row)[:count])
     tail = machine.fail(FAILURE)
-    told = judged(row, out + tail)
-    assert told.error is not None
-    assert "nothing for 5 s" in json.dumps(told.error)
+    found = judged(row, out + tail)
+    assert found.error is not None
+    assert "nothing for 5 s" in json.dumps(found.error)
     assert b"sk-secret-1" not in tail
     assert machine.done
     assert translation.failure is not None
@@ -87,8 +87,8 @@ def test_events_are_one_for_each_text_and_end_a_cut_stream_in_an_error(row: Dire
     assert not any(isinstance(event, TextRun) for event in events)
     text = "".join(event.text for event in events if isinstance(event, Delta))
     assert text
-    told = judged(row, fed(translated(row), chunks(row))[1])
-    assert told.text == text
+    found = judged(row, fed(translated(row), chunks(row))[1])
+    assert found.text == text
     assert isinstance(list(translated(row).events(chunks(row)[:3]))[-1], Error)
 
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Never
 
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
-from dragoman.aio.stream_timers import TEXT_EVENTS, ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
-from dragoman.canonical.events import Error, Event, Ping
+from dragoman.canonical.events import TEXTS, Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import (
     DragomanError,
@@ -31,7 +31,7 @@ from dragoman.errors import (
     UpstreamStatusError,
 )
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import EventBatch, Stage, transform
+from dragoman.stages.base import EventBatch, Stage, TransformingWriter
 from dragoman.stages.passthrough import Observer, Passthrough
 from dragoman.translate import Translation
 from dragoman.wire.sse import COMMENT, FrameBatch
@@ -110,7 +110,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         encoder = LoggedStage(encoder, f"{context.request_id} encoder")
     events = await _first_events(source, parser, reader)
     timers.stream_started()
-    write = _TransformingWriter(stages.transforms, writer) if stages.transforms else writer
+    write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
     batches = _translate(events, source, parser, reader, ToolStallDetector(timers), write, encoder)
     return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
 
@@ -199,37 +199,6 @@ def _finish(parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBat
     return events
 
 
-class _TransformingWriter:
-    """The transforms and the writer of a stream as one stage."""
-
-    __slots__ = ("_transforms", "_writer", "done")
-
-    def __init__(
-        self, transforms: Sequence[Stage[EventBatch, EventBatch]], writer: Stage[EventBatch, FrameBatch]
-    ) -> None:
-        self._transforms = transforms
-        self._writer = writer
-        self.done = False
-
-    def feed(self, events: EventBatch, /) -> FrameBatch:
-        """Transform and write the events."""
-        return self._write(events, ended=False)
-
-    def finish(self) -> FrameBatch:
-        """Write what the transforms and the writer held back."""
-        return self._write([], ended=True)
-
-    def _write(self, events: EventBatch, *, ended: bool) -> FrameBatch:
-        events, ended = transform(self._transforms, events, ended=ended)
-        frames = self._writer.feed(events) if events else b""
-        self.done = ended or self._writer.done
-        if self.done and not self._writer.done:
-            end = self._writer.finish()
-            frames = [*((frames,) if isinstance(frames, bytes) else frames)]
-            frames += (end,) if isinstance(end, bytes) else end
-        return frames
-
-
 # One generator drives all stages: a hop between two generators costs more than all the work of a stage, which on most
 # batches only passes them on (measured: 3 % of the cost of a chunk each, and 600 bytes per stream).
 
@@ -259,7 +228,7 @@ async def _translate(
                 del data
                 async for received in source:
                     if events := reader.feed(parser.feed(received)):
-                        if tools.open_calls or len(events) > 1 or type(events[0]) not in TEXT_EVENTS:
+                        if tools.open_calls or len(events) > 1 or type(events[0]) not in TEXTS:
                             tools.check_frame(events)
                         data = encoder.feed(writer.feed(events))
                         if writer.done or reader.done:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 
@@ -38,8 +38,6 @@ class HeartbeatSink(Protocol):
 
 
 _TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
-TEXT_EVENTS = (Delta, TextRun)
-"""The events of nearly all batches. While no tool call is open, `check_frame` can be skipped for a batch of one."""
 
 
 class ToolStallDetector:
@@ -56,7 +54,7 @@ class ToolStallDetector:
         calls = self.open_calls
         for event in events:
             kind = type(event)
-            if kind in TEXT_EVENTS:
+            if kind in TEXTS:
                 if calls:
                     self._timers.tool_progressed()
             elif isinstance(event, BlockStart):

@@ -1,4 +1,4 @@
-"""The readers and writers of each dialect, as one table."""
+"""The codec of each dialect: its readers, writers and facts, collected from its package."""
 
 from __future__ import annotations
 
@@ -23,34 +23,45 @@ from dragoman.stages.passthrough import Observer
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """All that is known of one dialect."""
+    """The readers, writers and facts of one dialect."""
 
     dialect: Dialect
     path: str
     """The endpoint below the vendor's base URL."""
     read_request: Callable[..., Any]
+    """Reads a request's JSON object as a canonical `Request`."""
     write_request: Callable[..., Any]
+    """Writes a canonical `Request` as a JSON object."""
     read_reply: Callable[..., Any]
+    """Reads a complete reply's JSON object as a canonical `Reply`."""
     write_reply: Callable[..., Any]
+    """Writes a canonical `Reply` as a JSON object."""
     read_usage: Callable[[Any], Usage | None]
+    """Reads the token counts of a reply."""
     reader: Callable[[ReplyContext], StreamReader]
+    """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]
+    """Makes the stage that writes events as frames."""
     validator: Callable[[ReplyContext], Validator]
+    """Makes the stage that encodes frames and checks them."""
     observer: Callable[[], Observer]
+    """Makes the observer of a forwarded stream."""
     read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
+    """Reads an upstream's error response."""
     write_failure: Callable[..., tuple[int, Any]]
+    """Writes an error's status and JSON object."""
     model_paths: tuple[tuple[str, ...], ...]
-    """Where a stream's payloads name the model."""
-    unseal_history: Callable[[Any, str, Losses], bool] | None
-    """Restore or leave out the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
-    dialect and of the given family; was there any? None if the dialect's clients bring no reasoning back."""
+    """The paths at which payloads of a stream name the model."""
+    restore_reasoning: Callable[[Any, str, Losses], bool] | None
+    """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
+    dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
     drop_noise: Callable[[Any, Losses], bool] | None
-    """Take what only the vendor of the dialect's best-known client reads from a request of this dialect, in place at
-    the top level; was there any? None if there is no such thing."""
+    """Removes the fields that only the vendor of the dialect's best-known client reads, at the top level of a request,
+    in place. Returns True if there were any. None if the dialect has no such fields."""
     prompt: tuple[str | None, str]
-    """The fields of a request that hold instructions, if they stand apart, and the conversation."""
+    """The fields of a request that hold the instructions, if there is one, and the conversation."""
     conversation: tuple[str, ...]
-    """Where a request may name its conversation."""
+    """The path at which a request may name its conversation."""
 
 
 def _codec(

@@ -1,4 +1,4 @@
-"""How far two prompts agree, which decides what a prompt cache can reuse.
+"""The common beginning of two prompts, which decides what a prompt cache can reuse.
 
 A model server can reuse what it computed for the beginning of an earlier prompt as long as that is the same: tools,
 then instructions, then the conversation. Prompts are kept as digests. Cache marks, which move on with each turn, and
@@ -47,7 +47,7 @@ class PromptAgreement(NamedTuple):
     """The part of an earlier prompt with which a later one begins.
 
     `turns` is a number of messages, `share` the part of the earlier prompt's bytes, from 0 to 1. `broken_by` names
-    the first part that differs: `model`, `tools`, `system`, `messages[12]` (or `input[12]`); None if there is none.
+    the first part that differs: `model`, `tools`, `system`, `messages[12]` (or `input[12]`); or None.
     """
 
     turns: int

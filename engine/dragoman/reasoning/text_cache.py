@@ -28,7 +28,7 @@ class TextCache(Generic[T]):
         self._size = 0
 
     def get(self, text: str) -> T | None:
-        """Returns the value of `text`, or None if it is not held (any more)."""
+        """Returns the value of `text`, or None if it is not stored or was dropped."""
         found = self.young.get(text)
         if found is None:
             found = self._old.get(text)

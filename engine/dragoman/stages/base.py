@@ -76,6 +76,34 @@ def transform(
     return events, ended
 
 
+class TransformingWriter:
+    """A writer and the transforms before it, as one stage."""
+
+    __slots__ = ("_transforms", "_writer", "done")
+
+    def __init__(
+        self, transforms: Sequence[Stage[EventBatch, EventBatch]], writer: Stage[EventBatch, FrameBatch]
+    ) -> None:
+        self._transforms, self._writer = transforms, writer
+        self.done = False
+
+    def feed(self, events: EventBatch, /) -> FrameBatch:
+        """Returns the frames of the transformed events."""
+        return self._write(events, ended=False)
+
+    def finish(self) -> FrameBatch:
+        """Returns the frames of the events that the transforms held back."""
+        return self._write([], ended=True)
+
+    def _write(self, events: EventBatch, *, ended: bool) -> FrameBatch:
+        events, ended = transform(self._transforms, events, ended=ended)
+        frames = self._writer.feed(events) if events else []
+        if ended and not self._writer.done:
+            frames = frames or self._writer.finish()
+        self.done = ended or self._writer.done
+        return frames
+
+
 async def run(stage: Stage[A, B], source: AsyncGenerator[A, None]) -> AsyncGenerator[B, None]:
     """Yields the non-empty batches of `stage` over those of `source`, and closes the source in every case."""
     # `aclosing` on every hop is what closes the upstream's connection in time.

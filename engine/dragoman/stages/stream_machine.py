@@ -53,7 +53,7 @@ class StreamMachine:
         return self._context.failure
 
     def feed(self, data: bytes, /) -> bytes:
-        """Returns the client's bytes that follow from a chunk of the upstream's body; empty if there are none yet."""
+        """Returns the client's bytes for a chunk of the upstream's body; empty if nothing can be sent yet."""
         if self.done:
             return b""
         if (stage := self._passthrough) is not None:

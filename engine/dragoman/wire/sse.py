@@ -27,11 +27,11 @@ _FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
 
 
 class Frame:
-    """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
+    """One event of a stream. Comments (keep-alives) and faults have no `data` (None).
 
-    `event` is "" where the stream named none; the grammar's default name would be `message`. `whole` is False for a
-    last frame without its blank line: it may be half of one. Only the first two are instance data of nearly every
-    frame; the rest live on `OddFrame`, which halves what a frame costs to build.
+    `event` is "" if the frame has no event name; the grammar's default is `message`. `whole` is False for a last frame
+    without its blank line, which may be incomplete. Nearly all frames only have the first two as instance data; the
+    others are on `OddFrame`, which halves the cost of building a frame.
     """
 
     __slots__ = ("data", "event")
@@ -98,11 +98,10 @@ def _name(raw: bytes) -> str:
 
 
 class Parser:
-    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out.
+    """Parses bytes into frames. `finish` returns a last frame without its blank line, which some servers omit.
 
-    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included,
-    instead of a list or as one item of it. A stage that knows how they look may read many of them at once (see
-    `groove`); `frame_at` takes them apart one by one.
+    With `whole`, frames that arrive complete are not parsed here: `feed` returns their bytes, blank lines included,
+    instead of a list or as one item of it. A reader may match them with a delta template; `frame_at` parses one.
     """
 
     __slots__ = (
@@ -126,7 +125,7 @@ class Parser:
         self.limits = limits
         self._whole = whole
         self._held = True
-        """Does anything wait for the rest of its frame, or count for the next one."""
+        """True if part of a frame is held, or something that applies to the next frame."""
         self.done = False
         self._partial: bytearray = bytearray()
         self._opening: bytes | None = b""
@@ -184,7 +183,7 @@ class Parser:
 
     @property
     def reusable(self) -> bool:
-        """Whether nothing of what was parsed has an effect on what is parsed next."""
+        """True if nothing that was parsed has an effect on what is parsed next."""
         return not self._held_back()
 
     def _held_back(self) -> bool:
@@ -228,7 +227,7 @@ class Parser:
         return frames
 
     def _whole_frames(self, data: bytes) -> list[Frame]:
-        """What most reads are: frames of one data line, perhaps named, with nothing before them and nothing behind."""
+        """Parses frames of one data line, perhaps with an event name: nearly all reads are only these."""
         frames: list[Frame] = []
         longest = self._longest
         for part in data[:-2].split(b"\n\n"):
@@ -348,7 +347,7 @@ def without_empty_lines(data: bytes) -> bytes:
 
 
 def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Frame], int]:
-    """What stands at `at` in the bytes of whole frames that a `Parser` left as they are, and where the next begins."""
+    """Returns the frames at `at` in bytes that a `Parser` left encoded, and the place of the next ones."""
     if data[at] == 10 and (empty := _EMPTY_LINES.match(data, at)) is not None:
         return [], empty.end()
     end = data.find(b"\n\n", at) + 2
