@@ -24,7 +24,7 @@ from dragoman.tools.bridge import OriginalTool
 from dragoman.translate import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS
-from dragoman_server.observability.metrics import NAMED_CODES
+from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 
 _MADE = "<!-- Made by `python -m dragoman_server.reference` from the code: do not edit. -->"
@@ -194,7 +194,7 @@ def metrics() -> str:
         )
         for family in FAMILIES.values()
     ]
-    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | NAMED_CODES))
+    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | set(REASON_KINDS.values())))
     labels = dict.fromkeys(label for family in FAMILIES.values() for label in family.labels)
     meanings = [(f"`{label}`", _LABELS[label] + (kinds if label == "kind" else "")) for label in labels]
     return _METRICS.format(

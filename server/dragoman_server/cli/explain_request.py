@@ -18,7 +18,7 @@ from dragoman.wire.json_codec import dumps
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.routing.client_profiles import adapted
+from dragoman_server.routing.client_profiles import knobs_by_client
 from dragoman_server.routing.router import Router
 
 
@@ -82,6 +82,6 @@ def _by_dialect(
         payload=payload,
         upstream_model=args.model,
         profile=profile(args, target),
-        knobs=adapted(general, named).get(args.client, general),
+        knobs=knobs_by_client(general, named).get(args.client, general),
     )
     return explanation(translation, profile=args.profile or VENDOR_PROFILES[target], client_profile=args.client)

@@ -25,7 +25,7 @@ class TTLCache(Generic[K, V]):
         return self.get(key) is not None
 
     def get(self, key: K) -> V | None:
-        """Returns the value, or None if it is missing or expired."""
+        """Return the value of a key, None if it was not stored or has expired."""
         found = self._values.get(key)
         if found is None:
             return None
@@ -36,7 +36,7 @@ class TTLCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Stores a value from now on."""
+        """Store a value for the cache's time."""
         self._values.pop(key, None)
         if len(self._values) >= self._most:
             del self._values[next(iter(self._values))]

@@ -36,7 +36,7 @@ class Census:
         """A worker's process has ended."""
         self.workers.remove(worker)
         if worker.totals is not None:
-            self._left.merge(worker.totals, lasting=True)
+            self._left.merge(worker.totals, counters_only=True)
 
     async def answer(self, asker: Hired, what: str, message: Json) -> Any:
         """A worker's question: the `totals` of all, or a `receipt` that it does not have itself."""
