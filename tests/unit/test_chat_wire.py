@@ -7,16 +7,10 @@ import pytest
 from dragoman.canonical.events import Citation, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.wire import (
-    JoinedText,
-    read_finish,
-    read_usage,
-    reasoning_text,
-    settle,
-    write_finish,
-    write_usage,
-)
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.reply.write import JoinedText
+from dragoman.dialects.chat.wire import read_finish, read_usage, settle, write_finish, write_usage
+from dragoman.dialects.openai.timestamps import read_created
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

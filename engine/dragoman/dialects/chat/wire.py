@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.canonical.events import BlockKind, Stop, StopReason, Usage
+from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.settings import is_model_refusal
+from dragoman.dialects.openai.refusals import is_model_refusal
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
-_PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
 
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
@@ -194,78 +193,4 @@ def write_usage(usage: Usage) -> Json:
 # --- extensions that requests and replies share -------------------------------------------------------------
 
 
-def reasoning_text(message: Json) -> str:
-    """The reasoning beside the content, in whichever extension field the server or client keeps it (mapping §5.1)."""
-    for key in ("reasoning_content", "reasoning"):
-        text = message.get(key)
-        if text and type(text) is str:
-            return text
-    details = message.get("reasoning_details")
-    if type(details) is list:
-        texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
-        return "".join(text for text in texts if type(text) is str)
-    blocks = message.get("thinking_blocks")
-    if type(blocks) is not list:
-        return ""
-    return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
-
-
-def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
-    """Kind and text of each part of a reply's content, which OpenAI gives as one string only."""
-    found: list[tuple[BlockKind, str]] = []
-    for number, part in enumerate(content):
-        kind = part.get("type") if type(part) is dict else None
-        text = part.get(kind) if type(kind) is str else None
-        if type(text) is list and kind == "thinking":  # Mistral
-            text = "".join(t for p in text if type(p) is dict and type(t := p.get("text")) is str)
-        if type(text) is str and kind in _PARTS:
-            found.append((_PARTS[kind], text))
-        else:
-            losses.add(LossCode.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
-    return found
-
-
-def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
-    """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
-    details = message.get("reasoning_details")
-    if type(details) is list:
-        path = (*at, "reasoning_details")
-        if any(type(d) is dict and d.get("data") for d in details):
-            losses.add(LossCode.REASONING_ENCRYPTED, path)
-        if any(type(d) is dict and d.get("signature") for d in details):
-            losses.add(LossCode.REASONING_SIGNATURE, path)
-    if message.get("thinking_blocks"):
-        losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
-
-
 # --- log probabilities ------------------------------------------------------------------------------------------------
-
-
-class JoinedText:
-    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
-    that another block stood between are paragraphs (mapping §4.2)."""
-
-    __slots__ = ("_apart", "length", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.length = 0
-        self._apart = False
-
-    def add(self, text: str) -> int:
-        """Append a block's text; gives its offset in the whole."""
-        if self._apart:
-            self._apart = False
-            self.pieces.append("\n\n")
-            self.length += 2
-        start = self.length
-        self.pieces.append(text)
-        self.length += len(text)
-        return start
-
-    def gap(self) -> None:
-        """Another block stands here."""
-        self._apart = bool(self.pieces)
-
-    def __str__(self) -> str:
-        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.openai.unknown_fields import note_unknown
+from dragoman.dialects.shared.json_fields import optional, typed
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -65,3 +67,23 @@ class Marks:
 def is_marked(part: Json) -> bool:
     """Does a written part carry a mark."""
     return _BREAKPOINT in part or _CONTROL in part
+
+
+CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
+
+
+_MARKS = ("prompt_cache_breakpoint", "cache_control")
+
+
+_MARK_KEYS = frozenset({"type", "mode", "ttl"})
+
+
+def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
+    """The cache mark of a part, message or tool: OpenAI's breakpoint, or the `cache_control` that routers take."""
+    for key in _MARKS:
+        mark = body.get(key)
+        if mark is not None:
+            where = (*at, key)
+            note_unknown(typed(mark, dict, where), _MARK_KEYS, where, losses)
+            return {"ttl": optional(mark, "ttl", str, where)}
+    return None

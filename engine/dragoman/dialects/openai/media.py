@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
 from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.data_urls import _data_url
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -102,10 +103,6 @@ def _drop_marks(parts: Sequence[Text | Image], losses: Losses) -> None:
     for part in parts:
         if part.cache is not None:
             losses.add(LossCode.CACHE_HINT, part.at)
-
-
-def _data_url(source: Inline) -> str:
-    return f"data:{source.media_type};base64,{source.data}"
 
 
 def _lead(document: Document, *, with_title: bool = False) -> list[Json]:

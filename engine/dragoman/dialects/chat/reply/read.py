@@ -9,19 +9,12 @@ from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import read_citation
+from dragoman.dialects.chat.content_parts import read_parts
 from dragoman.dialects.chat.reasoning_details import KEY, read_details
-from dragoman.dialects.chat.wire import (
-    DIALECT,
-    drop_proofs,
-    matched_stop,
-    read_finish,
-    read_parts,
-    read_usage,
-    reasoning_text,
-    settle,
-)
+from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
+from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish, read_usage, settle
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_created
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses

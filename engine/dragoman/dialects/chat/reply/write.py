@@ -14,7 +14,7 @@ from dragoman.dialects.chat.wire import (
     write_usage,
 )
 from dragoman.dialects.openai.logprobs import write_logprobs
-from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
+from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -131,3 +131,33 @@ def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> J
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream
     return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
+
+
+class JoinedText:
+    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
+    that another block stood between are paragraphs (mapping §4.2)."""
+
+    __slots__ = ("_apart", "length", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.length = 0
+        self._apart = False
+
+    def add(self, text: str) -> int:
+        """Append a block's text; gives its offset in the whole."""
+        if self._apart:
+            self._apart = False
+            self.pieces.append("\n\n")
+            self.length += 2
+        start = self.length
+        self.pieces.append(text)
+        self.length += len(text)
+        return start
+
+    def gap(self) -> None:
+        """Another block stands here."""
+        self._apart = bool(self.pieces)
+
+    def __str__(self) -> str:
+        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

@@ -22,6 +22,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
+from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
 from dragoman.dialects.chat.request.read_compact import read_steps
 from dragoman.dialects.chat.request.read_content import (
     ASSISTANT_PARTS,
@@ -33,9 +34,9 @@ from dragoman.dialects.chat.request.read_content import (
 )
 from dragoman.dialects.chat.request.read_settings import read_controls
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
-from dragoman.dialects.chat.wire import DIALECT, drop_proofs, reasoning_text
-from dragoman.dialects.openai.content import note_unknown, read_cache_mark
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS, read_cache_mark
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,

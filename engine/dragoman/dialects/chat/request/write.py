@@ -12,7 +12,7 @@ from dragoman.dialects.chat.request.write_effort import write_effort
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import Tooling, write_tooling
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs

@@ -30,22 +30,15 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import read_citation
+from dragoman.dialects.chat.content_parts import read_parts
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
 from dragoman.dialects.chat.reasoning_details import KEY, Details, read_details, size_of
+from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
 from dragoman.dialects.chat.stream.read_calls import StreamedCalls
-from dragoman.dialects.chat.wire import (
-    DIALECT,
-    drop_proofs,
-    matched_stop,
-    read_finish,
-    read_parts,
-    read_usage,
-    reasoning_text,
-    settle,
-)
+from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish, read_usage, settle
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_created
 from dragoman.dialects.shared.stream_codec import Note, no_note
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode

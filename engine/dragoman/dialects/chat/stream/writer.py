@@ -31,7 +31,7 @@ from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
 from dragoman.dialects.chat.wire import note_uncounted, write_finish, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
-from dragoman.dialects.openai.settings import DECLINED
+from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode

@@ -1,0 +1,36 @@
+"""Reasoning text and proofs in the extension fields of Chat messages and deltas."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.errors import Path
+from dragoman.losses import LossCode, Losses
+
+
+def reasoning_text(message: Json) -> str:
+    """The reasoning beside the content, in whichever extension field the server or client keeps it (mapping §5.1)."""
+    for key in ("reasoning_content", "reasoning"):
+        text = message.get(key)
+        if text and type(text) is str:
+            return text
+    details = message.get("reasoning_details")
+    if type(details) is list:
+        texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
+        return "".join(text for text in texts if type(text) is str)
+    blocks = message.get("thinking_blocks")
+    if type(blocks) is not list:
+        return ""
+    return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
+
+
+def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
+    """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
+    details = message.get("reasoning_details")
+    if type(details) is list:
+        path = (*at, "reasoning_details")
+        if any(type(d) is dict and d.get("data") for d in details):
+            losses.add(LossCode.REASONING_ENCRYPTED, path)
+        if any(type(d) is dict and d.get("signature") for d in details):
+            losses.add(LossCode.REASONING_SIGNATURE, path)
+    if message.get("thinking_blocks"):
+        losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
