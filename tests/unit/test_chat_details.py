@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import LossCode, Profile, builtin_profile, direction, translate
-from dragoman.dialects.chat.reasoning_details import Details
+from dragoman.dialects.chat.reasoning_details import ReasoningDetails
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.wire.json_codec import dumps
@@ -219,7 +219,7 @@ def test_what_no_reader_puts_into_an_envelope_does_not_come_out(block: Json) -> 
     ],
 )
 def test_fragments_of_one_index_add_up_to_a_piece(fragments: list[Json], pieces: list[Json]) -> None:
-    details = Details()
+    details = ReasoningDetails()
     for fragment in fragments:
         details.add(fragment)
-    assert details.whole() == pieces
+    assert details.complete() == pieces

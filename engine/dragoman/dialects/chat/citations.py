@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.wire import DIALECT, _count
+from dragoman.dialects.chat.wire import DIALECT, read_count
 
 
 def read_citation(annotation: Json) -> Citation:
@@ -18,8 +18,8 @@ def read_citation(annotation: Json) -> Citation:
         annotation,
         url if type(url) is str else None,
         title if type(title) is str else None,
-        _count(body, "start_index"),
-        _count(body, "end_index"),
+        read_count(body, "start_index"),
+        read_count(body, "end_index"),
     )
 
 

@@ -11,7 +11,7 @@ from dragoman.losses import LossCode, Losses
 _PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
 
 
-def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
+def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
     """Kind and text of each part of a reply's content, which OpenAI gives as one string only."""
     found: list[tuple[BlockKind, str]] = []
     for number, part in enumerate(content):

@@ -12,12 +12,12 @@ from typing import Any
 from dragoman.canonical.request import Json
 from dragoman.reply_context import ReplyContext
 
-KEY = "reasoning_details"
+DETAILS_KEY = "reasoning_details"
 _GROWING = ("text", "summary", "data")
 _ABOUT = frozenset(("type", "index", "id", "format"))
 
 
-class Details:
+class ReasoningDetails:
     """The pieces of one block. What grows is joined once, when the block is whole."""
 
     __slots__ = ("_grown", "_pieces")
@@ -40,7 +40,7 @@ class Details:
             elif value is not None or key not in piece:
                 piece[key] = value
 
-    def whole(self) -> list[Json]:
+    def complete(self) -> list[Json]:
         """The pieces, each with its whole texts."""
         for piece, grown in zip(self._pieces, self._grown, strict=True):
             for key, texts in grown.items():
@@ -58,7 +58,7 @@ def _continues(piece: Json, fragment: Json) -> bool:
 def read_details(message: Json, context: ReplyContext) -> list[Json]:
     """The pieces, or fragments of some, of a message or delta, where this upstream wants them back and the client can
     keep them. What says nothing is none."""
-    given = message.get(KEY)
+    given = message.get(DETAILS_KEY)
     if type(given) is not list or context.envelope is None or not context.profile.reasoning_details:
         return []
     return [piece for piece in given if _is_piece(piece) and any(piece[key] for key in piece.keys() - _ABOUT)]

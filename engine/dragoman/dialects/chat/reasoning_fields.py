@@ -23,7 +23,7 @@ def reasoning_text(message: Json) -> str:
     return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
 
 
-def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
+def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
     """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
     details = message.get("reasoning_details")
     if type(details) is list:

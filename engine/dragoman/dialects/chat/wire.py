@@ -61,7 +61,7 @@ _WRITE_FINISH = {
 }
 
 
-def read_finish(native: str | None) -> StopReason | None:
+def read_finish_reason(native: str | None) -> StopReason | None:
     """The canonical reason of a `finish_reason`; None if there is none or nobody knows it.
 
     Raises `UpstreamStatusError` for one that says that the reply broke off.
@@ -75,7 +75,7 @@ def read_finish(native: str | None) -> StopReason | None:
     return reason
 
 
-def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
+def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
     """The `finish_reason` of a stop. A Messages refusal is a result unless the knob says otherwise (mapping §9.3).
 
     `shown` says that text or a call came before the refusal: `stop` would then look like a whole answer, in a stream
@@ -99,7 +99,7 @@ def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
     return None
 
 
-def settle(
+def resolve_stop_reason(
     native: str | None,
     *,
     calls: bool,
@@ -115,7 +115,7 @@ def settle(
     Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` for a word that says
     that the reply broke off.
     """
-    reason = read_finish(native)
+    reason = read_finish_reason(native)
     if reason is None:
         if not native and not (calls or refusal or content):
             raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
@@ -141,7 +141,7 @@ def settle(
 # --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
 
 
-def _count(body: Any, key: str) -> int | None:
+def read_count(body: Any, key: str) -> int | None:
     value = body.get(key) if type(body) is dict else None
     return value if type(value) is int and value >= 0 else None
 
@@ -154,19 +154,19 @@ def read_usage(obj: Json | None) -> Usage | None:
     """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
     if type(obj) is not dict:
         return None
-    given, made = _count(obj, "prompt_tokens"), _count(obj, "completion_tokens")
+    given, made = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
     if given is None and made is None:
         return None
     read = written = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
-        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
     if read is None:
-        read = next((count for key in _CACHE_READ if (count := _count(obj, key)) is not None), None)
+        read = next((count for key in _CACHE_READ if (count := read_count(obj, key)) is not None), None)
     details = obj.get("completion_tokens_details")
-    return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
+    return Usage(given, read, written, made, read_count(details, "reasoning_tokens") if type(details) is dict else None)
 
 
-def note_uncounted(usage: Usage | None, losses: Losses) -> None:
+def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
     """A row for counts that the upstream did not give."""
     if usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")

@@ -28,14 +28,14 @@ def write_control(cache: Json) -> Json:
     return {"type": "ephemeral", "ttl": _CONTROL_TTL.get(ttl, ttl)} if ttl else {"type": "ephemeral"}
 
 
-class Marks:
+class CacheMarks:
     """Puts marks on written parts and keeps the last ones, which are worth the most: the upstream takes only four."""
 
-    __slots__ = ("_key", "_losses", "_put", "said", "seen", "taken")
+    __slots__ = ("_key", "_losses", "_put", "accepted", "any", "in_assistant")
 
     def __init__(self, profile: Profile, losses: Losses) -> None:
-        self.taken = profile.explicit_cache
-        self.seen = self.said = False
+        self.accepted = profile.explicit_cache
+        self.any = self.in_assistant = False
         """Did the request have any, sent or not; and did a text of the assistant's have one."""
         self._key = profile.cache_field
         self._losses = losses
@@ -43,8 +43,8 @@ class Marks:
 
     def put(self, part: Json | None, cache: Json, at: Path) -> None:
         """Mark `part`; with none to put the mark on, or an upstream that takes none, it is dropped."""
-        self.seen = True
-        if part is None or not self.taken:
+        self.any = True
+        if part is None or not self.accepted:
             self._losses.add(LossCode.CACHE_HINT, at)
             return
         if self._key not in part:
@@ -57,7 +57,7 @@ class Marks:
         while self._put and id(self._put[-1][0]) in gone:  # what was written last was marked last
             self._put.pop()
 
-    def thin(self) -> None:
+    def keep_last(self) -> None:
         """At the end: drop all but the last four."""
         for part, at in self._put[:-MOST_MARKS]:
             del part[self._key]
@@ -72,18 +72,18 @@ def is_marked(part: Json) -> bool:
 CACHE_KEYS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
 
 
-_MARKS = ("prompt_cache_breakpoint", "cache_control")
+MARK_KEYS = ("prompt_cache_breakpoint", "cache_control")
 
 
-_MARK_KEYS = frozenset({"type", "mode", "ttl"})
+_MARK_MEMBERS = frozenset({"type", "mode", "ttl"})
 
 
 def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
     """The cache mark of a part, message or tool: OpenAI's breakpoint, or the `cache_control` that routers take."""
-    for key in _MARKS:
+    for key in MARK_KEYS:
         mark = body.get(key)
         if mark is not None:
             where = (*at, key)
-            note_unknown(typed(mark, dict, where), _MARK_KEYS, where, losses)
+            note_unknown(typed(mark, dict, where), _MARK_MEMBERS, where, losses)
             return {"ttl": optional(mark, "ttl", str, where)}
     return None

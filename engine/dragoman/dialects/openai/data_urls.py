@@ -25,5 +25,5 @@ def read_data_url(url: str, at: Path) -> Inline:
     return Inline(media_type.strip().lower(), data)
 
 
-def _data_url(source: Inline) -> str:
+def write_data_url(source: Inline) -> str:
     return f"data:{source.media_type};base64,{source.data}"

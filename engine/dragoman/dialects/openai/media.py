@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.data_urls import _data_url
+from dragoman.dialects.openai.data_urls import write_data_url
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -32,7 +32,7 @@ def write_image(image: Image, profile: Profile) -> Json:
         raise Unsupported(image.at, "the upstream takes no images")
     source = image.source
     if type(source) is Inline:
-        url = _data_url(source)
+        url = write_data_url(source)
     elif type(source) is Url:
         if not profile.url_sources:
             raise Unsupported(image.at, "the upstream does not fetch images by URL")
@@ -72,7 +72,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
             return _as_text(document, _decode(source, document.at), losses)
         # OpenAI refuses file data without a name.
         name = document.name or ("document.pdf" if source.media_type == _PDF else "document")
-        return [*_lead(document), {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}]
+        return [*_lead(document), {"type": "file", "file": {"filename": name, "file_data": write_data_url(source)}}]
     if type(source) is FileRef:
         if source.origin not in _OPENAI:
             raise Unsupported(document.at, "a file in another provider's store cannot be given to this upstream")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def read_created(value: Any) -> int | None:
+def read_timestamp(value: Any) -> int | None:
     """A reply's time in whole seconds, or None for what is no time. Some servers give fractions."""
     if type(value) is not int and type(value) is not float:
         return None

@@ -9,12 +9,12 @@ from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import read_citation
-from dragoman.dialects.chat.content_parts import read_parts
-from dragoman.dialects.chat.reasoning_details import KEY, read_details
-from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
-from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish, read_usage, settle
+from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
@@ -62,10 +62,10 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         wanted = context.envelope is not None and context.profile.reasoning_replay
         native: Json | None = {"reasoning_content": reasoning} if wanted else None
         if details:
-            native = {KEY: details}
+            native = {DETAILS_KEY: details}
         parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
     if not details:
-        drop_proofs(message, _MESSAGE, losses)
+        record_dropped_proofs(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
     if context.logprobs and (logprobs := choice.get("logprobs")):
         _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
@@ -75,7 +75,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
     finish = choice.get("finish_reason")
-    cut = type(finish) is str and read_finish(finish) in CUTS
+    cut = type(finish) is str and read_finish_reason(finish) in CUTS
     given = message.get("tool_calls")
     if (legacy := message.get("function_call")) is not None and not given:
         losses.add(
@@ -90,7 +90,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
-    stop = settle(
+    stop = resolve_stop_reason(
         finish if type(finish) is str else None,
         calls=bool(calls),
         refusal=any(type(part) is Refusal for part in parts),
@@ -105,7 +105,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         parts,
         stop,
         read_usage(body.get("usage")),
-        read_created(created),
+        read_timestamp(created),
         cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
     )
 
@@ -117,7 +117,7 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
             parts.append(Text(content, at))
     elif type(content) is list:
         losses.add(LossCode.REPLY_REPAIRED, at, "content came as an array of parts")
-        for kind, text in read_parts(content, _MESSAGE, losses):
+        for kind, text in read_content_parts(content, _MESSAGE, losses):
             if not text:
                 continue
             if kind is BlockKind.REFUSAL:

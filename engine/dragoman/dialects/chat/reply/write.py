@@ -5,12 +5,12 @@ from __future__ import annotations
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
+from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.reply.read import _LONGEST_CALL_ID
 from dragoman.dialects.chat.wire import (
     ID_PREFIX,
-    JoinedText,
-    note_uncounted,
-    write_finish,
+    record_missing_usage,
+    write_finish_reason,
     write_usage,
 )
 from dragoman.dialects.openai.logprobs import write_logprobs
@@ -31,7 +31,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
     logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
     message = _write_message(reply, knobs, context.losses)
-    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
+    finish = write_finish_reason(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
     written: Json = {
         "id": reply_id(reply.id, ID_PREFIX),
         "object": "chat.completion",
@@ -40,7 +40,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
     if reply.usage is not None:
-        note_uncounted(reply.usage, context.losses)
+        record_missing_usage(reply.usage, context.losses)
         written["usage"] = write_usage(reply.usage)
     return written
 
@@ -131,33 +131,3 @@ def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> J
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream
     return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
-
-
-class JoinedText:
-    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
-    that another block stood between are paragraphs (mapping §4.2)."""
-
-    __slots__ = ("_apart", "length", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.length = 0
-        self._apart = False
-
-    def add(self, text: str) -> int:
-        """Append a block's text; gives its offset in the whole."""
-        if self._apart:
-            self._apart = False
-            self.pieces.append("\n\n")
-            self.length += 2
-        start = self.length
-        self.pieces.append(text)
-        self.length += len(text)
-        return start
-
-    def gap(self) -> None:
-        """Another block stands here."""
-        self._apart = bool(self.pieces)
-
-    def __str__(self) -> str:
-        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

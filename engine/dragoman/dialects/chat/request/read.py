@@ -22,8 +22,8 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
-from dragoman.dialects.chat.request.read_compact import read_steps
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.request.read_compact import read_compact_turns
 from dragoman.dialects.chat.request.read_content import (
     ASSISTANT_PARTS,
     INSTRUCTION_PARTS,
@@ -32,7 +32,7 @@ from dragoman.dialects.chat.request.read_content import (
     read_citations,
     read_parts,
 )
-from dragoman.dialects.chat.request.read_settings import read_controls
+from dragoman.dialects.chat.request.read_settings import read_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.openai.cache_marks import CACHE_KEYS, read_cache_mark
@@ -91,7 +91,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     request.tools = read_tools(body, losses)
     request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_controls(request, body, losses)
+    read_settings(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
     drop_unknown(body, FIELDS, losses)
@@ -133,7 +133,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
     turns: list[Turn] = []
     custom: set[str] = set()
     numbered = enumerate(messages)  # goes on where the last steps ended
-    while (other := read_steps(numbered, turns, custom)) is not None:
+    while (other := read_compact_turns(numbered, turns, custom)) is not None:
         i, message = other
         at = ("messages", i)
         if type(message) is not dict:
@@ -218,7 +218,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         reasoning = reasoning_text(message)
         if reasoning:
             parts.append(Reasoning(reasoning, at, DIALECT))
-        drop_proofs(message, at, losses)
+        record_dropped_proofs(message, at, losses)
 
     content = message.get("content")
     if type(content) is str:

@@ -16,7 +16,9 @@ from dragoman.errors import Path
 _PLAIN = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
 
 
-def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str]) -> tuple[int, Any] | None:
+def read_compact_turns(
+    numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str]
+) -> tuple[int, Any] | None:
     """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
     number, or None if all were steps.
 
@@ -58,7 +60,7 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
                             return number, message
                         spoken.reasoning.append((thought, at, DIALECT, None, False, None, None))
                         size -= 1
-                    if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
+                    if size > 2 and (size > 3 or not _read_bare_calls(message["tool_calls"], number, calls)):
                         return number, message
                 turns.append(spoken)
             elif type(content) is str and size == 2:
@@ -71,7 +73,7 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
     return None
 
 
-def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:
+def _read_bare_calls(given: Any, number: int, calls: list[Call]) -> bool:
     """Append the calls of a message; gives whether each is the bare call of a function."""
     if type(given) is not list:
         return False

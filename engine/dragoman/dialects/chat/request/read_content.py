@@ -9,9 +9,9 @@ from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import _MARKS, read_cache_mark
-from dragoman.dialects.openai.unknown_fields import note_unknown
+from dragoman.dialects.openai.cache_marks import MARK_KEYS, read_cache_mark
 from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
@@ -40,9 +40,9 @@ def _is_web(url: str) -> bool:
     return url[:8].lower().startswith(("http://", "https://"))
 
 
-_TEXT_KEYS = frozenset({"type", "text", "annotations", *_MARKS})
-_IMAGE_KEYS = frozenset({"type", "image_url", *_MARKS})
-_FILE_KEYS = frozenset({"type", "file", *_MARKS})
+_TEXT_KEYS = frozenset({"type", "text", "annotations", *MARK_KEYS})
+_IMAGE_KEYS = frozenset({"type", "image_url", *MARK_KEYS})
+_FILE_KEYS = frozenset({"type", "file", *MARK_KEYS})
 _REFUSAL_KEYS = frozenset({"type", "refusal"})
 _DETAILS = frozenset({"url", "detail"})
 _FILE_DETAILS = frozenset({"file_data", "file_id", "filename"})

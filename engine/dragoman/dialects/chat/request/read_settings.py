@@ -21,7 +21,7 @@ _SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
 _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
 
 
-def read_controls(request: Request, body: Json, losses: Losses) -> None:
+def read_settings(request: Request, body: Json, losses: Losses) -> None:
     """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
     # Most requests say little: what is not there is not looked for one by one.
     if not _CONTROLS.isdisjoint(body):

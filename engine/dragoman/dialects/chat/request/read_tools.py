@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.write_tools import _FUNCTION, _WEB_SEARCH
+from dragoman.dialects.chat.request.write_tools import _FUNCTION, WEB_SEARCH
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.openai.cache_marks import read_cache_mark
 from dragoman.dialects.openai.unknown_fields import note_unknown
@@ -36,7 +36,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     seen: set[str] = set()
     for i, declared in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", i)
-        tool = _read_plain(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
+        tool = _read_plain_function(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
         if tool.name in seen:
             raise ClientRequestError(at, f"a second tool of the name {tool.name!r}")
         seen.add(tool.name)
@@ -47,7 +47,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     return tools
 
 
-def _read_plain(declared: Any, at: Path) -> Tool | None:
+def _read_plain_function(declared: Any, at: Path) -> Tool | None:
     """A function of name, description and parameters, as nearly all are; None for any other."""
     if type(declared) is not dict or len(declared) != 2 or declared.get("type") != "function":
         return None
@@ -108,7 +108,7 @@ def _read_web_search(body: Json, losses: Losses) -> Tool:
         options["search_context_size"] = size
     # What the writer of the target does not know becomes a row there, if the tool is sent at all.
     options.update((key, value) for key, value in body.items() if key not in _SEARCH_KEYS and value is not None)
-    return Tool(ToolKind.HOSTED, _WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
+    return Tool(ToolKind.HOSTED, WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
 
 
 def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:

@@ -12,7 +12,7 @@ from dragoman.losses import LossCode, Losses
 _FORCING = frozenset({"named", "words"})
 
 
-def soften(
+def adapt_tool_choice(
     choice: str | Json, tools: list[Json], asked: ToolChoice | None, taken: str, losses: Losses
 ) -> tuple[str | Json | None, list[Json]]:
     """The choice to send, or None for none, and the tools that stay. `taken` is the profile's flag, not `all`."""

@@ -10,7 +10,7 @@ from hashlib import sha256
 from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.chat.request.write_effort import write_effort
 from dragoman.dialects.chat.request.write_messages import write_messages
-from dragoman.dialects.chat.request.write_tools import Tooling, write_tooling
+from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.shared.merge_users import join_users
@@ -33,7 +33,7 @@ _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "defau
 _PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
 
 
-_NONE = Tooling([], None, None)
+_NONE = WrittenTools([], None, None)
 
 
 def write_request(
@@ -46,7 +46,7 @@ def write_request(
     """
     tooling = _NONE
     if request.tools or request.tool_choice is not None:
-        tooling = write_tooling(request, profile, knobs, losses, names)
+        tooling = write_tools(request, profile, knobs, losses, names)
     messages = write_messages(request, profile, knobs, losses, names)
     if profile.strict_alternation:
         at = "input" if request.origin == "responses" else "messages"
@@ -138,7 +138,7 @@ def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, lo
             losses.add(LossCode.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
 
 
-def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Profile, losses: Losses) -> None:
+def _write_thinking(body: Json, request: Request, tooling: WrittenTools, profile: Profile, losses: Losses) -> None:
     thinking = request.thinking
     effort = thinking.effort if thinking else None
     at = thinking.at if thinking else ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.cache_marks import CacheMarks
 from dragoman.dialects.openai.media import text_part
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -27,11 +27,11 @@ class AssistantWriter:
 
     __slots__ = (
         "_demotes",
-        "_forgets",
+        "_drops",
         "_key",
         "_longest_id",
         "_replays",
-        "fills",
+        "fills_reasoning",
         "knobs",
         "losses",
         "marks",
@@ -41,16 +41,16 @@ class AssistantWriter:
     )
 
     def __init__(
-        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: Marks
+        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self.own = origin == DIALECT
         self.profile, self.knobs, self.losses, self.names, self.marks = profile, knobs, losses, names, marks
         self._longest_id = profile.call_id_max
         self._replays = self.own or profile.reasoning_replay
         self._demotes = knobs.demote_reasoning == "on"
-        self._forgets = not (self._replays or self._demotes)
+        self._drops = not (self._replays or self._demotes)
         self._key = profile.reasoning_key
-        self.fills = profile.reasoning_required
+        self.fills_reasoning = profile.reasoning_required
         """Is an empty reasoning put before calls that have none."""
 
     def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
@@ -87,14 +87,14 @@ class AssistantWriter:
                     if part.citations:
                         length += sum(map(len, pieces[counted:]))
                         counted = len(pieces)
-                        self._cite(part, length, annotations)
+                        self._write_citations(part, length, annotations)
                     pieces.append(text)
                 continue
             apart = True
             if type(part) is ToolCall:
-                calls.append(self._call(part, opened))
+                calls.append(self._write_call(part, opened))
             elif type(part) is Reasoning:
-                demoted = self._reason(part, reasoning, details)
+                demoted = self._write_reasoning(part, reasoning, details)
                 if demoted is not None:
                     pieces += ["\n\n", demoted] if pieces else [demoted]
             elif type(part) is Refusal:
@@ -107,7 +107,7 @@ class AssistantWriter:
         whole = "".join(pieces)
         content: str | list[Json] | None = whole
         if marked is not None:
-            content = self._mark(whole, marked)
+            content = self._mark_text(whole, marked)
         elif self.own and not turn.plain and self.profile.text_parts:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
         if not content:
@@ -118,11 +118,11 @@ class AssistantWriter:
         if refusal:
             message["refusal"] = "".join(refusal)
         if reasoning:
-            self._put(message, "\n\n".join(reasoning))
-        elif self.fills and calls and not details:
-            self._fill(message, turn.at)
+            self._set_reasoning(message, "\n\n".join(reasoning))
+        elif self.fills_reasoning and calls and not details:
+            self._fill_reasoning(message, turn.at)
         if details:
-            message[KEY] = [*message.get(KEY, ()), *details]
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
         if calls:
             message["tool_calls"] = calls
         if annotations:
@@ -131,23 +131,23 @@ class AssistantWriter:
             message["name"] = turn.name
         return message
 
-    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
+    def write_compact(self, turn: CompactAssistantTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
         """The same of a turn in short, whose client speaks another dialect."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
         kept: tuple[list[str], list[str], list[Json]] | None = None
         for thought in turn.reasoning:
-            if self._forgets and thought[0] and thought[6] is None:  # as `_recall` would, without the calls
+            if self._drops and thought[0] and thought[6] is None:  # as `_recall` would, without the calls
                 losses.add(_UNSIGNED if thought[2] == DIALECT else _FOREIGN, thought[1])
                 continue
             if kept is None:
                 kept = [], [], []
-            self._think(thought, *kept)
+            self._write_compact_reasoning(thought, *kept)
         if kept is not None:
-            self._write_thoughts(message, *kept)
+            self._add_reasoning(message, *kept)
         if calls:
-            if self.fills and len(message) == 2:  # no thought of it goes back
-                self._fill(message, turn.at)
+            if self.fills_reasoning and len(message) == 2:  # no thought of it goes back
+                self._fill_reasoning(message, turn.at)
             fit, known = names.ids_fit, names.known
             message["tool_calls"] = written = []
             for call_id, name, arguments, at in calls:
@@ -165,46 +165,48 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
-    def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+    def _write_compact_reasoning(
+        self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]
+    ) -> None:
         """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
         text, at, origin, proof, redacted, _, family = thought
         if family is None and not redacted:
-            demoted = self._recall(text, at, origin, proof is not None, reasoning)
+            demoted = self._write_unwrapped(text, at, origin, proof is not None, reasoning)
         else:
-            demoted = self._reason(Reasoning(*thought), reasoning, details)
+            demoted = self._write_reasoning(Reasoning(*thought), reasoning, details)
         if demoted is not None:
             said.append(demoted)
 
-    def _write_thoughts(self, message: Json, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+    def _add_reasoning(self, message: Json, said: list[str], reasoning: list[str], details: list[Json]) -> None:
         if said:
             text = message["content"]
             message["content"] = "\n\n".join([*said, text] if text else said)
         if reasoning:
-            self._put(message, "\n\n".join(reasoning))
+            self._set_reasoning(message, "\n\n".join(reasoning))
         if details:
-            message[KEY] = [*message.get(KEY, ()), *details]
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
 
-    def _put(self, message: Json, reasoning: str) -> None:
+    def _set_reasoning(self, message: Json, reasoning: str) -> None:
         key = self._key
         message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
 
-    def _fill(self, message: Json, at: Path) -> None:
+    def _fill_reasoning(self, message: Json, at: Path) -> None:
         """Servers that want their reasoning back check that it is there, also where another model made the calls. They
         take a blank, and some count nothing at all as missing."""
-        self._put(message, " ")
+        self._set_reasoning(message, " ")
         self.losses.add(LossCode.REASONING_FILLED, at, "a blank was sent")
 
-    def _mark(self, text: str, marked: Text) -> str | list[Json]:
+    def _mark_text(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
-        if not (text and self.profile.text_parts and self.marks.taken):
+        if not (text and self.profile.text_parts and self.marks.accepted):
             self.marks.put(None, marked.cache, marked.at)
             return text
         part = text_part(text)
         self.marks.put(part, marked.cache, marked.at)
-        self.marks.said = True
+        self.marks.in_assistant = True
         return [part]
 
-    def _cite(self, part: Text, start: int, annotations: list[Json]) -> None:
+    def _write_citations(self, part: Text, start: int, annotations: list[Json]) -> None:
         known = len(annotations)
         for citation in part.citations:
             if citation.origin != DIALECT:  # another provider's citations point at sources that this one has not seen
@@ -216,7 +218,7 @@ class AssistantWriter:
         if len(annotations) - known < len(part.citations):
             self.losses.add(LossCode.CITATIONS, part.at)
 
-    def _call(self, part: ToolCall, opened: dict[str, str]) -> Json:
+    def _write_call(self, part: ToolCall, opened: dict[str, str]) -> Json:
         """A call; its arguments stay the very text they were."""
         if part.search or part.namespace is not None:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
@@ -230,7 +232,7 @@ class AssistantWriter:
             arguments = "{}"
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    def _reason(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
+    def _write_reasoning(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
         """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked: what
         is then to be content is given.
 
@@ -239,8 +241,8 @@ class AssistantWriter:
         if part.family is not None:
             own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
             thought = own.get("reasoning_content")
-            if self.profile.reasoning_details and KEY in own:
-                self._return(own[KEY], part.at, details)
+            if self.profile.reasoning_details and DETAILS_KEY in own:
+                self._write_details(own[DETAILS_KEY], part.at, details)
             elif type(thought) is str:
                 reasoning.append(thought)
             elif part.text and self.knobs.demote_reasoning == "on":
@@ -251,17 +253,17 @@ class AssistantWriter:
         elif part.redacted:
             self.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         else:
-            return self._recall(part.text, part.at, part.origin, bool(part.proof), reasoning)
+            return self._write_unwrapped(part.text, part.at, part.origin, bool(part.proof), reasoning)
         return None
 
-    def _return(self, pieces: list[Json], at: Path, details: list[Json]) -> None:
+    def _write_details(self, pieces: list[Json], at: Path, details: list[Json]) -> None:
         """Pieces go back as they came, but for those that their model would refuse."""
         sent = [piece for piece in pieces if not is_unsigned(piece)]
         if len(sent) < len(pieces):
             self.losses.add(_UNSIGNED, at)
         details += sent
 
-    def _recall(self, text: str, at: Path, origin: str, proven: bool, reasoning: list[str]) -> str | None:
+    def _write_unwrapped(self, text: str, at: Path, origin: str, proven: bool, reasoning: list[str]) -> str | None:
         """The same for what came as it was made."""
         if not text:
             if proven:

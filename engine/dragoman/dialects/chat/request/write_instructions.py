@@ -15,7 +15,7 @@ from dragoman.profiles.profile import Profile
 _INSTRUCTION = Role.INSTRUCTION
 
 
-def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
+def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
     """The turns as the upstream takes them: as they are, or with late instructions at the front or as user text."""
     mode = knobs.mid_system
     if mode == "auto":
@@ -30,7 +30,7 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
             rest.append(turn)
         elif rest and mode == "user":
             losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            rest.append(Turn(Role.USER, [_wrapped(part) for part in turn.parts], turn.at, plain=turn.plain))
+            rest.append(Turn(Role.USER, [_as_user_text(part) for part in turn.parts], turn.at, plain=turn.plain))
         elif first is None and not rest:
             first, parts = turn, list(turn.parts)
         else:
@@ -46,7 +46,7 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
     return [first, *rest]
 
 
-def _wrapped(part: Part) -> Part:
+def _as_user_text(part: Part) -> Part:
     if type(part) is Text:
         return Text(f"<system>\n{part.text}\n</system>", part.at, cache=part.cache)
     return part

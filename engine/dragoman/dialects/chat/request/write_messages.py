@@ -24,9 +24,9 @@ from dragoman.canonical.request import (
     Turn,
 )
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
-from dragoman.dialects.chat.request.write_instructions import placed
+from dragoman.dialects.chat.request.write_instructions import place_instructions
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import Marks, is_marked
+from dragoman.dialects.openai.cache_marks import CacheMarks, is_marked
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
@@ -48,58 +48,64 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
 
     Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if no message is left.
     """
-    conversation = _Conversation(request.origin, profile, knobs, losses, names)
+    conversation = _MessagesWriter(request.origin, profile, knobs, losses, names)
     if request.thinking is not None and request.thinking.effort == "none":
-        conversation.writer.fills = False
-    conversation.write(placed(request.turns, profile, knobs, losses))
+        conversation.assistant_writer.fills_reasoning = False
+    conversation.write(place_instructions(request.turns, profile, knobs, losses))
     return conversation.finish()
 
 
-class _Conversation:
+class _MessagesWriter:
     """The messages so far, and what waits for the open calls to be answered."""
 
     __slots__ = (
-        "assistants",
+        "assistant_paths",
+        "assistant_writer",
         "attachments",
         "held",
         "knobs",
         "losses",
         "marks",
         "messages",
-        "moved",
+        "moved_media",
         "names",
-        "open",
+        "open_calls",
         "origin",
         "overtaken",
         "profile",
-        "writer",
     )
 
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self.origin, self.profile, self.knobs, self.losses, self.names = origin, profile, knobs, losses, names
-        self.marks = Marks(profile, losses)
-        self.writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
+        self.marks = CacheMarks(profile, losses)
+        self.assistant_writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
         self.messages: list[Json] = []
-        self.open: dict[str, str] = {}
+        self.open_calls: dict[str, str] = {}
         """Calls that no result has answered yet, and the ids sent for them."""
         self.held: list[Json] = []
         self.overtaken: list[tuple[LossCode, Path]] = []
         """The held messages that no later result has overtaken yet."""
-        self.moved: list[Json] = []
+        self.moved_media: list[Json] = []
         """Media of the results since the calls."""
         self.attachments = 0
-        self.assistants: list[Path] = []
+        self.assistant_paths: list[Path] = []
 
     def write(self, turns: list[Turn]) -> None:
         """Write the turns."""
         foreign = self.origin != DIALECT
-        opened, held, moved, say, spoke = self.open, self.held, self.moved, self.messages.append, self.assistants.append
-        write_short, longest = self.writer.write_short, self.profile.call_id_max
+        opened, held, moved, say, spoke = (
+            self.open_calls,
+            self.held,
+            self.moved_media,
+            self.messages.append,
+            self.assistant_paths.append,
+        )
+        write_short, longest = self.assistant_writer.write_compact, self.profile.call_id_max
         for turn in turns:
             if type(turn) is CompactResultTurn and turn.results is not None:
                 for call_id, content, at, failed in turn.results:
                     if failed or held:
-                        self._answer(call_id, content, at, failed)
+                        self._write_text_result(call_id, content, at, failed)
                     else:
                         sent_id = opened.pop(call_id, None) or sanitize_call_id(call_id, longest)
                         say({"role": "tool", "tool_call_id": sent_id, "content": content})
@@ -107,48 +113,48 @@ class _Conversation:
                     self._flush()
             elif type(turn) is CompactAssistantTurn and foreign and turn.calls is not None:
                 if opened or held or moved:
-                    self._begin()
+                    self._before_assistant()
                 message = write_short(turn, turn.calls, opened)
                 if message is not None:
                     say(message)
                     spoke(turn.at)
             elif turn.role is _USER:
-                self._user(turn)
+                self._write_user(turn)
             elif turn.role is _ASSISTANT:
-                self._begin()
-                message = self.writer.write(turn, opened)
+                self._before_assistant()
+                message = self.assistant_writer.write(turn, opened)
                 if message is not None:
                     say(message)
                     spoke(turn.at)
             else:
-                self._instruction(turn)
+                self._write_instruction(turn)
 
-    def _begin(self) -> None:
+    def _before_assistant(self) -> None:
         """The assistant speaks: what calls are still open will not be answered."""
-        if self.held or self.moved:
+        if self.held or self.moved_media:
             self._flush()
-        if self.open:
-            self.open.clear()
+        if self.open_calls:
+            self.open_calls.clear()
 
     def finish(self) -> list[Json]:
         """The whole list."""
         self._flush()
         if self.origin != DIALECT:
             self._prefill()
-            if self.marks.seen:
-                self._settle()
-        self.marks.thin()
+            if self.marks.any:
+                self._unify_text_shape()
+        self.marks.keep_last()
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
             raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
         return self.messages
 
-    def _settle(self) -> None:
+    def _unify_text_shape(self) -> None:
         """Give lonely texts one shape throughout. A mark needs a part to stand on, and clients move their marks with
         each request: what was an array for the sake of its mark is a bare string the next time, and the prefix that
         caches live on would not be the same bytes."""
-        if self.profile.text_parts and self.marks.taken:
-            said = self.marks.said
+        if self.profile.text_parts and self.marks.accepted:
+            said = self.marks.in_assistant
             for message in self.messages:
                 content = message["content"]
                 if type(content) is str and content and (said or message["role"] != "assistant"):
@@ -161,13 +167,13 @@ class _Conversation:
 
     def _flush(self, message: Json | None = None) -> None:
         """Let go of what was held: the moved media, then the rest in its order, then `message`."""
-        if self.moved:
+        if self.moved_media:
             if message is not None and not self.held:
                 content = message["content"]
-                message["content"] = self.moved + ([text_part(content)] if type(content) is str else content)
+                message["content"] = self.moved_media + ([text_part(content)] if type(content) is str else content)
             else:
-                self.messages.append({"role": "user", "content": self.moved.copy()})
-            self.moved.clear()
+                self.messages.append({"role": "user", "content": self.moved_media.copy()})
+            self.moved_media.clear()
             self.attachments = 0
         if self.held:
             self.messages += self.held
@@ -180,7 +186,7 @@ class _Conversation:
         """A conversation that ends on assistant text is continued by Messages models only (mapping §4.2)."""
         knob, messages = self.knobs.prefill, self.messages
         while messages and messages[-1]["role"] == "assistant" and "tool_calls" not in messages[-1]:
-            at = self.assistants.pop()
+            at = self.assistant_paths.pop()
             if knob == "reject":
                 raise Unsupported(at, "the upstream cannot continue an assistant turn")
             if knob != "drop":
@@ -193,7 +199,7 @@ class _Conversation:
 
     # --- instructions and user turns ----------------------------------------------------------------------------------
 
-    def _instruction(self, turn: Turn) -> None:
+    def _write_instruction(self, turn: Turn) -> None:
         """A system or developer message, in its place."""
         profile = self.profile
         parts: list[Json] = []
@@ -219,30 +225,30 @@ class _Conversation:
             message["content"] = "\n\n".join(part["text"] for part in parts)
         if turn.name is not None:
             message["name"] = turn.name
-        if self.open:
+        if self.open_calls:
             self.held.append(message)
             self.overtaken.append((LossCode.SYSTEM_REORDERED, turn.at))
         else:
             self.messages.append(message)
 
-    def _user(self, turn: Turn) -> None:
+    def _write_user(self, turn: Turn) -> None:
         """The turn's results as tool messages, then the rest as a user message."""
         parts: list[Json] = []
-        if turn.plain and len(turn.parts) == 1 and not self.open:
+        if turn.plain and len(turn.parts) == 1 and not self.open_calls:
             said = turn.parts[0]
             if type(said) is Text and said.text and said.cache is None and turn.name is None:
                 self._flush({"role": "user", "content": said.text})
                 return
         for part in turn.parts:
             if type(part) is ToolResult:
-                self._result(part)
+                self._write_result(part)
             elif type(part) is Text:
                 if part.text:
                     parts.append(text_part(part.text))
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text else None, part.cache, part.at)
             else:
-                written = self._part(part)
+                written = self._write_part(part)
                 parts += written
                 cache = getattr(part, "cache", None)
                 if cache is not None:
@@ -252,14 +258,14 @@ class _Conversation:
             message = {"role": "user", "content": _string_or_parts(turn, parts)}
             if turn.name is not None:
                 message["name"] = turn.name
-        if not self.open:
-            if message is not None or self.held or self.moved:
+        if not self.open_calls:
+            if message is not None or self.held or self.moved_media:
                 self._flush(message)
         elif message is not None:
             self.held.append(message)
             self.overtaken.append((LossCode.BLOCK_ORDER, turn.at))
 
-    def _part(self, part: Part) -> list[Json]:
+    def _write_part(self, part: Part) -> list[Json]:
         """A part other than text and results; several for a document with children."""
         if type(part) is Image:
             return [write_image(part, self.profile)]
@@ -277,9 +283,9 @@ class _Conversation:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None = None) -> None:
+    def _write_text_result(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None = None) -> None:
         """A result that is a string as a tool message."""
-        sent_id = self._close(call_id, at, failed)
+        sent_id = self._close_call(call_id, at, failed)
         if not content and failed:
             content = _FAILED
         written: str | list[Json] = content
@@ -290,17 +296,17 @@ class _Conversation:
                 written = [part]
         self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": written})
 
-    def _result(self, result: ToolResult) -> None:
+    def _write_result(self, result: ToolResult) -> None:
         """A tool message, right behind the calls or the result before it."""
         if result.search:
             raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
         if type(result.content) is str:
-            self._answer(result.call_id, result.content, result.at, result.is_error, result.cache)
+            self._write_text_result(result.call_id, result.content, result.at, result.is_error, result.cache)
             return
-        sent_id = self._close(result.call_id, result.at, result.is_error)
+        sent_id = self._close_call(result.call_id, result.at, result.is_error)
         self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": self._result_content(result)})
 
-    def _close(self, call_id: str, at: Path, failed: bool) -> str:
+    def _close_call(self, call_id: str, at: Path, failed: bool) -> str:
         """The call is answered by the message that comes now. Gives the id to send."""
         if self.overtaken:
             for code, place in self.overtaken:
@@ -308,7 +314,7 @@ class _Conversation:
             self.overtaken.clear()
         if failed:  # its content says so; OpenAI has no flag
             self.losses.add(_IS_ERROR, (*at, "is_error"))
-        return self.open.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
+        return self.open_calls.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
         """What a tool message can hold of a result: text."""
@@ -320,14 +326,14 @@ class _Conversation:
                 if part.text:
                     pieces.append({"type": "text", "text": part.text})
             elif type(part) is Image:  # media goes to the user message behind the results
-                pieces.append({"type": "text", "text": self._move(write_image(part, self.profile), part)})
+                pieces.append({"type": "text", "text": self._move_media(write_image(part, self.profile), part)})
             elif type(part) is Document:
                 pieces += [
-                    written if written["type"] == "text" else text_part(self._move(written, part))
+                    written if written["type"] == "text" else text_part(self._move_media(written, part))
                     for written in write_document(part, self.profile, self.losses, self.origin)
                 ]
             else:
-                pieces += self._part(part)
+                pieces += self._write_part(part)
             cache = getattr(part, "cache", None)
             if cache is not None:
                 can_mark = self.profile.text_parts and len(pieces) > before
@@ -343,13 +349,13 @@ class _Conversation:
             return pieces
         return "\n".join(piece["text"] for piece in pieces)
 
-    def _move(self, written: Json, part: Image | Document) -> str:
+    def _move_media(self, written: Json, part: Image | Document) -> str:
         """Move a media part behind the results; gives the text that stands in its place."""
         self.losses.add(_MOVED, part.at, "moved behind the tool results")
         self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
         what = name or ("image" if written["type"] == "image_url" else "file")
-        self.moved += ({"type": "text", "text": f"Attachment {number} of the tool results ({what}):"}, written)
+        self.moved_media += ({"type": "text", "text": f"Attachment {number} of the tool results ({what}):"}, written)
         return f"[{what}: attachment {number} in the following user message]"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.tool_choice import soften
+from dragoman.dialects.chat.request.tool_choice import adapt_tool_choice
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -13,13 +13,13 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-_WEB_SEARCH = "web_search"
+WEB_SEARCH = "web_search"
 
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
 
-class Tooling(NamedTuple):
+class WrittenTools(NamedTuple):
     """What a request's tools became: `tools`, `tool_choice` and `web_search_options`, each possibly nothing."""
 
     tools: list[Json]
@@ -27,7 +27,7 @@ class Tooling(NamedTuple):
     web_search: Json | None
 
 
-def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> Tooling:
+def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> WrittenTools:
     """Definitions and choice. Order is kept: it is part of the cached prefix.
 
     Raises `Unsupported` for tools that only another provider's models know, and for a forced choice of a missing one.
@@ -52,8 +52,8 @@ def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Loss
         sent[tool.name] = tool
     choice = _write_choice(request.tool_choice, sent, names)
     if choice is not None and profile.tool_choice != "all":
-        choice, tools = soften(choice, tools, request.tool_choice, profile.tool_choice, losses)
-    return Tooling(tools, choice, web_search)
+        choice, tools = adapt_tool_choice(choice, tools, request.tool_choice, profile.tool_choice, losses)
+    return WrittenTools(tools, choice, web_search)
 
 
 def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, names: NameTable) -> Json:
@@ -63,7 +63,7 @@ def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, n
     schema = tool.schema
     if schema is not None:
         if origin != DIALECT and ("type" not in schema or "properties" not in schema):
-            schema = _whole_schema(schema)
+            schema = _complete_schema(schema)
         function["parameters"] = schema
     if tool.strict is not None:
         if profile.strict_tools:
@@ -87,7 +87,7 @@ def _drop_options(tool: Tool, losses: Losses) -> None:
             losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
 
 
-def _whole_schema(schema: Json) -> Json:
+def _complete_schema(schema: Json) -> Json:
     """OpenAI refuses an object schema without `type` or `properties`; other shapes are left for it to judge."""
     if any(key in schema for key in ("anyOf", "oneOf", "allOf", "$ref", "enum", "not")):
         return schema
@@ -116,7 +116,7 @@ def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
         return tool.native
     if knobs.hosted_tools == "reject":
         raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
-    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type")).startswith(_WEB_SEARCH)
+    is_search = tool.name == WEB_SEARCH or str(tool.native.get("type")).startswith(WEB_SEARCH)
     if knobs.hosted_tools == "drop" or not is_search:
         losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None

@@ -68,14 +68,14 @@ class ChatObserver(Observer):
                 self.violation("a chunk of a choice that had finished")
         self.complete = self._seen and not self._open
         if len(choices) == 1 and not self.violations:
-            self.sole_text = _said(choices[0])
+            self.sole_text = _sole_text(choices[0])
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
 
 
-def _said(choice: Json) -> str | None:
+def _sole_text(choice: Json) -> str | None:
     """The one text of a choice that goes on."""
     delta = choice.get("delta")
     if choice.get("finish_reason") or type(delta) is not dict or len(delta) != 1:

@@ -30,15 +30,15 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import read_citation
-from dragoman.dialects.chat.content_parts import read_parts
+from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
-from dragoman.dialects.chat.reasoning_details import KEY, Details, read_details, size_of
-from dragoman.dialects.chat.reasoning_fields import drop_proofs, reasoning_text
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
 from dragoman.dialects.chat.stream.read_calls import StreamedCalls
-from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish, read_usage, settle
+from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.shared.stream_codec import Note, no_note
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -77,7 +77,7 @@ class ChatReader(StreamedCalls):
         self._prose_block = 0
         self._thoughts: list[str] | None = None
         """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
-        self._details: Details | None = None
+        self._details: ReasoningDetails | None = None
         """The same in typed pieces, once there is one."""
         self._refused = False
         self._fallback: Usage | None = None
@@ -180,7 +180,7 @@ class ChatReader(StreamedCalls):
         self._started = True
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._id, model if type(model) is str else "", None, read_created(created)))
+        out.append(Start(self._id, model if type(model) is str else "", None, read_timestamp(created)))
 
     def _delta(self, delta: Json, out: list[Event]) -> None:
         if type(delta) is not dict:
@@ -193,7 +193,7 @@ class ChatReader(StreamedCalls):
         if not plain:
             if reasoning := reasoning_text(delta):
                 self._say(_REASONING, reasoning, out)
-            if KEY in delta or "thinking_blocks" in delta:
+            if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._prove(delta, out)
             if delta.get("audio"):
                 raise UpstreamProtocolError("upstream sent audio, which no client of another dialect can be given")
@@ -245,12 +245,12 @@ class ChatReader(StreamedCalls):
         """Proofs beside reasoning: kept where they can come back, else dropped."""
         details = read_details(delta, self.context)
         if not details:
-            drop_proofs(delta, _DELTA, self.context.losses)
+            record_dropped_proofs(delta, _DELTA, self.context.losses)
             return
         if self._prose is not _REASONING:  # the proof of what is not shown
             self._begin(_REASONING, out)
         if self._details is None:
-            self._details, self._thoughts = Details(), None  # which hold its text as well
+            self._details, self._thoughts = ReasoningDetails(), None  # which hold its text as well
         for piece in details:
             self._room.take(size_of(piece))
             self._details.add(piece)
@@ -258,7 +258,7 @@ class ChatReader(StreamedCalls):
     def _parts(self, content: list[Any], out: list[Event]) -> None:
         """A delta in parts, as in a request; Mistral's servers tell their reasoning so."""
         self.mend("content came as an array of parts", at=_DELTA)
-        for kind, text in read_parts(content, _DELTA, self.context.losses):
+        for kind, text in read_content_parts(content, _DELTA, self.context.losses):
             if text:
                 self._refused |= kind is _REFUSAL
                 self._say(kind, text, out)
@@ -276,7 +276,9 @@ class ChatReader(StreamedCalls):
         """Close the open text, refusal or reasoning block, if there is one."""
         if self._prose is not None:
             if self._details is not None:
-                out.append(Opaque(self._prose_block, DIALECT, KEY, None, {KEY: self._details.whole()}))
+                out.append(
+                    Opaque(self._prose_block, DIALECT, DETAILS_KEY, None, {DETAILS_KEY: self._details.complete()})
+                )
             elif self._thoughts is not None:
                 block = {"reasoning_content": "".join(self._thoughts)}
                 out.append(Opaque(self._prose_block, DIALECT, "reasoning_content", None, block))
@@ -297,7 +299,7 @@ class ChatReader(StreamedCalls):
         """A finish_reason: close all blocks, keep the reason."""
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
-        cut = read_finish(native) in CUTS
+        cut = read_finish_reason(native) in CUTS
         if self._finish is None:
             self._finish = native
         else:
@@ -307,7 +309,7 @@ class ChatReader(StreamedCalls):
         self._close_blocks(native, out)
 
     def _close_blocks(self, native: str, out: list[Event]) -> None:
-        complete = read_finish(native) not in CUTS
+        complete = read_finish_reason(native) not in CUTS
         self.hush(out, complete=complete)
         self.end_calls(out, complete=complete)
 
@@ -317,7 +319,7 @@ class ChatReader(StreamedCalls):
         if usage is None and self._fallback is not None:
             self.mend("the token counts came before their place", at="usage")
         self._close_blocks(native, out)
-        stop = settle(
+        stop = resolve_stop_reason(
             native,
             calls=bool(self._calls),
             refusal=self._refused,

@@ -29,7 +29,7 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
-from dragoman.dialects.chat.wire import note_uncounted, write_finish, write_usage
+from dragoman.dialects.chat.wire import record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
@@ -264,12 +264,12 @@ class ChatWriter(StreamWriter):
                 losses.add(LossCode.REFUSAL_EXPLANATION, "stop_details.explanation")
         if self._cited and (annotations := self._annotations()):
             self._emit(b'{"annotations":' + dumps(annotations) + b"}", out)
-        reason = write_finish(stop, self.context.knobs, shown=shown)
+        reason = write_finish_reason(stop, self.context.knobs, shown=shown)
         tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + dump_str(reason), 1)
         out.append(Frame("", self._head + b"{}" + tail))
         if not self.context.include_usage:
             return
-        note_uncounted(event.usage, losses)
+        record_missing_usage(event.usage, losses)
         if event.usage is None:
             return
         head = self._head[: self._head.rindex(b',"choices":')]
