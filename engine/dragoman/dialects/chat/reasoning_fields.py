@@ -1,4 +1,7 @@
-"""Reasoning text and proofs in the extension fields of Chat messages and deltas."""
+"""Reasoning in the extension fields of Chat messages and deltas (mapping §5.1).
+
+A proof is a signature or encrypted data, by which the provider recognizes its own reasoning.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dragoman.losses import LossCode, Losses
 
 
 def reasoning_text(message: Json) -> str:
-    """The reasoning beside the content, in whichever extension field the server or client keeps it (mapping §5.1)."""
+    """Returns the reasoning of a message or delta, from the first extension field that has any."""
     for key in ("reasoning_content", "reasoning"):
         text = message.get(key)
         if text and type(text) is str:
@@ -24,7 +27,7 @@ def reasoning_text(message: Json) -> str:
 
 
 def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
-    """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
+    """Record the proofs of a message or delta as lost: no other dialect has a field that names their provider."""
     details = message.get("reasoning_details")
     if type(details) is list:
         path = (*at, "reasoning_details")

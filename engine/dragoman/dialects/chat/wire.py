@@ -1,4 +1,4 @@
-"""Chat Completions' words and counts: what its requests, replies and streams share."""
+"""Stop reasons and token usage of Chat Completions, in replies and streams (mapping §9.2 to §9.4)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dragoman.losses import LossCode, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
-
+"""Prefix of a reply's id."""
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
 
-_READ_FINISH = {
+_REASONS = {
     "stop": StopReason.END,
     "length": StopReason.LENGTH,
     "tool_calls": StopReason.TOOL_CALLS,
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.FILTERED,
 }
-_OTHER_WORDS = {
-    # Messages' words, which servers of both dialects mix up.
+_FOREIGN_REASONS = {
+    # Messages' stop reasons, which some servers of both APIs send here too.
     "end_turn": StopReason.END,
     "stop_sequence": StopReason.END,
     "tool_use": StopReason.TOOL_CALLS,
@@ -36,18 +36,18 @@ _OTHER_WORDS = {
     "sensitive": StopReason.FILTERED,  # GLM: docs.bigmodel.cn, chat completions
     "model_context_window_exceeded": StopReason.CONTEXT,  # GLM: anomalyco/opencode#18814
 }
-"""Words of other servers for the same."""
-_FAILED = {
+"""Values that compatible servers send instead."""
+_FAILURES = {
     "error": FailureKind.API,  # Mistral: `FinishReason` in its OpenAPI document; OpenRouter
     "network_error": FailureKind.API,  # GLM: docs.bigmodel.cn, where it means that inference failed; litellm#23386
     "abort": FailureKind.API,  # vLLM, SGLang, llama-cpp-python, in the code of their users
-    "cancelled": FailureKind.API,  # local servers in public code, beside the text so far
-    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek, whose reference says that it interrupts a reply
+    "cancelled": FailureKind.API,  # local servers in public code, with the text so far
+    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek's reference: the reply was interrupted
 }
-"""Words for a reply that broke off. To take one of these for an end would hide that."""
-_MATCHED = ("stop_reason", "matched_stop")
-"""Where vLLM (`ChatCompletionResponseChoice` in its code) and SGLang name the stop sequence that ended a reply."""
-_WRITE_FINISH = {
+"""Values that report an interrupted reply, which must not look complete."""
+_MATCHED_STOP_KEYS = ("stop_reason", "matched_stop")
+"""Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
+_FINISH_REASONS = {
     StopReason.END: "stop",
     StopReason.STOP_SEQUENCE: "stop",
     StopReason.TOOL_CALLS: "tool_calls",
@@ -62,40 +62,38 @@ _WRITE_FINISH = {
 
 
 def read_finish_reason(native: str | None) -> StopReason | None:
-    """The canonical reason of a `finish_reason`; None if there is none or nobody knows it.
+    """Returns the canonical reason of a `finish_reason`, or None if it is empty or unknown.
 
-    Raises `UpstreamStatusError` for one that says that the reply broke off.
+    Raises `UpstreamStatusError` for a value that reports an interrupted reply.
     """
     if not native:
         return None
-    reason = _READ_FINISH.get(native) or _OTHER_WORDS.get(native)
-    if reason is None and (kind := _FAILED.get(native)) is not None:
+    reason = _REASONS.get(native) or _FOREIGN_REASONS.get(native)
+    if reason is None and (kind := _FAILURES.get(native)) is not None:
         status = 503 if kind is FailureKind.OVERLOADED else 502
         raise UpstreamStatusError(Failure(kind, f"upstream broke the reply off with finish_reason {native!r}", status))
     return reason
 
 
 def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
-    """The `finish_reason` of a stop. A Messages refusal is a result unless the knob says otherwise (mapping §9.3).
+    """Returns the `finish_reason` of a stop.
 
-    `shown` says that text or a call came before the refusal: `stop` would then look like a whole answer, in a stream
-    even without any word of refusal, so it is a cut by a filter whatever the knob.
+    A Messages refusal is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is True if
+    the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as complete.
     """
     if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
         return "stop"
-    return _WRITE_FINISH[stop.reason]
-
-
-def write_reason(reason: StopReason) -> str:
-    """The `finish_reason` of a reason."""
-    return _WRITE_FINISH[reason]
+    return _FINISH_REASONS[stop.reason]
 
 
 def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
-    """The stop sequence that ended a reply, if the server says so. A number there is the token of an ordinary end."""
-    for key in _MATCHED:
-        if type(word := choice.get(key)) is str and word in sent:
-            return word
+    """Returns the stop sequence that ended a reply, if the server reports it and it is one of those sent.
+
+    A number is the id of an end-of-text token.
+    """
+    for key in _MATCHED_STOP_KEYS:
+        if type(sequence := choice.get(key)) is str and sequence in sent:
+            return sequence
     return None
 
 
@@ -109,11 +107,12 @@ def resolve_stop_reason(
     at: Path = ("finish_reason",),
     matched: str | None = None,
 ) -> Stop:
-    """The stop of a reply whose whole content is known: where word and content disagree, the content decides.
+    """Returns the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
 
-    `length` and `content_filter` always win. `matched` is the stop sequence that is known to have ended it.
-    Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` for a word that says
-    that the reply broke off.
+    `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `content`
+    are True if the reply has calls, a refusal, or content of any kind. `matched` is the stop sequence that ended it.
+    Raises `UpstreamProtocolError` if there is neither a `finish_reason` nor content, `UpstreamStatusError` for a value
+    that reports an interrupted reply.
     """
     reason = read_finish_reason(native)
     if reason is None:
@@ -121,10 +120,10 @@ def resolve_stop_reason(
             raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
         losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
-    elif native in _OTHER_WORDS:
-        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_reason(reason)!r}")
+    elif native in _FOREIGN_REASONS:
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
     if reason is StopReason.END:
-        if calls:  # several compatible servers say `stop` after calls
+        if calls:  # several compatible servers send `stop` after calls
             reason = StopReason.TOOL_CALLS
             if native == "stop":
                 losses.add(LossCode.FINISH_FIXED, at, "stop after a call became tool_calls")
@@ -142,16 +141,17 @@ def resolve_stop_reason(
 
 
 def read_count(body: Any, key: str) -> int | None:
+    """Returns a member that is a count, or None if it is absent or anything else."""
     value = body.get(key) if type(body) is dict else None
     return value if type(value) is int and value >= 0 else None
 
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
-"""Where DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count what was cached."""
+"""Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
 
 
 def read_usage(obj: Json | None) -> Usage | None:
-    """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
+    """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None
     given, made = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
@@ -167,7 +167,7 @@ def read_usage(obj: Json | None) -> Usage | None:
 
 
 def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
-    """A row for counts that the upstream did not give."""
+    """Record a loss for counts that the upstream did not send."""
     if usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
     elif usage.input_total is None or usage.output_total is None:
@@ -175,7 +175,7 @@ def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
 
 
 def write_usage(usage: Usage) -> Json:
-    """`CompletionUsage`: its three totals are required, so an unknown one is 0; unknown details are left out."""
+    """Returns a `CompletionUsage`. Its totals are required, so unknown ones are 0; unknown details are omitted."""
     prompt, completion = usage.input_total or 0, usage.output_total or 0
     written: Json = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details: Json = {}

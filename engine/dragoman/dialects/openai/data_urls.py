@@ -1,4 +1,4 @@
-"""Data URLs in Chat and Responses."""
+"""Data URLs (`data:TYPE;base64,DATA`), which hold images and files in Chat and Responses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dragoman.canonical.request import Inline
 from dragoman.errors import ClientRequestError, Path
 
 _HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")}
-"""The usual beginnings, which need no reading."""
+"""Common URL prefixes → media type, which need no parsing."""
 
 
 def read_data_url(url: str, at: Path) -> Inline:
-    """`data:TYPE;base64,DATA`. The data itself is not decoded: that costs, and the upstream checks it anyway.
+    """Returns the media type and the data, still in base64: decoding is expensive, and the upstream validates it.
 
-    Raises `ClientRequestError` if it is malformed, never passing it on half understood (mapping §4.1).
+    Raises `ClientRequestError` if the URL is malformed (mapping §4.1).
     """
     head, comma, data = url.partition(",")
     known = _HEADS.get(head)
@@ -26,4 +26,5 @@ def read_data_url(url: str, at: Path) -> Inline:
 
 
 def write_data_url(source: Inline) -> str:
+    """Returns the data as a data URL."""
     return f"data:{source.media_type};base64,{source.data}"

@@ -1,4 +1,4 @@
-"""Content of Chat and Responses requests: cache marks, data URLs, and fields that no dialect knows."""
+"""Loss rows for fields of a Chat or Responses request that the API does not define."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dragoman.losses import LossCode, Losses
 
 
 def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
-    """A row for each key that the dialect does not define, unless it is empty.
+    """Record a loss for each key of the object at `at` that is not in `known`, unless its value is empty.
 
-    Clients replay replies as they came, with `audio: null`, `annotations: []` and the like: nothing is lost with those.
+    Clients replay replies unchanged, with `audio: null`, `annotations: []` and similar: dropping those loses nothing.
     """
     if known.issuperset(body):
         return

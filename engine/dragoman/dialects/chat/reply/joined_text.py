@@ -1,11 +1,10 @@
-"""Text blocks joined to the single string of a Chat message."""
+"""Text blocks joined to the one string of a Chat message (mapping §4.2)."""
 
 from __future__ import annotations
 
 
 class JoinedText:
-    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
-    that another block stood between are paragraphs (mapping §4.2)."""
+    """Joins text blocks: adjacent ones as they are, because citations split them; others as paragraphs."""
 
     __slots__ = ("_apart", "length", "pieces")
 
@@ -15,7 +14,7 @@ class JoinedText:
         self._apart = False
 
     def add(self, text: str) -> int:
-        """Append a block's text; gives its offset in the whole."""
+        """Append a block's text. Returns its offset in the joined text."""
         if self._apart:
             self._apart = False
             self.pieces.append("\n\n")
@@ -26,7 +25,7 @@ class JoinedText:
         return start
 
     def gap(self) -> None:
-        """Another block stands here."""
+        """Make the next text a new paragraph, if there is text before it."""
         self._apart = bool(self.pieces)
 
     def __str__(self) -> str:
