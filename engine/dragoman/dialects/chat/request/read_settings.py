@@ -1,4 +1,4 @@
-"""The settings of a Chat request beside its messages and tools (mapping §7, §8.1)."""
+"""Reads the settings of a Chat request: all fields but its messages and tools (mapping §7, §8.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 
 # fmt: off
-_CONTROLS = frozenset({
+_MODEL_SETTINGS = frozenset({
     "max_completion_tokens", "max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty",
     "logit_bias", "seed", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity", "response_format",
 })
@@ -23,8 +23,8 @@ _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "
 
 def read_settings(request: Request, body: Json, losses: Losses) -> None:
     """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
-    # Most requests say little: what is not there is not looked for one by one.
-    if not _CONTROLS.isdisjoint(body):
+    # Most requests have few settings, so their keys are checked all at once.
+    if not _MODEL_SETTINGS.isdisjoint(body):
         _read_sampling(request, body, losses)
     if not _SERVICE.isdisjoint(body):
         _read_service(request, body)

@@ -1,7 +1,7 @@
-"""Instructions inside the conversation, for servers whose chat template takes one system message only (mapping §3).
+"""Moves instructions inside the conversation, for servers that accept one system message only (mapping §3).
 
-Such templates raise on any other, and the whole request fails. Moving an instruction to the front edits the prefix that
-servers cache, which is why it is done only where it must be.
+Their chat templates fail on any other system message. A moved instruction changes the prefix that servers cache, so it
+is moved only for such servers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INSTRUCTION = Role.INSTRUCTION
 
 
 def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
-    """The turns as the upstream takes them: as they are, or with late instructions at the front or as user text."""
+    """Returns the turns with later instructions in place, joined to the first ones, or as user text."""
     mode = knobs.mid_system
     if mode == "auto":
         mode = "inline" if profile.system_inline else "hoist"
