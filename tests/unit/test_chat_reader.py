@@ -135,8 +135,8 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
     [
         (chunk({"index": 1, "delta": {"content": "x"}}), "second choice"),
         (chunk({"index": 0, "delta": {}}, {"index": 1, "delta": {}}), "2 choices"),
-        (piece({"role": "user"}), "spoke as 'user'"),
-        (piece({"role": "tool", "content": "x"}), "spoke as 'tool'"),
+        (piece({"role": "user"}), "sent the role 'user'"),
+        (piece({"role": "tool", "content": "x"}), "sent the role 'tool'"),
         (piece({}, logprobs={"content": []}), "logprobs"),
         (piece({"function_call": "f"}), "function_call that is not an object"),
         (piece({"audio": {"id": "a"}}), "audio"),
