@@ -12,6 +12,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
 from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
+from dragoman.dialects.chat.stream.phases import Phase
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
@@ -23,6 +24,7 @@ from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _REASONING = BlockKind.REFUSAL, BlockKind.REASONING
+_FINISHED = Phase.FINISHED
 _DELTA: Final = ("choices", 0, "delta")
 
 
@@ -36,9 +38,9 @@ class TextAssembler:
         "blocks",
         "budget",
         "early_ends",
-        "finished",
         "index",
         "kind",
+        "phase",
         "refused",
     )
 
@@ -52,8 +54,8 @@ class TextAssembler:
         """Kind of the open block, None without one."""
         self.index = 0
         """Index of the open block."""
-        self.finished = False
-        """True after a `finish_reason`."""
+        self.phase = Phase.NEW
+        """Phase of the stream, which the reader sets."""
         self.refused = False
         """True if there is a refusal."""
         self._reasoning: list[str] | None = None
@@ -110,7 +112,7 @@ class TextAssembler:
     def before_start(self, content: str, at: Path, out: list[Event]) -> None:
         """Close the blocks that end when another one starts. `content` names that one in the loss after the finish."""
         self.close(out)
-        if self.finished:
+        if self.phase is _FINISHED:
             self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} came after the finish_reason")
         self.early_ends.before_start(out)
 

@@ -29,6 +29,7 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.chat.wire import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
@@ -36,13 +37,14 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.shared.stream_codec import Note, StreamReader
-from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
+from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
+_NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
 _PLAIN = frozenset(("role", "content"))
 """Keys of the delta in nearly every chunk."""
@@ -51,7 +53,7 @@ _PLAIN = frozenset(("role", "content"))
 class ChatReader(StreamReader):
     """Reads one stream. Only a single choice is accepted."""
 
-    __slots__ = ("_calls", "_early_usage", "_finish", "_matched", "_started", "_text", "_tokens")
+    __slots__ = ("_calls", "_early_usage", "_finish", "_matched", "_phase", "_text", "_tokens")
 
     volatile = VaryingKeys(padding=b"obfuscation")
 
@@ -59,7 +61,7 @@ class ChatReader(StreamReader):
         super().__init__(context)
         self._text = TextAssembler(context)
         self._calls = ToolCallAssembler(context, self._text)
-        self._started = False
+        self._phase = _NEW
         self._finish: str | None = None
         """The `finish_reason`."""
         self._matched: str | None = None
@@ -72,7 +74,7 @@ class ChatReader(StreamReader):
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one chunk, or `[DONE]`."""
         if data == b"[DONE]":
-            if self._finish is None:
+            if not self._advance("[DONE]"):
                 raise StreamTruncated("upstream sent [DONE] before a finish_reason")
             self._end(None, out)
             return
@@ -97,7 +99,7 @@ class ChatReader(StreamReader):
         choice = choices[0]
         if type(choice) is not dict or choice.get("index", 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was asked for")
-        if not self._started:
+        if self._phase is _NEW:
             self._start(chunk, out)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._early_usage = read_usage(usage) or self._early_usage
@@ -123,10 +125,28 @@ class ChatReader(StreamReader):
 
     def read_eof(self, out: list[Event]) -> None:
         """End a stream without `[DONE]`. Raises StreamTruncated if it has no `finish_reason`."""
-        if self._finish is None:
+        if not self._advance("end of stream"):
             raise StreamTruncated
         self._repaired("the stream ended without [DONE]", "")
         self._end(None, out)
+
+    def fail(self, error: DragomanError, out: list[Event]) -> None:
+        """See `StreamReader.fail`."""
+        super().fail(error, out)
+        self._advance("error")
+
+    def __repr__(self) -> str:
+        blocks, calls = self._text.blocks, self._calls.calls
+        return f"<ChatReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
+
+    def _advance(self, event: str) -> bool:
+        """Move to the next phase. False if the event has no transition in this phase."""
+        phase = READER[self._phase].get(event)
+        if phase is None:
+            return False
+        self._phase = self._text.phase = phase
+        self.done = phase is _ENDED
+        return True
 
     def _repaired(self, repair: str, at: Path | str) -> None:
         """Record a deviation that was repaired."""
@@ -136,13 +156,13 @@ class ChatReader(StreamReader):
 
     def _error(self, chunk: Json, out: list[Event]) -> None:
         out.append(Error(read_error_frame(chunk)))
-        self.done = True
+        self._advance("error")
 
     def _no_choice(self, usage: Any, out: list[Event]) -> None:
         counts = read_usage(usage) if usage is not None else None
         if counts is None:
             return  # a prompt filter's or moderation's chunk
-        if self._finish is not None:
+        if self._advance("usage"):
             self._end(counts, out)
         elif self.context.profile.usage_fallback == "last_seen":
             self._early_usage = counts
@@ -152,7 +172,7 @@ class ChatReader(StreamReader):
     # --- deltas --------------------------------------------------------------------------------------------------
 
     def _start(self, chunk: Json, out: list[Event]) -> None:
-        self._started = True
+        self._advance("choice")
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
         self._calls.reply_id = upstream_id if type(upstream_id) is str else ""
         out.append(Start(self._calls.reply_id, model if type(model) is str else "", None, read_timestamp(created)))
@@ -217,13 +237,11 @@ class ChatReader(StreamReader):
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
         cut = read_finish_reason(native) in CUTS
-        if self._finish is None:
-            self._finish = native
-            self._text.finished = True
-        else:
+        if self._phase is _FINISHED:
             self._repaired("a second finish_reason", _FINISH)
-            if cut:  # one that reports a cut reply wins
-                self._finish = native
+        if self._finish is None or cut:  # of several, one that reports a cut reply is kept
+            self._finish = native
+        self._advance("finish_reason")
         self._close_blocks(native, out)
 
     def _close_blocks(self, native: str, out: list[Event]) -> None:
@@ -248,4 +266,3 @@ class ChatReader(StreamReader):
         )
         out.append(Finish(stop, usage or self._early_usage))
         out.append(End())
-        self.done = True
