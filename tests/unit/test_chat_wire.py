@@ -129,12 +129,12 @@ def test_T31_usage_keeps_cache_inside_the_prompt() -> None:
 
 @pytest.mark.parametrize("key", ["cached_tokens", "prompt_cache_hit_tokens"])
 def test_T31_what_kimi_and_deepseek_count_as_cached_is_read_from_the_cache(key: str) -> None:
-    """Kimi counts it beside the totals (earendil-works/pi#8119, NousResearch/hermes-agent#66105), DeepSeek as hits
+    """Kimi counts it next to the totals (earendil-works/pi#8119, NousResearch/hermes-agent#66105), DeepSeek as hits
     (mozilla-ai/any-llm#816); both within `prompt_tokens`."""
     wire = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, key: 60}
     assert read_usage(wire) == Usage(100, 60, None, 20, None)
-    told = {"cached_tokens": 7}
-    assert read_usage({**wire, "prompt_tokens_details": told}) == Usage(100, 7, None, 20, None)
+    details = {"cached_tokens": 7}
+    assert read_usage({**wire, "prompt_tokens_details": details}) == Usage(100, 7, None, 20, None)
     assert read_usage({**wire, "prompt_tokens_details": {"cached_tokens": None}}) == Usage(100, 60, None, 20, None)
     assert read_usage({**wire, key: -1}) == Usage(100, None, None, 20, None)
 
