@@ -74,9 +74,8 @@ class ChatReader(StreamReader):
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one chunk, or `[DONE]`."""
         if data == b"[DONE]":
-            if not self._advance("[DONE]"):
+            if not self._end("[DONE]", None, out):
                 raise StreamTruncated("upstream sent [DONE] before a finish_reason")
-            self._end(None, out)
             return
         try:
             chunk = orjson.loads(data)
@@ -125,10 +124,8 @@ class ChatReader(StreamReader):
 
     def read_eof(self, out: list[Event]) -> None:
         """End a stream without `[DONE]`. Raises StreamTruncated if it has no `finish_reason`."""
-        if not self._advance("end of stream"):
+        if not self._end("end of stream", None, out):
             raise StreamTruncated
-        self._repaired("the stream ended without [DONE]", "")
-        self._end(None, out)
 
     def fail(self, error: DragomanError, out: list[Event]) -> None:
         """See `StreamReader.fail`."""
@@ -139,14 +136,10 @@ class ChatReader(StreamReader):
         blocks, calls = self._text.blocks, self._calls.calls
         return f"<ChatReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
-    def _advance(self, event: str) -> bool:
-        """Move to the next phase. False if the event has no transition in this phase."""
-        phase = READER[self._phase].get(event)
-        if phase is None:
-            return False
-        self._phase = self._text.phase = phase
-        self.done = phase is _ENDED
-        return True
+    def _advance(self, event: str) -> None:
+        """Move to the next phase, if the event has a transition in this one."""
+        self._phase = self._text.phase = READER[self._phase].get(event, self._phase)
+        self.done = self._phase is _ENDED
 
     def _repaired(self, repair: str, at: Path | str) -> None:
         """Record a deviation that was repaired."""
@@ -162,12 +155,11 @@ class ChatReader(StreamReader):
         counts = read_usage(usage) if usage is not None else None
         if counts is None:
             return  # a prompt filter's or moderation's chunk
-        if self._advance("usage"):
-            self._end(counts, out)
-        elif self.context.profile.usage_fallback == "last_seen":
-            self._early_usage = counts
-        else:
+        if self._end("usage", counts, out):
+            return
+        if self.context.profile.usage_fallback != "last_seen":
             raise UpstreamProtocolError("upstream sent the usage chunk before a finish_reason")
+        self._early_usage = counts
 
     # --- deltas --------------------------------------------------------------------------------------------------
 
@@ -249,9 +241,14 @@ class ChatReader(StreamReader):
         self._text.close(out, complete=complete)
         self._calls.close(out, complete=complete)
 
-    def _end(self, usage: Usage | None, out: list[Event]) -> None:
+    def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
+        """End the reply. False if the event does not end it in this phase."""
+        if event not in READER[self._phase]:
+            return False
         native = self._finish
         assert native is not None
+        if event == "end of stream":
+            self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
             self._repaired("the token counts came before their place", "usage")
         self._close_blocks(native, out)
@@ -266,3 +263,5 @@ class ChatReader(StreamReader):
         )
         out.append(Finish(stop, usage or self._early_usage))
         out.append(End())
+        self._advance(event)
+        return True
