@@ -11,7 +11,7 @@ from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
 
 from dragoman import KNOBS, ClientRequestError, DragomanError, Failure, FailureKind, Json, Knobs, LimitExceeded
-from dragoman.aio import STOPPING
+from dragoman.aio import STOPPING, abandon_body, send_continue
 from dragoman_server.config.schema import Server
 from dragoman_server.proxy.error_response import (
     client_failure,
@@ -110,8 +110,7 @@ async def handle_expect(request: web.Request) -> web.Response | None:
     if request.version < HttpVersion11:
         return None
     if expectation == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # no byte of the reply itself has been sent
+        await send_continue(request)
         return None
     response = error_response(
         infer_dialect(request), _invalid(417, f"Expect: {expectation[:100]!a} is not known here"), new_request_id()
@@ -126,10 +125,7 @@ def _invalid(status: int, message: str) -> Failure:
 
 def _closing(request: web.Request, failure: Failure) -> DragomanError:
     """Return the error for a body of which the rest is not read, and close the connection after the response."""
-    # After the response, aiohttp would wait for the rest, or raise the same error again and log it as a defect.
-    request.content.feed_eof()
-    # Its parser cannot find the next request, which would never be answered.
-    request.protocol.close()
+    abandon_body(request)
     failure.headers["connection"] = "close"
     return DragomanError(failure)
 
