@@ -17,7 +17,7 @@ from dragoman_server.endpoints.not_implemented import no_websocket, not_served
 from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import expected
-from dragoman_server.workers.drain import say_last
+from dragoman_server.workers.drain import mark_last_reply
 
 log = logging.getLogger("dragoman")
 _FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")
@@ -90,7 +90,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         if alone:
             response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.stopping:
-            say_last(response)
+            mark_last_reply(response)
 
     app.cleanup_ctx.append(life)
     # Before the server stops by itself: it would cut what is still open without a word.

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.workers.ipc import FRAME_MAX, PENDING_MAX, Channel, Unanswered, receive_first
+from dragoman_server.workers.ipc import FRAME_MAX, PENDING_MAX, IpcChannel, Unanswered, receive_first
 
 
 class Side:
     """One end, which notes what it hears and answers as it is set to."""
 
-    channel: Channel
+    channel: IpcChannel
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
@@ -38,7 +38,7 @@ async def a_pair() -> AsyncIterator[tuple[Side, Side]]:
     sides = Side(), Side()
     reading = []
     for side, sock in zip(sides, socket.socketpair(), strict=True):
-        side.channel = await Channel.open(sock, side.hear, side.answer)
+        side.channel = await IpcChannel.open(sock, side.hear, side.answer)
         reading.append(asyncio.create_task(side.channel.run()))
     try:
         yield sides
@@ -50,8 +50,8 @@ async def a_pair() -> AsyncIterator[tuple[Side, Side]]:
 
 async def test_both_sides_tell_and_ask_at_once() -> None:
     async with a_pair() as (left, right):
-        left.channel.tell("hello", number=1, text="ü" * 100_000)
-        right.channel.tell("good day")
+        left.channel.send("hello", number=1, text="ü" * 100_000)
+        right.channel.send("good day")
         answers = await asyncio.gather(
             *(side.channel.ask("twice", 5, number=number) for number in range(20) for side in (left, right))
         )
@@ -83,7 +83,7 @@ async def test_a_side_that_leaves_leaves_no_question_open() -> None:
             await asked
         with pytest.raises(Unanswered):
             await left.channel.ask("late", 5, number=2)
-        left.channel.tell("nobody there")
+        left.channel.send("nobody there")
 
 
 async def test_questions_under_way_are_bounded() -> None:
@@ -101,7 +101,7 @@ async def test_questions_under_way_are_bounded() -> None:
 async def test_a_broken_or_endless_frame_ends_the_channel(tail: bytes) -> None:
     ours, theirs = socket.socketpair()
     side = Side()
-    side.channel = await Channel.open(ours, side.hear, side.answer)
+    side.channel = await IpcChannel.open(ours, side.hear, side.answer)
     with theirs:
         theirs.sendall(tail)
         theirs.shutdown(socket.SHUT_WR)
@@ -112,11 +112,11 @@ async def test_a_broken_or_endless_frame_ends_the_channel(tail: bytes) -> None:
 async def test_the_first_frame_is_taken_without_a_loop_and_nothing_behind_it() -> None:
     ours, theirs = socket.socketpair()
     side = Side()
-    side.channel = await Channel.open(ours, side.hear, side.answer)
+    side.channel = await IpcChannel.open(ours, side.hear, side.answer)
     first = bytes(range(256)) * 1000
     with theirs:
         side.channel.send_first(first)
-        side.channel.tell("then")
+        side.channel.send("then")
         assert await asyncio.to_thread(receive_first, theirs) == first
         size = int.from_bytes(theirs.recv(4))
         assert b'"then"' in theirs.recv(size)

@@ -15,10 +15,10 @@ from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 from dragoman_server.demo import run as package
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.recording_transport import _Overheard
-from dragoman_server.demo.scenes import SCENES, Scene, Seen
+from dragoman_server.demo.recording_transport import _RecordedResponse
+from dragoman_server.demo.scenes import SCENES, Recording, Scene
 from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
-from dragoman_server.demo.transcript import ToolCall, told
+from dragoman_server.demo.transcript import ToolCall, read_transcript
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_long_parts_of_a_request_are_folded() -> None:
     assert body_text({"tools": [function]}) == '{"tools":[{"function":{"name":"f",…},…}]}'
 
 
-def _failing(scene: Scene, seen: Seen) -> str:
+def _failing(scene: Scene, seen: Recording) -> str:
     return " | ".join(scene.problems(seen))
 
 
@@ -137,11 +137,11 @@ def test_a_clean_end_after_a_cut_is_a_problem() -> None:
     frames = [Frame("message_stop", b'{"type":"message_stop"}')]
     broken = next(scene for scene in SCENES if "breaks" in scene.subject)
     assert broken.client is Dialect.MESSAGES
-    assert "as if it had ended well" in _failing(broken, Seen(status=200, client=frames, cut=True))
+    assert "as if it had ended well" in _failing(broken, Recording(status=200, client=frames, cut=True))
 
 
 def test_calls_that_do_not_interleave_are_a_problem() -> None:
-    seen = Seen(status=200, client=[Frame("", b"[DONE]")])
+    seen = Recording(status=200, client=[Frame("", b"[DONE]")])
     assert "two interleaved calls" in _failing(SCENES[1], seen)
 
 
@@ -159,19 +159,19 @@ def _called(**item: Any) -> list[Frame]:
 
 def test_tools_that_are_not_restored_are_a_problem() -> None:
     """What makes Codex say "unsupported call" and "aborted"."""
-    joined = Seen(status=200, client=_called(name="mcp__notes__add_note"))
+    joined = Recording(status=200, client=_called(name="mcp__notes__add_note"))
     assert "did not come back in its namespace: mcp__notes__add_note" in _failing(_scene("namespace"), joined)
-    assert "did not come back as free text" in _failing(_scene("free text"), Seen(status=200, client=_called()))
+    assert "did not come back as free text" in _failing(_scene("free text"), Recording(status=200, client=_called()))
 
 
 def test_leaving_an_upstream_that_has_not_finished_is_drawn() -> None:
     def drawn(*frames: bytes) -> str:
         out = io.StringIO()
-        stage = package._Stage(_scene("stop sequence"), Terminal(out, colour=False, width=120))
+        stage = package.ScenePlayer(_scene("stop sequence"), Terminal(out, colour=False, width=120))
         for data in frames:
-            stage.said(b"data: " + data + b"\n\n")
-        stage.left()
-        stage.said(b"")  # draws what came before
+            stage.received(b"data: " + data + b"\n\n")
+        stage.stopped()
+        stage.received(b"")  # draws what came before
         return out.getvalue()
 
     piece = _response_event("response.output_text.delta", delta="three###").data or b""
@@ -180,7 +180,7 @@ def test_leaving_an_upstream_that_has_not_finished_is_drawn() -> None:
     assert "✂" not in drawn(piece, end)
 
 
-async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
+async def test_the_recording_transport_reports_that_the_gateway_stopped_reading() -> None:
     class Source:
         status = 200
         headers: Mapping[str, str] = MappingProxyType({})
@@ -195,31 +195,31 @@ async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
         async def close(self) -> None:
             return
 
-    class Heard(list[str]):
+    class Calls(list[str]):
         def sent(self, call: UpstreamRequest) -> None:
             self.append("sent")
 
-        def said(self, data: bytes) -> None:
+        def received(self, data: bytes) -> None:
             self.append(data.decode())
 
         def cut(self) -> None:
             self.append("cut")
 
-        def left(self) -> None:
-            self.append("left")
+        def stopped(self) -> None:
+            self.append("stopped")
 
-    for asked, expected in ((1, ["one", "left"]), (3, ["one", "two"])):
-        heard = Heard()
-        batches = _Overheard(Source(), heard).batches()
-        for _ in range(asked):
+    for reads, expected in ((1, ["one", "stopped"]), (3, ["one", "two"])):
+        calls = Calls()
+        batches = _RecordedResponse(Source(), calls).batches()
+        for _ in range(reads):
             await anext(batches, None)
         await batches.aclose()
-        assert heard == expected
+        assert calls == expected
 
 
 def test_text_behind_a_stop_sequence_is_a_problem() -> None:
     piece = b'{"choices":[{"index":0,"delta":{"content":"one, two, three###"},"finish_reason":"stop"}]}'
-    seen = Seen(status=200, client=[Frame("", piece), Frame("", b"[DONE]")])
+    seen = Recording(status=200, client=[Frame("", piece), Frame("", b"[DONE]")])
     assert "the client was told 'one, two, three###'" in _failing(_scene("stop sequence"), seen)
 
 
@@ -230,17 +230,17 @@ def test_a_stream_of_responses_put_together() -> None:
         _response_event("response.output_item.added", output_index=2, item={"type": "custom_tool_call", "name": "p"}),
         _response_event("response.custom_tool_call_input.delta", output_index=2, delta='"\n'),
     ]
-    so_far = told(Dialect.RESPONSES, frames)
+    so_far = read_transcript(Dialect.RESPONSES, frames)
     assert so_far.calls == {2: ToolCall("p", '"\n', custom=True)}
     assert not so_far.calls[2].whole
-    assert so_far.said() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
+    assert so_far.content() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
     cut = {"type": "function_call", "name": "f", "arguments": '{"a', "status": "incomplete"}
     half = [_response_event(f"response.output_item.{e}", output_index=0, item=cut) for e in ("added", "done")]
-    assert not told(Dialect.RESPONSES, half).calls[0].whole
+    assert not read_transcript(Dialect.RESPONSES, half).calls[0].whole
     failed = _response_event("response.failed", response={"error": {"message": "no"}})
     nested, flat = _response_event("error", error={"message": "no"}), _response_event("error", message="no")
     for last in (failed, nested, flat):
-        end = told(Dialect.RESPONSES, [*frames, last])
+        end = read_transcript(Dialect.RESPONSES, [*frames, last])
         assert (end.error, end.ended, end.stop) == ("no", False, None)
 
 
@@ -252,6 +252,6 @@ def test_all_readings_of_usage_come_to_the_same() -> None:
     )
     usage = {"input_tokens": 12, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 9}
     responses = _response_event("response.completed", response={"status": "completed", "usage": usage})
-    assert told(Dialect.RESPONSES, [responses]).tokens() == (12, 9)
-    assert told(Dialect.CHAT, [Frame("", chat)]).tokens() == (12, 9)
-    assert told(Dialect.MESSAGES, [Frame("", data) for data in messages]).tokens() == (12, 9)
+    assert read_transcript(Dialect.RESPONSES, [responses]).tokens() == (12, 9)
+    assert read_transcript(Dialect.CHAT, [Frame("", chat)]).tokens() == (12, 9)
+    assert read_transcript(Dialect.MESSAGES, [Frame("", data) for data in messages]).tokens() == (12, 9)

@@ -11,14 +11,14 @@ import aiohttp
 from aiohttp import web
 
 from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
-from dragoman_server.workers.drain import Retirement
+from dragoman_server.workers.drain import ConnectionDrain
 
 
 @dataclass(slots=True)
 class House:
     """A server that is going to leave. `slow` lets `GET /slow` go on."""
 
-    retirement: Retirement
+    retirement: ConnectionDrain
     lines: HijackServer
     url: str
     slow: asyncio.Event
@@ -48,7 +48,7 @@ async def a_house(linger: float = 20.0) -> AsyncIterator[House]:
     app = web.Application()
     app.router.add_get("/quick", quick)
     app.router.add_get("/slow", streamed)
-    retirement = Retirement(app, linger=linger, clock=lambda: house.now)
+    retirement = ConnectionDrain(app, linger=linger, clock=lambda: house.now)
     runner = HijackRunner(app, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -19,7 +19,7 @@ from dragoman_server.observability.metric_families import OPEN_STREAMS, REQUESTS
 from dragoman_server.observability.prometheus import exposition
 from dragoman_server.workers import registry, worker_process
 from dragoman_server.workers import supervisor as supervisor_module
-from dragoman_server.workers.supervisor import GIVE_UP, Supervisor, cores, pause_before
+from dragoman_server.workers.supervisor import FAILED_STARTS_MAX, Supervisor, cores, pause_before
 from support.exposed import read_exposition, total
 from support.gateways import until
 
@@ -70,12 +70,12 @@ class Run:
     announced: list[str]
 
     def told(self, name: str, **labels: str) -> float:
-        return total(read_exposition(exposition(self.supervisor._census.totals())), name, **labels)
+        return total(read_exposition(exposition(self.supervisor._registry.totals())), name, **labels)
 
     async def asked(self) -> None:
         """As if a worker had been asked for the metrics."""
-        serving = self.supervisor._census.serving
-        await self.supervisor._census.answer(next(iter(serving.values())), "totals", {})
+        serving = self.supervisor._registry.serving
+        await self.supervisor._registry.answer(next(iter(serving.values())), "totals", {})
 
     async def up(self) -> None:
         await until(lambda: self.announced)
@@ -110,7 +110,7 @@ async def running(monkeypatch: pytest.MonkeyPatch, script: str, count: int = 2) 
     finally:
         supervisor.stop()
         await asyncio.wait_for(run.ended, 10)
-        assert not supervisor._census.workers
+        assert not supervisor._registry.workers
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_it_gives_up_when_nobody_is_left_and_nobody_can_be_started(
         assert await asyncio.wait_for(run.ended, 10) == 1
     assert run.announced
     assert "was killed by SIGKILL" in caplog.text
-    assert caplog.text.count("worker 1 could not start: no luck today") == GIVE_UP
+    assert caplog.text.count("worker 1 could not start: no luck today") == FAILED_STARTS_MAX
     assert "gives up: no worker is left, and none could start 5 times in a row: no luck today" in caplog.text
 
 
@@ -159,9 +159,9 @@ async def test_a_lost_worker_is_replaced_and_its_numbers_are_kept(
         await run.asked()
         assert run.told("dragoman_requests_total") == 10
         assert run.told("dragoman_open_streams") == 2
-        first = run.supervisor._census.serving[1]
+        first = run.supervisor._registry.serving[1]
         first.kill()
-        await until(lambda: run.supervisor._census.serving.get(1, first) is not first)
+        await until(lambda: run.supervisor._registry.serving.get(1, first) is not first)
         assert run.told("dragoman_requests_total") == 10
         assert run.told("dragoman_open_streams") == 1
         await run.asked()
@@ -215,7 +215,7 @@ async def test_a_reload_replaces_all_or_none(
         await until(lambda: "has reloaded; workers: 3" in caplog.text)
         assert len(run.supervisor.pids()) == 3
         assert not set(run.supervisor.pids()) & set(before)
-        await until(lambda: len(run.supervisor._census.workers) == 3)
+        await until(lambda: len(run.supervisor._registry.workers) == 3)
         results = {
             result: run.told("dragoman_reloads_total", result=result) for result in ("failed", "refused", "done")
         }
@@ -225,14 +225,14 @@ async def test_a_reload_replaces_all_or_none(
 
 async def test_it_can_be_stopped_while_workers_start_or_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(monkeypatch, "frame()") as run:
-        await until(lambda: len(run.supervisor._census.workers) == 2)
+        await until(lambda: len(run.supervisor._registry.workers) == 2)
         run.supervisor.stop()
         assert await asyncio.wait_for(run.ended, 10) == 0
     monkeypatch.setattr(supervisor_module, "_PAUSE", 30)
     async with running(monkeypatch, SERVES) as run:
         await run.up()
-        run.supervisor._census.serving[2].kill()
-        await until(lambda: len(run.supervisor._census.workers) == 1)
+        run.supervisor._registry.serving[2].kill()
+        await until(lambda: len(run.supervisor._registry.workers) == 1)
         run.supervisor.stop()
         assert await asyncio.wait_for(run.ended, 10) == 0
 

@@ -45,10 +45,10 @@ async def try_upstreams(config: Config) -> list[Attempt]:
         upstream = AiohttpTransport(server.connections, trust_env=True)
     else:
         upstream = Http11Transport(server.connections)
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def attempt(provider: Provider) -> Attempt:
-        async with turns:
+        async with slots:
             return await _attempt(config, provider, upstream)
 
     try:
@@ -62,18 +62,18 @@ async def _attempt(config: Config, provider: Provider, upstream: Transport) -> A
     status: int | None = None
     try:
         async with asyncio.timeout(SECONDS):
-            status, message = await _ask(config, provider, upstream)
+            status, message = await _send_empty_request(config, provider, upstream)
         ok, message = _judge(provider, status, message)
     except TimeoutError:
-        ok, message = False, f"{provider.place()} did not answer within {SECONDS:g} s"
+        ok, message = False, f"{provider.address()} did not answer within {SECONDS:g} s"
     except UpstreamError as error:
-        ok, message = False, f"{error} ({provider.place()})"
+        ok, message = False, f"{error} ({provider.address()})"
     except DragomanError as error:
         ok, message = False, str(error)
     return Attempt(provider.name, ok, status, time.monotonic() - started, message)
 
 
-async def _ask(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
+async def _send_empty_request(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
     """The status of the upstream's answer, and what an error says."""
     codec = CODECS[provider.dialect]
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}

@@ -24,7 +24,7 @@ from dragoman_server.config.lint import open_doors, remarks
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import ConfigError, closest, from_word, misfit
+from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
 from dragoman_server.observability.logs import LEVELS, configure, say
 from dragoman_server.routing.client_profiles import BY_NAME
 
@@ -132,8 +132,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what a request body would become, its losses and renames",
         description="What an upstream would be sent for a client's request, and what would be lost. Nothing is sent.",
     )
-    told = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
-    add_dialect(explain, "--from", dest="source", help=f"dialect of the request (default: {told})")
+    default = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
+    add_dialect(explain, "--from", dest="source", help=f"dialect of the request (default: {default})")
     add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of --config's route)")
     explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs decide")
     explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
@@ -181,7 +181,7 @@ def _serve(args: argparse.Namespace) -> int:
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
-    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, until_told_to_stop
+    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
@@ -194,7 +194,7 @@ def _serve(args: argparse.Namespace) -> int:
             say(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
-            await until_told_to_stop()
+            await wait_for_stop_signal()
             notify("STOPPING=1")
             say("dragoman stops")
         return 0
@@ -275,8 +275,10 @@ def _print(out: bytes) -> None:
 def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
     names = [name for dialect, name in BUILTIN_PROFILES if dialect == upstream]
     if args.profile is not None and args.profile not in names:
-        told = f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
-        raise ConfigError("--profile", told)
+        expected = (
+            f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
+        )
+        raise ConfigError("--profile", expected)
     return builtin_profile(upstream, args.profile)
 
 
@@ -286,8 +288,8 @@ def _knobs(settings: Sequence[str]) -> Knobs:
         name, _, word = setting.partition("=")
         if name not in KNOBS:
             raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
-        values[name] = value = from_word(KNOBS[name], word)
-        if wrong := misfit(KNOBS[name], value):
+        values[name] = value = parse_word(KNOBS[name], word)
+        if wrong := value_problem(KNOBS[name], value):
             raise ConfigError(f"--knob {setting}", wrong)
     return Knobs(**values)
 

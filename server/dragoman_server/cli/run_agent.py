@@ -32,7 +32,7 @@ from dragoman_server.routing.router import Router
 NOT_FOUND = 127
 """Exit status for a program that is not there, as in a shell."""
 _DRAIN = 1.0
-_KEPT = 20
+_WARNINGS_KEPT = 20
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -71,12 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(agent_args=[], host="127.0.0.1", port=0, workers=1, log_handler=log_handler)
 
 
-class _Held(logging.Handler):
+class _DeferredWarnings(logging.Handler):
     """Keeps the last warnings, as the agent has the screen."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.lines: deque[str] = deque(maxlen=_KEPT)
+        self.lines: deque[str] = deque(maxlen=_WARNINGS_KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))
@@ -86,7 +86,7 @@ def log_handler(args: argparse.Namespace) -> logging.Handler:
     """Where the gateway's log goes. Raises OSError."""
     if args.log_file is not None:
         return logging.FileHandler(args.log_file, encoding="utf-8")
-    return _Held() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
+    return _DeferredWarnings() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
 
 
 def main(
@@ -99,7 +99,7 @@ def main(
         say(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
         say(f"install it with: {agent.install}", logging.ERROR)
         return NOT_FOUND
-    config, key = _own(load(args))
+    config, key = _with_private_key(load(args))
 
     from dragoman_server.workers.serve import run_loop, running
 
@@ -115,11 +115,11 @@ def main(
         return run_loop(run())
     finally:
         for handler in logging.getLogger().handlers:
-            if isinstance(handler, _Held) and handler.lines:
+            if isinstance(handler, _DeferredWarnings) and handler.lines:
                 print("the gateway warned:", *handler.lines, sep="\n", file=sys.stderr)
 
 
-def _own(config: Config) -> tuple[Config, str | None]:
+def _with_private_key(config: Config) -> tuple[Config, str | None]:
     """The configuration with a key that this agent alone has, and the key.
 
     There is none where the agent's own key goes on to an upstream: it cannot send two.

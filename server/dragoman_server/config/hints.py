@@ -28,7 +28,7 @@ _YAML = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n)*(?:---|[ \t]*-[ \t]|[ \t]*[\w\"'.-]
 _ONE_PROVIDER = frozenset({"dialect", "base_url", "api_key", "auth", "profile"})
 
 
-def not_toml(text: str, name: str) -> str:
+def other_format(text: str, name: str) -> str:
     """The likely format of a file that is not TOML, as the end of a sentence; empty if it cannot be guessed."""
     if name.endswith((".yaml", ".yml")) or _YAML.match(text):
         return _LITELLM if _LITELLM_TEXT.search(text) else f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
@@ -37,7 +37,7 @@ def not_toml(text: str, name: str) -> str:
     return ""
 
 
-def without_slips(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
+def without_common_mistakes(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
     """The data without what is reported here: tables of another shape than theirs, and LiteLLM's keys."""
     kept = dict(data)
     problems += [(key, _LITELLM) for key in _LITELLM_KEYS if kept.pop(key, None) is not None]

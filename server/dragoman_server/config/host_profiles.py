@@ -47,7 +47,7 @@ PATTERNS = {
 
 def default_profile(dialect: Dialect, base_url: str) -> str:
     """The profile of whoever is asked: by the URL's host, else `compatible`."""
-    name = _named(base_url)
+    name = _profile_of_host(base_url)
     return name if (dialect, name) in BUILTIN_PROFILES else COMPATIBLE
 
 
@@ -56,7 +56,7 @@ def is_vendor(dialect: Dialect, base_url: str) -> bool:
     return default_profile(dialect, base_url) == VENDOR[dialect]
 
 
-def _named(base_url: str) -> str:
+def _profile_of_host(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port

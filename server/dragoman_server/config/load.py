@@ -17,7 +17,7 @@ from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR, Profile, builtin_profile
-from dragoman_server.config.hints import DIALECTS, not_toml, without_slips
+from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.providers import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
@@ -44,7 +44,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except OSError as error:
         raise ConfigError(name, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        hint = not_toml(text, name)
+        hint = other_format(text, name)
         raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
     config = parse_config(data, os.environ)
     if not config.providers:
@@ -55,7 +55,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
 def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
     problems: list[Problem] = []
-    root = Table(without_slips(data, problems), "", env, problems)
+    root = Table(without_common_mistakes(data, problems), "", env, problems)
     knobs = root.table("knobs").values_of(Knobs)
     models, listed = _models(root.table("models"), env)
     config = Config(
@@ -69,10 +69,10 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     )
     root.finish()
     # What could not be read stands here as a default, about which nothing more need be said.
-    told = tuple(path + end for path, _ in problems for end in (".", "["))
-    if "providers." in told:  # none was read, so no route finds its own
-        told += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
-    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(told)]
+    reported = tuple(path + end for path, _ in problems for end in (".", "["))
+    if "providers." in reported:  # none was read, so no route finds its own
+        reported += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
+    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
     if problems:
         raise ConfigError.of(problems)
     return config
@@ -90,7 +90,7 @@ def _server(table: Table) -> Server:
     names = ("backlog", "max_connections", "max_connections_per_address")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
-        table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
+        table.report("keys", "is empty: give at least one key, or leave the line out to let everybody in")
     server = Server(
         host=default.host if host is None else host,
         port=default.port if port is None else port,

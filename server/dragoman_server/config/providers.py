@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.profiles.profile import PROFILE_FIELDS, Profile, builtin_profile
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join, misfit
+from dragoman_server.config.toml_reader import Problem, join, value_problem
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",
@@ -102,7 +102,7 @@ class Provider:
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 
-    def place(self) -> str:
+    def address(self) -> str:
         """`host:port` of the upstream, for logs."""
         try:
             parts = urlsplit(self.base_url)
@@ -146,7 +146,7 @@ class Provider:
             elif not _VALUE.match(value):
                 yield join(f"{at}.headers", name), "has characters that a header cannot carry"
         for flag, spec in PROFILE_FIELDS.items():
-            if wrong := misfit(spec, getattr(self.profile, flag)):
+            if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
 
 

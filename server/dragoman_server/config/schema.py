@@ -20,7 +20,7 @@ from dragoman.dialects import Dialect
 from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman_server.config.providers import Auth, Provider, Secret
-from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, misfit, unknown
+from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """The simulated upstream's provider by dialect."""
@@ -76,7 +76,7 @@ class Route:
         for name, value in self.knobs.items():
             if name not in KNOBS:
                 yield f"{at}.knobs.{name}", "unknown key" + closest(name, KNOBS)
-            elif wrong := misfit(KNOBS[name], value):
+            elif wrong := value_problem(KNOBS[name], value):
                 yield f"{at}.knobs.{name}", wrong
 
     def _substitution_problems(self, at: str, pattern: re.Pattern[str] | None) -> Iterator[Problem]:
@@ -144,7 +144,7 @@ TRANSPORTS = ("raw", "aiohttp")
 """How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
 _HOST = re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?")
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+")
-_LEAST = {"head": 1024, "unread": 1024}
+_MINIMUM = {"head": 1024, "unread": 1024}
 _OFF_AT_ZERO = frozenset({"early_reply"})
 
 
@@ -208,11 +208,11 @@ class Server:
         if self.backlog < 1:
             yield "server.backlog", f"expected 1 or more; got {self.backlog}"
         if self.max_connections < 0:
-            told = "expected 0 (half of the files that a process may open) or more"
-            yield "server.max_connections", f"{told}; got {self.max_connections}"
+            expected = "expected 0 (half of the files that a process may open) or more"
+            yield "server.max_connections", f"{expected}; got {self.max_connections}"
         if self.max_connections_per_address < 0:
-            told = "expected 0 (no limit) or more"
-            yield "server.max_connections_per_address", f"{told}; got {self.max_connections_per_address}"
+            expected = "expected 0 (no limit) or more"
+            yield "server.max_connections_per_address", f"{expected}; got {self.max_connections_per_address}"
         if not 0 <= self.workers <= WORKERS_MAX:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
@@ -220,7 +220,7 @@ class Server:
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):
-            number, least = getattr(self.connections, what.name), _LEAST.get(what.name, 0)
+            number, least = getattr(self.connections, what.name), _MINIMUM.get(what.name, 0)
             if not (number >= least and isfinite(number)):
                 yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
         for timer in fields(Timeouts):
@@ -236,15 +236,15 @@ class Server:
 def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
     for index, host in enumerate(hosts):
         if not _HOST.fullmatch(host):
-            told = 'expected a host name without scheme and port, "*.example.com" or "*"'
-            yield f"server.allowed_hosts[{index}]", f'{told}; got "{host}"'
+            expected = 'expected a host name without scheme and port, "*.example.com" or "*"'
+            yield f"server.allowed_hosts[{index}]", f'{expected}; got "{host}"'
 
 
 def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
     for index, origin in enumerate(origins):
         if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
-            told = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
-            yield f"server.cors_origins[{index}]", f'{told}; got "{origin}"'
+            expected = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
+            yield f"server.cors_origins[{index}]", f'{expected}; got "{origin}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Config:
         """All that is wrong, as (path, message)."""
         found = list(self.server.problems())
         for name, spec in KNOBS.items():
-            if wrong := misfit(spec, getattr(self.knobs, name)):
+            if wrong := value_problem(spec, getattr(self.knobs, name)):
                 found.append((f"knobs.{name}", wrong))
         for name, provider in self.providers.items():
             at = join("providers", name)
@@ -301,10 +301,10 @@ class Config:
             name = getattr(models, size)
             if name == "":
                 yield f"models.{size}", "is empty"
-            elif name and not self._placed(name):
+            elif name and not self._has_provider(name):
                 yield f"models.{size}", f'which provider has "{name}"? Write "provider/{name}", or give it a route'
 
-    def _placed(self, name: str) -> bool:
+    def _has_provider(self, name: str) -> bool:
         prefix, slash, rest = name.partition("/")
         return (
             len(self.providers) == 1

@@ -89,7 +89,7 @@ def unknown(what: str, word: str, words: Iterable[str]) -> str:
     return f'unknown {what} "{word}"; {there}{closest(word, known)}'
 
 
-def one_of(value: Any, words: Iterable[str], *forms: str) -> str | None:
+def choice_problem(value: Any, words: Iterable[str], *forms: str) -> str | None:
     """What is wrong with `value` as one of `words`, if anything; `forms` stand for what else would do."""
     allowed = [str(word) for word in words]
     if isinstance(value, str) and value in allowed:
@@ -98,7 +98,7 @@ def one_of(value: Any, words: Iterable[str], *forms: str) -> str | None:
     return f"expected one of {', '.join((*allowed, *forms))}; got {_toml(value)}{closest(meant, allowed)}"
 
 
-def from_word(spec: Field[Any], word: str) -> Any:
+def parse_word(spec: Field[Any], word: str) -> Any:
     """What a word of the command line means for a field: a list by its commas, else a number where it is one."""
     if type(spec.default) is tuple:
         return tuple(word.split(",")) if word else ()
@@ -111,21 +111,21 @@ def from_word(spec: Field[Any], word: str) -> Any:
     return word
 
 
-def misfit(spec: Field[Any], value: Any) -> str | None:
+def value_problem(spec: Field[Any], value: Any) -> str | None:
     """What is wrong with `value` for a field whose metadata names its values and whose default shows its type."""
     kind: type = type(spec.default)
     if "number" in spec.metadata:
-        return _misfit_number(spec, value)
+        return _number_problem(spec, value)
     if spec.metadata.get("values"):
-        return one_of(value, spec.metadata["values"])
+        return choice_problem(value, spec.metadata["values"])
     if kind is tuple:
         if type(value) not in (list, tuple):
             return f"expected an array, got {kind_of(value)}"
         if items := spec.metadata.get("items"):
-            return _misfit_items(value, items, spec.metadata["form"])
+            return _items_problem(value, items, spec.metadata["form"])
         # The other kind of list among the flags: effort levels. Their order is the canonical one (mapping §5.5).
         for level in value:
-            if wrong := one_of(level, EFFORTS):
+            if wrong := choice_problem(level, EFFORTS):
                 return wrong
         if [level for level in EFFORTS if level in value] != list(value):
             return f"expected rising order without repetition: {', '.join(EFFORTS)}"
@@ -138,15 +138,15 @@ def misfit(spec: Field[Any], value: Any) -> str | None:
     return None
 
 
-def _misfit_number(spec: Field[Any], value: Any) -> str | None:
+def _number_problem(spec: Field[Any], value: Any) -> str | None:
     """For a field that takes words or numbers."""
     kind, least, most = spec.metadata["number"]
     if type(value) is kind or (kind is float and type(value) is int):
         return None if least <= value <= most else f"expected {least:g} to {most:g}; got {value:g}"
-    return one_of(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
+    return choice_problem(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
 
 
-def _misfit_items(values: Sequence[Any], pattern: str, form: str) -> str | None:
+def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None:
     for value in values:
         if type(value) is not str:
             return f"expected strings, got {kind_of(value)}"
@@ -158,12 +158,12 @@ def _misfit_items(values: Sequence[Any], pattern: str, form: str) -> str | None:
 class Table:
     """One table of the file. Getters return None (or what is empty) for a key that is absent or wrong."""
 
-    __slots__ = ("_asked", "_data", "_env", "path", "problems")
+    __slots__ = ("_data", "_env", "_known_keys", "path", "problems")
 
     def __init__(self, data: Mapping[str, Any], path: str, env: Mapping[str, str], problems: list[Problem]) -> None:
         self._data = data
         self._env = env
-        self._asked: set[str] = set()
+        self._known_keys: set[str] = set()
         self.path = path
         self.problems = problems
 
@@ -171,7 +171,7 @@ class Table:
         """The path of a key of this table."""
         return join(self.path, key)
 
-    def wrong(self, key: str, message: str) -> None:
+    def report(self, key: str, message: str) -> None:
         """Report a problem of a key."""
         self.problems.append((self.at(key), message))
 
@@ -179,13 +179,13 @@ class Table:
         return key in self._data
 
     def _get(self, key: str, *kinds: type) -> Any:
-        self._asked.add(key)
+        self._known_keys.add(key)
         if key not in self._data:
             return None
         value = self._data[key]
         # The type only: a key given in the wrong shape must not be printed.
         if type(value) not in kinds:
-            self.wrong(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
+            self.report(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
             return None
         return value
 
@@ -215,7 +215,7 @@ class Table:
         value = self._get(key, str)
         if value is None:
             if required and key not in self._data:
-                self.wrong(key, "is required")
+                self.report(key, "is required")
             return None
         return value if literal else self._resolve(value, self.at(key))
 
@@ -246,23 +246,23 @@ class Table:
         """
         value = self._data.get(key)
         if value == "auto" and auto is not None:
-            self._asked.add(key)
+            self._known_keys.add(key)
             return auto
         if auto is not None and type(value) is str and "${" not in value:
-            self._asked.add(key)
-            self.wrong(key, f'expected an integer or "auto"; got {_toml(value)}')
+            self._known_keys.add(key)
+            self.report(key, f'expected an integer or "auto"; got {_toml(value)}')
             return None
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)
             return number
-        self._asked.add(key)
+        self._known_keys.add(key)
         resolved = self._resolve(value, self.at(key))
         if resolved is None:
             return None
         if resolved == "auto" and auto is not None:
             return auto
         if not re.fullmatch(r"[0-9]{1,18}", resolved):
-            self.wrong(key, f"expected an integer from {value}")
+            self.report(key, f"expected an integer from {value}")
             return None
         return int(resolved)
 
@@ -270,27 +270,27 @@ class Table:
         self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
     ) -> str | None:
         """A string that is one of `words`. `hints` has a sentence for words that are none of them."""
-        self._asked.add(key)
+        self._known_keys.add(key)
         if key not in self._data:
             if required:
-                self.wrong(key, f"is required: one of {', '.join(words)}")
+                self.report(key, f"is required: one of {', '.join(words)}")
             return None
         raw = self._data[key]
         value = self._resolve(raw, self.at(key)) if type(raw) is str else raw
         if type(raw) is str and value is None:
             return None
-        if one_of(value, words):
-            wrong = one_of(raw, words) or f"expected one of {', '.join(words)}"
+        if choice_problem(value, words):
+            wrong = choice_problem(raw, words) or f"expected one of {', '.join(words)}"
             hint = hints.get(value.lower()) if hints and type(value) is str else None
-            self.wrong(key, f"{wrong}: {hint}" if hint else wrong)
+            self.report(key, f"{wrong}: {hint}" if hint else wrong)
             return None
         return str(value)
 
     def table(self, key: str) -> Table:
         """A table, empty when absent. Of one that is no table at all, this is all that is told."""
         value = self._get(key, dict)
-        told = [] if value is None and key in self._data else self.problems
-        return Table(value or {}, self.at(key), self._env, told)
+        problems = [] if value is None and key in self._data else self.problems
+        return Table(value or {}, self.at(key), self._env, problems)
 
     def tables(self, key: str) -> Iterator[Table]:
         """An array of tables."""
@@ -309,12 +309,12 @@ class Table:
         """The fields of the dataclass `kind` that are given here and fit; misfits and unknown keys are reported."""
         out: dict[str, Any] = {}
         for spec in fields(kind):
-            self._asked.add(spec.name)
+            self._known_keys.add(spec.name)
             if spec.name not in self._data:
                 continue
             value = self._data[spec.name]
-            if wrong := misfit(spec, value):
-                self.wrong(spec.name, wrong)
+            if wrong := value_problem(spec, value):
+                self.report(spec.name, wrong)
             else:
                 out[spec.name] = tuple(value) if type(value) is list else value
         self.finish()
@@ -323,7 +323,11 @@ class Table:
     def finish(self) -> None:
         """Report the keys that nothing asked for."""
         for key in self._data:
-            if key not in self._asked:
+            if key not in self._known_keys:
                 meant = SYNONYMS.get(key.lower())
-                hint = f' (did you mean "{meant}"?)' if meant in self._asked else closest(key, sorted(self._asked))
-                self.wrong(key, f"unknown key{hint}")
+                hint = (
+                    f' (did you mean "{meant}"?)'
+                    if meant in self._known_keys
+                    else closest(key, sorted(self._known_keys))
+                )
+                self.report(key, f"unknown key{hint}")

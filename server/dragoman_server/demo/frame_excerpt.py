@@ -151,7 +151,7 @@ def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
     for key, member in sorted(value.items(), key=_importance):
         if isinstance(member, (dict, list)) and member:
             yield from _pieces(member, key, event)
-        elif _worth(key, member, parent, event):
+        elif _is_shown(key, member, parent, event):
             if key in ("id", "call_id"):
                 member = _head(member, _LONG_ID)
             elif event.endswith(".done") and isinstance(member, str):
@@ -169,7 +169,7 @@ def _head(text: str, size: int) -> str:
     return text if len(text) <= size else text[:size] + "…"
 
 
-def _worth(key: str, value: Any, parent: str, event: str) -> bool:
+def _is_shown(key: str, value: Any, parent: str, event: str) -> bool:
     if value is None or value == "" or value in ([], {}) or key in _SAME_EVERYWHERE:
         return False
     if key == "type":
@@ -187,9 +187,9 @@ def _worth(key: str, value: Any, parent: str, event: str) -> bool:
 
 def _colour(payload: Any, event: str) -> str:
     if event.startswith(_PREFIX):
-        told = next((colour for word, colour in _EVENT_COLOUR if event.startswith(word, len(_PREFIX))), None)
-        if told is not None:
-            return told
+        colour = next((colour for word, colour in _EVENT_COLOUR if event.startswith(word, len(_PREFIX))), None)
+        if colour is not None:
+            return colour
         payload = payload.get("item", payload.get("part", {}))
     found: set[str] = set()
     _words(payload, found)

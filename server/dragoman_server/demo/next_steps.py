@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def hints(url: str) -> list[str]:
+def next_steps(url: str) -> list[str]:
     """Lines for a gateway at `url` that has the simulated upstream behind it."""
     hello = '"messages":[{"role":"user","content":"Hello!"}]'
     json = "-H 'content-type: application/json'"

@@ -18,7 +18,7 @@ class Listener(Protocol):
         """A request goes to the upstream."""
         ...
 
-    def said(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """One network read of the reply."""
         ...
 
@@ -26,12 +26,12 @@ class Listener(Protocol):
         """The reply broke off."""
         ...
 
-    def left(self) -> None:
+    def stopped(self) -> None:
         """The gateway reads no further: the reply is whole, or it wants no more of it."""
         ...
 
 
-class Tee:
+class RecordingTransport:
     """`inner`, with every call and every batch told to `listener` while there is one."""
 
     def __init__(self, inner: Transport) -> None:
@@ -44,14 +44,14 @@ class Tee:
         if listener is None:
             return await self._inner.open(call, watch)
         listener.sent(call)
-        return _Overheard(await self._inner.open(call, watch), listener)
+        return _RecordedResponse(await self._inner.open(call, watch), listener)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._inner.close()
 
 
-class _Overheard:
+class _RecordedResponse:
     """An answer that is told on while it is read."""
 
     def __init__(self, inner: UpstreamResponse, listener: Listener) -> None:
@@ -63,7 +63,7 @@ class _Overheard:
     async def read(self, limit: int) -> bytes:
         """The whole body."""
         body = await self._inner.read(limit)
-        self._listener.said(body)
+        self._listener.received(body)
         return body
 
     async def close(self) -> None:
@@ -75,10 +75,10 @@ class _Overheard:
         try:
             async with aclosing(self._inner.batches()) as source:
                 async for data in source:
-                    self._listener.said(data)
+                    self._listener.received(data)
                     yield data
         except GeneratorExit:
-            self._listener.left()
+            self._listener.stopped()
             raise
         except UpstreamError:
             self._listener.cut()

@@ -26,12 +26,12 @@ from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Frame, Parser
 from dragoman_server.config.load import simulated_config
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.next_steps import hints
-from dragoman_server.demo.recording_transport import Tee
-from dragoman_server.demo.scenes import NAMES, SCENES, Scene, Seen
+from dragoman_server.demo.next_steps import next_steps
+from dragoman_server.demo.recording_transport import RecordingTransport
+from dragoman_server.demo.scenes import NAMES, SCENES, Recording, Scene
 from dragoman_server.demo.terminal import Line, Terminal, line, wrap
-from dragoman_server.demo.transcript import Told, told
-from dragoman_server.workers.serve import Running, running, until_told_to_stop
+from dragoman_server.demo.transcript import Transcript, read_transcript
+from dragoman_server.workers.serve import Running, running, wait_for_stop_signal
 
 __all__ = ("demo",)
 
@@ -60,15 +60,15 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    tee = Tee(Http11Transport())
+    tee = RecordingTransport(Http11Transport())
     async with running(config, pace=pace, upstream=tee) as up:
         if taken:
-            terminal.say(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
+            terminal.print(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
         problems = await _show(up, tee, terminal, pace)
         if not once:
-            terminal.say(*hints(up.url))
-            terminal.say("Ctrl-C stops it.", "", style="bold")
-            await until_told_to_stop()
+            terminal.print(*next_steps(up.url))
+            terminal.print("Ctrl-C stops it.", "", style="bold")
+            await wait_for_stop_signal()
     return 1 if problems else 0
 
 
@@ -80,15 +80,15 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
+async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: float) -> int:
     """All scenes. Returns how many things were not as they should be."""
     log = logging.getLogger("dragoman")
     level = log.level
     log.setLevel(logging.CRITICAL)  # the picture tells more, and must not be torn
     failed = 0
     try:
-        terminal.say("Dragoman translates between model APIs while they stream.", style="bold")
-        terminal.say(
+        terminal.print("Dragoman translates between model APIs while they stream.", style="bold")
+        terminal.print(
             f"Real requests now go through {up.url} to a simulated model.",
             "Each line is one frame of a stream, shortened to what changes.",
             '"…created" stands for "response.created", and so on.',
@@ -97,8 +97,8 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
         async with aiohttp.ClientSession() as session:
             for number, scene in enumerate(SCENES, 1):
                 terminal.title(f"{number}/{len(SCENES)}  {scene.title}")
-                seen = await _Stage(scene, terminal).play(session, up.url, tee)
-                failed += _conclude(scene, seen, terminal)
+                seen = await ScenePlayer(scene, terminal).play(session, up.url, tee)
+                failed += _print_remarks(scene, seen, terminal)
                 if number < len(SCENES):
                     await asyncio.sleep(_READING_TIME * pace)
     finally:
@@ -106,17 +106,17 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
     return failed
 
 
-class _Stage:
+class ScenePlayer:
     """One scene while it plays: both sides report here, and what belongs together is drawn side by side."""
 
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
         self.scene = scene
-        self.seen = Seen()
+        self.seen = Recording()
         self._terminal = terminal
         self._parsers = Parser(), Parser()
         self._rows: tuple[list[Line], list[Line]] = [], []
 
-    async def play(self, session: aiohttp.ClientSession, url: str, tee: Tee) -> Seen:
+    async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
         """Ask as the client, and draw what comes."""
         scene, seen = self.scene, self.seen
         tee.listener = self
@@ -143,7 +143,7 @@ class _Stage:
         self.seen.call = call
         self._draw_request()
 
-    def said(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """A part of the upstream's reply; what the client got since the one before is drawn beside that."""
         self._flush()
         self._add(1, self.seen.upstream, data)
@@ -154,10 +154,10 @@ class _Stage:
         self.seen.cut = True
         self._rows[1].append(line("✂ the connection breaks", "red"))
 
-    def left(self) -> None:
+    def stopped(self) -> None:
         """The gateway left; which is worth a line unless the reply was whole."""
         self._flush()
-        if told(self.scene.upstream, self.seen.upstream).stop is None:
+        if read_transcript(self.scene.upstream, self.seen.upstream).stop is None:
             self._rows[1].append(line("✂ the gateway hangs up", "blue"))
 
     def _receive(self, data: bytes) -> None:
@@ -195,27 +195,27 @@ class _Stage:
         return wrap(text, self._terminal.column, 4)
 
 
-def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
+def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
     """The remarks below a scene. Returns how many things were not as they should be."""
-    terminal.say("")
+    terminal.print("")
     problems = scene.problems(seen)
     if problems:
         for problem in problems:
-            terminal.told("✗ wrong", problem, "red")
+            terminal.labelled("✗ wrong", problem, "red")
     else:
-        terminal.told("✓", scene.point, "bold")
-    client, upstream = told(scene.client, seen.client), told(scene.upstream, seen.upstream)
+        terminal.labelled("✓", scene.point, "bold")
+    client, upstream = read_transcript(scene.client, seen.client), read_transcript(scene.upstream, seen.upstream)
     if calls := [str(call) for call in client.calls.values() if call.whole]:
-        terminal.told("tool calls", ", ".join(calls))
+        terminal.labelled("tool calls", ", ".join(calls))
     if client.error is not None:
-        terminal.told("error read", client.error, "red")
+        terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
         rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
-        terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
+        terminal.labelled("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
-        terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
-    terminal.say("")
+        terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
+    terminal.print("")
     return len(problems)
 
 
@@ -228,7 +228,7 @@ _COUNTS = (
 )
 
 
-def _usage(dialect: Dialect, side: Told) -> str:
+def _usage(dialect: Dialect, side: Transcript) -> str:
     usage = side.usage or {}
     counts = ", ".join(f"{name} {usage[name]}" for name in _COUNTS if usage.get(name) is not None)
     return f"{NAMES[dialect]}: {counts or 'none'}"

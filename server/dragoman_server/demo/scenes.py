@@ -10,13 +10,13 @@ from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Frame
-from dragoman_server.demo.transcript import Told, told
+from dragoman_server.demo.transcript import Transcript, read_transcript
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 
 
 @dataclass(slots=True)
-class Seen:
+class Recording:
     """All that passed on both sides of one scene."""
 
     status: int = 0
@@ -38,24 +38,26 @@ class Scene:
     subject: str
     body: dict[str, Any]
     point: str
-    check: Callable[[Seen, Told, Told], Iterator[str]]
+    check: Callable[[Recording, Transcript, Transcript], Iterator[str]]
 
     @property
     def title(self) -> str:
         """`Messages client → Chat upstream · subject`."""
         return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
 
-    def problems(self, seen: Seen) -> list[str]:
+    def problems(self, seen: Recording) -> list[str]:
         """What went otherwise than shown; empty if all is well."""
-        return list(self.check(seen, told(self.client, seen.client), told(self.upstream, seen.upstream)))
+        return list(
+            self.check(seen, read_transcript(self.client, seen.client), read_transcript(self.upstream, seen.upstream))
+        )
 
 
-def _whole(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_same_content(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.status != 200:
         yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
         return
-    if client.said() != upstream.said():
-        yield f"the client was told {client.said()}, the upstream had said {upstream.said()}"
+    if client.content() != upstream.content():
+        yield f"the client was told {client.content()}, the upstream had said {upstream.content()}"
     if not client.ended or client.error:
         yield f"the client's stream did not end cleanly ({client.error})"
     if client.tokens() != upstream.tokens() or client.tokens() is None:
@@ -72,8 +74,8 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _thinking(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_thinking(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if not (client.reasoning and client.text and len(client.calls) == 1):
         yield "thinking, a text and a call were expected"
     if client.stop != "tool_use":
@@ -82,24 +84,24 @@ def _thinking(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
         yield "the loss of top_k was not told"
 
 
-def _parallel(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_parallel(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if client.stop != "tool_calls":
         yield f"finish reason {client.stop} instead of tool_calls"
     if len(client.calls) != 2 or sorted(client.order) == client.order:
         yield "two interleaved calls were expected"
 
 
-def _namespaced(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_namespaced(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if [(call.namespace, call.name) for call in client.calls.values()] != [("mcp__notes", "add_note")]:
         yield f"the call did not come back in its namespace: {', '.join(map(str, client.calls.values()))}"
     if [call.name for call in upstream.calls.values()] != ["mcp__notes__add_note"]:
         yield "the upstream was expected to call a plain function"
 
 
-def _free_text(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if not all(call.custom and call.arguments.startswith("*** Begin Patch\n") for call in client.calls.values()):
         yield f"the call did not come back as free text: {', '.join(map(str, client.calls.values()))}"
     if len(client.calls) != 1 or any(call.custom for call in upstream.calls.values()):
@@ -108,7 +110,7 @@ def _free_text(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
         yield "the loss of the grammar was not told"
 
 
-def _stopped(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if "stop" in loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
@@ -117,7 +119,7 @@ def _stopped(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
         yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
 
-def _broken(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if not seen.cut or upstream.ended:
         yield "the upstream was not cut"
     if client.error is None:
@@ -126,7 +128,7 @@ def _broken(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
         yield "the client's stream looks as if it had ended well"
 
 
-def _refused(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.call is not None:
         yield "something was sent to the upstream"
     if seen.status != 400:
@@ -175,7 +177,7 @@ SCENES: tuple[Scene, ...] = (
             "tools": [_WEATHER],
         },
         "An Anthropic client gets its own events from a model that speaks OpenAI's Chat Completions.",
-        _thinking,
+        _check_thinking,
     ),
     Scene(
         Dialect.CHAT,
@@ -190,7 +192,7 @@ SCENES: tuple[Scene, ...] = (
             "tools": [_function("get_weather", "city"), _function("get_time", "tz")],
         },
         "And the other way round. Each piece of arguments stays with its call.",
-        _parallel,
+        _check_parallel,
     ),
     Scene(
         Dialect.RESPONSES,
@@ -204,7 +206,7 @@ SCENES: tuple[Scene, ...] = (
             "tools": [_NOTES],
         },
         "Chat has no namespaces: the tool goes under a joined name; its call comes back as the client declared it.",
-        _namespaced,
+        _check_namespaced,
     ),
     Scene(
         Dialect.RESPONSES,
@@ -219,7 +221,7 @@ SCENES: tuple[Scene, ...] = (
         },
         "Messages has no free-text tools: the text comes inside JSON and is unwrapped while it streams. "
         "So Codex can edit files with any model.",
-        _free_text,
+        _check_free_text,
     ),
     Scene(
         Dialect.CHAT,
@@ -233,7 +235,7 @@ SCENES: tuple[Scene, ...] = (
         },
         "Responses has no stop sequences: the gateway holds back what may become one, cuts the text there and "
         "hangs up. That costs the token counts.",
-        _stopped,
+        _check_stopped,
     ),
     Scene(
         Dialect.MESSAGES,
@@ -247,7 +249,7 @@ SCENES: tuple[Scene, ...] = (
             "tools": [_WEATHER],
         },
         "The client gets an error, never a clean-looking end: the half call is not closed, so no agent will run it.",
-        _broken,
+        _check_broken,
     ),
     Scene(
         Dialect.CHAT,
@@ -255,6 +257,6 @@ SCENES: tuple[Scene, ...] = (
         "a request that cannot be carried",
         {"model": "sim-text", "n": 2, "messages": [{"role": "user", "content": "Hello!"}]},
         "Messages has no n: the client gets a 400 in its own dialect that names the field.",
-        _refused,
+        _check_rejected,
     ),
 )

@@ -116,7 +116,7 @@ class Terminal:
         """The text in a style."""
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if style and self._colour and text else text
 
-    def say(self, *lines: str, style: str = "") -> None:
+    def print(self, *lines: str, style: str = "") -> None:
         """Whole lines."""
         for text in lines:
             self._put(self.paint(text, style))
@@ -128,7 +128,7 @@ class Terminal:
         else:
             self._put(f"=== {text} ".ljust(self.width - 1, "="))
 
-    def told(self, label: str, text: str, style: str = "") -> None:
+    def labelled(self, label: str, text: str, style: str = "") -> None:
         """A labelled remark, wrapped below itself."""
         for row in wrap(text, self.width - 18, 4):
             self._put(f"  {self.paint(label.ljust(14), 'dim')} {self.paint(row, style)}")

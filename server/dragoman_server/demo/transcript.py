@@ -32,7 +32,7 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class Told:
+class Transcript:
     """A reply put together. `order` is the call of each piece of arguments, in order of arrival."""
 
     reasoning: str = ""
@@ -44,7 +44,7 @@ class Told:
     error: str | None = None
     ended: bool = False
 
-    def said(self) -> tuple[str, str, list[tuple[str, str]]]:
+    def content(self) -> tuple[str, str, list[tuple[str, str]]]:
         """The content: what must be the same on both sides."""
         return self.reasoning, self.text, [call.sent() for call in self.calls.values()]
 
@@ -61,9 +61,9 @@ class Told:
         return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
 
 
-def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
+def read_transcript(dialect: Dialect, frames: Iterable[Frame]) -> Transcript:
     """The frames of a stream, put together."""
-    out = Told()
+    out = Transcript()
     read = _READ[dialect]
     for frame in frames:
         if frame.data == b"[DONE]":
@@ -73,7 +73,7 @@ def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
     return out
 
 
-def _chat(chunk: dict[str, Any], out: Told) -> None:
+def _chat(chunk: dict[str, Any], out: Transcript) -> None:
     if "error" in chunk:
         out.error = chunk["error"]["message"]
         return
@@ -94,7 +94,7 @@ def _chat(chunk: dict[str, Any], out: Told) -> None:
                 call.whole = True
 
 
-def _messages(event: dict[str, Any], out: Told) -> None:
+def _messages(event: dict[str, Any], out: Transcript) -> None:
     match event["type"]:
         case "message_start":
             out.usage = dict(event["message"]["usage"])
@@ -118,7 +118,7 @@ def _messages(event: dict[str, Any], out: Told) -> None:
             out.error = event["error"]["message"]
 
 
-def _responses(event: dict[str, Any], out: Told) -> None:
+def _responses(event: dict[str, Any], out: Transcript) -> None:
     match event["type"]:
         case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
             item = event["item"]

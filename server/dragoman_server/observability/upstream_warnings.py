@@ -25,7 +25,7 @@ class Outages:
     """Decides by `clock`, which gives seconds from any origin."""
 
     def __init__(self, providers: Mapping[str, Provider], clock: Callable[[], float] = time.monotonic) -> None:
-        self._places = {name: provider.place() for name, provider in providers.items()}
+        self._places = {name: provider.address() for name, provider in providers.items()}
         self._keyed = frozenset(name for name, provider in providers.items() if provider.auth is Auth.CONFIGURED)
         self._clock = clock
         self._told: dict[tuple[str | None, str], tuple[float, int]] = {}

@@ -50,7 +50,7 @@ from dragoman_server.routing.client_profiles import Clients
 from dragoman_server.routing.known_models import KnownModels
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
-from dragoman_server.workers.peer_workers import Siblings
+from dragoman_server.workers.peer_workers import PeerWorkers
 
 log = logging.getLogger("dragoman")
 _SENDER = "x-dragoman-sender"
@@ -85,7 +85,7 @@ class Gateway:
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
-        siblings: Siblings | None = None,
+        siblings: PeerWorkers | None = None,
         lines: bool = False,
     ) -> None:
         self.loaded = LoadedConfig(config)
@@ -350,7 +350,7 @@ class Gateway:
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
                 *(receipt.request_id, client, "stream" if translation.stream else "request", len(body)),
                 *(receipt.client_profile or "none", quote(model), quote(target.route), provider.name),
-                *(provider.place(), len(call.body), provider.profile_name or "of its own"),
+                *(provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange
 

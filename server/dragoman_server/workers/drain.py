@@ -17,10 +17,10 @@ from dragoman.aio.downstream.hijack import HijackServer
 
 LINGER = 20.0
 """Seconds an idle connection is kept: the HTTP clients of the vendors' SDKs give theirs up after 4 to 15 s."""
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 
 
-class Retirement:
+class ConnectionDrain:
     """The connections of `app`, which must not have started. `clock` gives seconds; default: the event loop's."""
 
     def __init__(
@@ -31,37 +31,37 @@ class Retirement:
         self._begun_at: float | None = None
         self._busy: set[object] = set()
         self._idle_since: dict[object, float] = {}
-        app.middlewares.insert(0, self._noting)
-        app.on_response_prepare.append(self._last_reply)
+        app.middlewares.insert(0, self._track_request)
+        app.on_response_prepare.append(self._mark_last_reply)
 
-    def begin(self, lines: HijackServer) -> None:
+    def begin(self, hijack_server: HijackServer) -> None:
         """From now on replies are the last of their connection."""
         now = self._begun_at = self._clock()
-        self._idle_since = dict.fromkeys(lines.server.connections, now)
+        self._idle_since = dict.fromkeys(hijack_server.server.connections, now)
 
-    def close_idle(self, lines: HijackServer) -> None:
+    def close_idle(self, hijack_server: HijackServer) -> None:
         """Close connections that were idle for long enough."""
         assert self._begun_at is not None
         now = self._clock()
-        for connection in lines.server.connections:
+        for connection in hijack_server.server.connections:
             # One that a long reply had for itself comes back as another; it is idle from here on.
             idle_since = self._idle_since.setdefault(connection, now)
             if connection not in self._busy and now - idle_since >= self._linger:
                 connection.force_close()
 
-    async def finish(self, lines: HijackServer, seconds: float) -> bool:
+    async def finish(self, hijack_server: HijackServer, seconds: float) -> bool:
         """Wait until all connections are closed, `seconds` at most. Returns whether they are."""
         try:
             async with asyncio.timeout(seconds):
-                while lines.connections:
-                    self.close_idle(lines)
-                    await asyncio.sleep(_LOOK)  # nothing announces a closed connection
+                while hijack_server.connections:
+                    self.close_idle(hijack_server)
+                    await asyncio.sleep(_POLL_SECONDS)  # nothing announces a closed connection
         except TimeoutError:
             return False
         return True
 
     @web.middleware
-    async def _noting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _track_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
         self._busy.add(connection)
         try:
@@ -71,12 +71,12 @@ class Retirement:
             if self._begun_at is not None:
                 self._idle_since[connection] = self._clock()
 
-    async def _last_reply(self, _: web.Request, response: web.StreamResponse) -> None:
+    async def _mark_last_reply(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._begun_at is not None:
-            say_last(response)
+            mark_last_reply(response)
 
 
-def say_last(response: web.StreamResponse) -> None:
+def mark_last_reply(response: web.StreamResponse) -> None:
     """Let a response that is being prepared be the last of its connection, and its client know (RFC 9112 §9.6)."""
     response.headers["connection"] = "close"
     response.force_close()

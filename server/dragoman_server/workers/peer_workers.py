@@ -7,7 +7,7 @@ from typing import Protocol
 from dragoman_server.observability.metric_families import Totals
 
 
-class Siblings(Protocol):
+class PeerWorkers(Protocol):
     """The workers of one gateway, asked by one of them. Both raise a `DragomanError` (503) if there is no answer."""
 
     async def totals(self) -> Totals:

@@ -45,7 +45,7 @@ class Running:
 
 
 @asynccontextmanager
-async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
+async def with_simulator(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
     """The configuration to serve, with `config.simulated` that of a simulated upstream which is up, and its URL."""
     if not config.simulated:
         yield config, None
@@ -98,7 +98,7 @@ async def running(
     seconds; `upstream` is a transport instead of the usual one, which the gateway then closes.
     """
     server = config.server
-    async with with_upstream(config, pace=pace) as (filled, simulator_url):
+    async with with_simulator(config, pace=pace) as (filled, simulator_url):
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
         async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
@@ -106,7 +106,7 @@ async def running(
             yield Running(filled, url, simulator_url, gateway)
 
 
-async def until_told_to_stop() -> None:
+async def wait_for_stop_signal() -> None:
     """Wait for SIGINT or SIGTERM."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in ("SIGINT", "SIGTERM"):

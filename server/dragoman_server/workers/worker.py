@@ -31,9 +31,9 @@ from dragoman_server.observability.logs import configure
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import bounds_of
-from dragoman_server.workers.drain import LINGER, Retirement
-from dragoman_server.workers.ipc import Channel, Unanswered, receive_first
-from dragoman_server.workers.serve import DRAIN, run_loop, with_upstream
+from dragoman_server.workers.drain import LINGER, ConnectionDrain
+from dragoman_server.workers.ipc import IpcChannel, Unanswered, receive_first
+from dragoman_server.workers.serve import DRAIN, run_loop, with_simulator
 
 REPORT_EVERY = 5.0
 """Seconds between two reports of a worker's numbers: what it counted after the last one dies with it if it crashes."""
@@ -62,16 +62,16 @@ class Worker:
         self._assignment = assignment
         self._shares = [[socket.socket(fileno=fd) for fd in group] for group in assignment.listeners]
         self._sites: dict[int, list[web.SockSite]] = {}
-        self._wanted: list[int] = []
+        self._wanted_shares: list[int] = []
         self._changed = asyncio.Event()
         self._retire = False
         self._stop = asyncio.Event()
         self._gateway: Gateway | None = None
 
-    def hear(self, what: str, message: Json) -> None:
+    def on_message(self, what: str, message: Json) -> None:
         """An order: `listen` to `shares`, `retire` or `stop`."""
         if what == "listen":
-            self._wanted = message["shares"]
+            self._wanted_shares = message["shares"]
         elif what == "retire":
             self._retire = True
         elif what == "stop":
@@ -80,7 +80,7 @@ class Worker:
 
     def stop(self) -> None:
         """As if the supervisor had said so."""
-        self.hear("stop", {})
+        self.on_message("stop", {})
 
     async def answer(self, what: str, message: Json) -> Any:
         """A question: `totals`, or the `receipt` of a request that the key with the digest `owner` made."""
@@ -92,31 +92,33 @@ class Worker:
         receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
         return receipt.json().decode() if receipt is not None else None
 
-    async def serve(self, channel: Channel) -> None:
+    async def serve(self, channel: IpcChannel) -> None:
         """Serve until told to leave. Raises ConfigError, OSError if it cannot begin."""
-        told = self._assignment
-        async with with_upstream(told.config) as (config, _):
-            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
-            app = make_app(config, gateway=gateway, drain=told.drain)
-            retirement = Retirement(app, linger=told.linger)
+        assignment = self._assignment
+        async with with_simulator(assignment.config) as (config, _):
+            gateway = self._gateway = Gateway(
+                config, sender=assignment.sender, siblings=_OtherWorkers(channel), lines=True
+            )
+            app = make_app(config, gateway=gateway, drain=assignment.drain)
+            drain = ConnectionDrain(app, linger=assignment.linger)
             totals = gateway.metrics.totals
             bounds = bounds_of(config.server, totals)
             runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
-                channel.tell("ready")
+                channel.send("ready")
                 gateway.discover()
                 await self._accept(runner)
                 if not self._stop.is_set() and runner.connections is not None:
-                    retirement.begin(runner.connections)
-                    if not await self._finish(retirement, runner.connections):
+                    drain.begin(runner.connections)
+                    if not await self._drain_connections(drain, runner.connections):
                         await gateway.stop(0.0)
             finally:
                 reports.cancel()
                 await runner.cleanup()
                 # All replies have ended, so these numbers are the last.
-                channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+                channel.send("totals", totals=gateway.metrics.snapshot().pack())
 
     async def _accept(self, runner: web.AppRunner) -> None:
         """Accept from the sockets that are wanted, until told to leave."""
@@ -124,7 +126,7 @@ class Worker:
             await self._changed.wait()
             self._changed.clear()
             leaving = self._retire or self._stop.is_set()
-            wanted = [] if leaving else self._wanted
+            wanted = [] if leaving else self._wanted_shares
             for share in [share for share in self._sites if share not in wanted]:
                 for site in self._sites.pop(share):
                     await site.stop()
@@ -142,7 +144,7 @@ class Worker:
         for sock in (sock for share in self._shares for sock in share):
             sock.close()
 
-    async def _finish(self, retirement: Retirement, lines: HijackServer) -> bool:
+    async def _drain_connections(self, retirement: ConnectionDrain, lines: HijackServer) -> bool:
         """Let all connections come to their end. Returns False if it took too long."""
         finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
         stopped = asyncio.create_task(self._stop.wait())
@@ -151,16 +153,16 @@ class Worker:
             task.cancel()
         return not finishing.done() or finishing.result()
 
-    async def _report(self, channel: Channel, gateway: Gateway) -> None:
+    async def _report(self, channel: IpcChannel, gateway: Gateway) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY)
-            channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+            channel.send("totals", totals=gateway.metrics.snapshot().pack())
 
 
-class _Siblings:
+class _OtherWorkers:
     """The other workers, by way of the supervisor."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: IpcChannel) -> None:
         self._channel = channel
 
     async def totals(self) -> Totals:
@@ -178,20 +180,20 @@ class _Siblings:
             raise DragomanError(Failure(FailureKind.OVERLOADED, message, 503)) from None
 
 
-async def work(assignment: Assignment, sock: socket.socket) -> int:
+async def run_worker(assignment: Assignment, sock: socket.socket) -> int:
     """Run one worker with its end of the socket pair. Returns the exit status."""
     worker = Worker(assignment)
-    channel = await Channel.open(sock, worker.hear, worker.answer)
+    channel = await IpcChannel.open(sock, worker.on_message, worker.answer)
     reading = asyncio.create_task(channel.run())
     reading.add_done_callback(lambda _: worker.stop())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     try:
         await worker.serve(channel)
     except (ConfigError, OSError) as error:
-        channel.tell("failed", message=str(error))
+        channel.send("failed", message=str(error))
         return 1
     except Exception:
-        channel.tell("failed", message=traceback.format_exc())
+        channel.send("failed", message=traceback.format_exc())
         return 1
     finally:
         await channel.close()
@@ -216,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EOFError:
         return 1
     configure(assignment.log_level, assignment.log_format, worker=assignment.number)
-    return run_loop(work(assignment, sock))
+    return run_loop(run_worker(assignment, sock))
 
 
 if __name__ == "__main__":

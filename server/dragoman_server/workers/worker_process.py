@@ -16,13 +16,13 @@ from typing import Any
 
 from dragoman.canonical.request import Json
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.workers.ipc import Channel
+from dragoman_server.workers.ipc import IpcChannel
 from dragoman_server.workers.systemd import VARIABLE
 from dragoman_server.workers.worker import Assignment
 
 START_SECONDS = 60.0
 """Longest start of a worker: half a second of work, on a machine that may have better to do."""
-_LAST_WORDS = 1.0
+_FINAL_MESSAGES_SECONDS = 1.0
 
 
 class WorkerFailed(Exception):
@@ -30,13 +30,13 @@ class WorkerFailed(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Hired:
+class WorkerProcess:
     """One worker. `totals` are its numbers as last heard, `answered` tells whether that was on the last question."""
 
     number: int
     process: asyncio.subprocess.Process
     ready: asyncio.Future[None]
-    channel: Channel = field(init=False)
+    channel: IpcChannel = field(init=False)
     totals: Totals | None = None
     answered: bool = False
     leaving: bool = False
@@ -46,7 +46,9 @@ class Hired:
         return f"worker {self.number} (pid {self.process.pid})"
 
     @classmethod
-    async def start(cls, assignment: Assignment, answer: Callable[[Hired, str, Json], Awaitable[Any]]) -> Hired:
+    async def start(
+        cls, assignment: Assignment, answer: Callable[[WorkerProcess, str, Json], Awaitable[Any]]
+    ) -> WorkerProcess:
         """Start a process that is told its assignment; `until_ready` waits for it. `answer` gets its questions.
 
         Raises OSError.
@@ -69,7 +71,9 @@ class Hired:
         # Whether anybody still waits for it or not, its failure is not a forgotten one.
         ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         worker = cls(assignment.number, process, ready)
-        worker.channel = await Channel.open(ours, worker._heard, lambda what, message: answer(worker, what, message))
+        worker.channel = await IpcChannel.open(
+            ours, worker._on_message, lambda what, message: answer(worker, what, message)
+        )
         worker.channel.send_first(pickle.dumps(assignment))
         return worker
 
@@ -91,7 +95,7 @@ class Hired:
         reading = asyncio.create_task(self.channel.run())
         status = await self.process.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_FINAL_MESSAGES_SECONDS):
                 await reading
         await self.channel.close()
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
@@ -104,17 +108,17 @@ class Hired:
         """Whether it was ready once."""
         return self.ready.done() and self.ready.exception() is None
 
-    def dismiss(self, how: str) -> None:
+    def dismiss(self, order: str) -> None:
         """Have it `retire` (when all its connections are closed) or `stop` (with the usual deadline)."""
         self.leaving = True
-        self.channel.tell(how)
+        self.channel.send(order)
 
     def kill(self) -> None:
         """End its process at once."""
         with suppress(ProcessLookupError):
             self.process.kill()
 
-    def _heard(self, what: str, message: Json) -> None:
+    def _on_message(self, what: str, message: Json) -> None:
         if what == "totals":
             self.totals = Totals.unpack(message["totals"])
         elif not self.ready.done():
