@@ -1,4 +1,8 @@
-"""The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine."""
+"""The Dragoman gateway: an aiohttp application, its configuration and its command line, around the `dragoman` engine.
+
+May import `dragoman`; nothing imports it but applications that embed it. Start with `app.py` (the routes), then
+`proxy/gateway.py` (one request).
+"""
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup

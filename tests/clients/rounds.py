@@ -19,7 +19,7 @@ from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.validate import check
 
 UPSTREAMS = ("chat", "messages", "responses")
@@ -93,7 +93,7 @@ def _refused(served: Served, upstream: str) -> str:
         try:
             check(upstream, body, received.headers, verify=True)
             why = "no reason found"
-        except Refused as refused:
+        except RequestRejected as refused:
             why = f"{refused} ({refused.param})"
         return f"the upstream answered {received.status} to {received.method} {received.path}: {why}"
     return ""

@@ -176,7 +176,7 @@ def test_check_shows_what_a_configuration_means(run: Run, tmp_path: Path) -> Non
     assert said.status == 0
     assert "provider up: messages at http://127.0.0.1:9, with a key" in said.err
     assert "model gpt-* → up as claude-x (for chat clients)" in said.err
-    assert "the configuration is fine" in said.err
+    assert "the configuration is valid" in said.err
     assert SECRET not in said.err
 
 
@@ -202,7 +202,7 @@ def test_simulate_goes_without_an_upstream(run: Run) -> None:
     for args in (("x.toml",), ("--base-url", "http://h"), ("--dialect", "chat")):
         said = run("serve", "--simulate", *args)
         assert said.status == 2
-        assert "--simulate: goes without" in said.err
+        assert "--simulate: cannot be combined with" in said.err
 
 
 def test_check_of_nothing_names_the_ways_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,9 +109,9 @@ def test_check_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (400, True, "answers (400 to an empty request)"),
         (422, True, "answers (422 to an empty request)"),
-        (401, False, "refuses the key: 401 because"),
-        (404, False, "has nothing at http://127.0.0.1:"),
-        (503, False, "is away: 503 because"),
+        (401, False, "rejects the key: 401 because"),
+        (404, False, "has no endpoint http://127.0.0.1:"),
+        (503, False, "is unavailable: 503 because"),
     ],
 )
 async def test_check_connect(tmp_path: Path, status: int, fine: bool, told: str, transport: str) -> None:

@@ -164,7 +164,7 @@ async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Pa
     )
     for words, told in (
         (("claude", "-c", str(tmp_path / "none.toml")), "cannot be read"),
-        (("claude", "-p", "hi"), "those of the agent go behind --"),
+        (("claude", "-p", "hi"), "put the agent's own after --"),
         (("opencode", "-c", str(path)), "--model: opencode needs a model's name"),
         (
             ("opencode", "-c", str(path), "--model", "qwen"),

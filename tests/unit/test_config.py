@@ -443,7 +443,9 @@ def test_a_big_model_of_no_known_provider_is_a_problem() -> None:
     data = provider()
     data["providers"]["other"] = {"dialect": "messages", "base_url": "http://o"}
     data["models"] = {"big": "gpt-x", "small": "other/mini"}
-    assert problems(data) == {"models.big": 'which provider has "gpt-x"? Write "provider/gpt-x", or give it a route'}
+    assert problems(data) == {
+        "models.big": 'no provider is known for "gpt-x": write "provider/gpt-x", or give it a route'
+    }
     data["routes"] = [{"model": "gpt-*", "provider": "local"}]
     assert parse_config(data, {}).models.big == "gpt-x"
 

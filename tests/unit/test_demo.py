@@ -52,7 +52,7 @@ async def test_every_scene_shows_both_sides() -> None:
         r'apply_patch("*** Begin Patch\n*** Add File: notes.txt\n+print(\"Grüße \\n 👋🏽\")\n*** End Patch\n")',
         "custom_wrapped: a free-text tool became a function",
         '"delta":"## never"',
-        "✂ the connection breaks",
+        "✂ the connection fails",
         "upstream connection broke",
         '"param":"n"',
         "nothing was sent",
@@ -85,7 +85,7 @@ async def test_colours_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[35m" in shown
 
 
-async def test_a_scene_that_fails_is_told_and_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scene_that_fails_is_reported_and_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(SCENES[0], body={**SCENES[0].body, "model": "sim-text"})
     monkeypatch.setattr(package, "SCENES", (wrong,))
     status, shown = await _played()
@@ -94,7 +94,7 @@ async def test_a_scene_that_fails_is_told_and_fails_the_demo(monkeypatch: pytest
     assert "a call were expected" in shown.replace("\n                 ", " ")
 
 
-async def test_a_refused_scene_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_response_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(SCENES[1], body={**SCENES[1].body, "model": "sim-error-429"})
     monkeypatch.setattr(package, "SCENES", (wrong,))
     status, shown = await _played()
@@ -115,17 +115,17 @@ async def test_an_impossible_port_is_a_wrong_configuration() -> None:
         await _played(port=70_000)
 
 
-async def test_it_stays_up_and_tells_what_to_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_serves_on_and_prints_next_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "SCENES", ())
 
-    async def told_at_once() -> None:
+    async def stop_at_once() -> None:
         return
 
-    monkeypatch.setattr(package, "until_told_to_stop", told_at_once)
+    monkeypatch.setattr(package, "wait_for_stop_signal", stop_at_once)
     out = io.StringIO()
     assert await demo(port=0, pace=0, once=False, out=out) == 0
     shown = out.getvalue()
-    url = shown.partition("stays up at ")[2].split(". ")[0]
+    url = shown.partition("serves on at ")[2].split(". ")[0]
     assert url.startswith("http://127.0.0.1:")
     for hint in (
         f"{url}/v1/messages",

@@ -1,4 +1,4 @@
-"""The pieces of the demo: what a frame is shortened to, what a stream told, how it is drawn, what the scenes check."""
+"""The parts of the demo: excerpts of frames, transcripts of streams, output on the terminal, checks of the scenes."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_a_long_frame_is_shortened_to_what_changes() -> None:
         b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
         b'{"tool_calls":[{"index":1,"function":{"arguments":"{\\"a"}}]},"finish_reason":null}],"usage":null}'
     )
-    told_of = [(Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))]
-    assert frame_lines(Frame("", data), 50) == told_of
+    lines = [(Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))]
+    assert frame_lines(Frame("", data), 50) == lines
     assert _shown(Frame("", b'{"a":1}'), 50) == ['data: {"a":1}']
     assert _shown(Frame("", b"[DONE]"), 50) == ["data: [DONE]"]
-    assert _shown(Frame("", None), 50) == [": a sign of life"]
+    assert _shown(Frame("", None), 50) == [": ping"]
 
 
 def _shown(frame: Frame, width: int) -> list[str]:
@@ -92,14 +92,14 @@ def test_an_event_of_responses_is_shortened_to_what_is_new() -> None:
     delta = _response_event("response.output_text.delta", **where, delta="Hello, everybody", logprobs=[])
     assert _shown(delta, 60) == ['…output_text.delta  "delta":"Hello, everybody" "output_index":0']
     assert frame_lines(delta, 60)[0][1].style == "green"
-    # The echo of the request and what was told before are left out; the counts are not.
-    told_before = {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}
+    # The echo of the request and the content that earlier events had are left out; the counts are not.
+    sent_before = {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}
     usage = {"input_tokens": 12, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 6, "total_tokens": 18}
     response = {
         "id": "resp_1",
         "status": "completed",
         "tools": [{"name": "t"}],
-        "output": [told_before],
+        "output": [sent_before],
         "usage": usage,
     }
     completed = _response_event("response.completed", response=response)
@@ -135,9 +135,9 @@ def _failing(scene: Scene, seen: Recording) -> str:
 def test_a_clean_end_after_a_cut_is_a_problem() -> None:
     """The scene's check must see what it is there for."""
     frames = [Frame("message_stop", b'{"type":"message_stop"}')]
-    broken = next(scene for scene in SCENES if "breaks" in scene.subject)
+    broken = next(scene for scene in SCENES if "fails" in scene.subject)
     assert broken.client is Dialect.MESSAGES
-    assert "as if it had ended well" in _failing(broken, Recording(status=200, client=frames, cut=True))
+    assert "as if it had ended normally" in _failing(broken, Recording(status=200, client=frames, cut=True))
 
 
 def test_calls_that_do_not_interleave_are_a_problem() -> None:
@@ -176,7 +176,7 @@ def test_leaving_an_upstream_that_has_not_finished_is_drawn() -> None:
 
     piece = _response_event("response.output_text.delta", delta="three###").data or b""
     end = _response_event("response.completed", response={"status": "completed", "usage": None}).data or b""
-    assert "✂ the gateway hangs up" in drawn(piece)
+    assert "✂ the gateway closes the connection" in drawn(piece)
     assert "✂" not in drawn(piece, end)
 
 
@@ -220,7 +220,7 @@ async def test_the_recording_transport_reports_that_the_gateway_stopped_reading(
 def test_text_behind_a_stop_sequence_is_a_problem() -> None:
     piece = b'{"choices":[{"index":0,"delta":{"content":"one, two, three###"},"finish_reason":"stop"}]}'
     seen = Recording(status=200, client=[Frame("", piece), Frame("", b"[DONE]")])
-    assert "the client was told 'one, two, three###'" in _failing(_scene("stop sequence"), seen)
+    assert "the client received 'one, two, three###'" in _failing(_scene("stop sequence"), seen)
 
 
 def test_a_stream_of_responses_put_together() -> None:
@@ -232,11 +232,11 @@ def test_a_stream_of_responses_put_together() -> None:
     ]
     so_far = read_transcript(Dialect.RESPONSES, frames)
     assert so_far.calls == {2: ToolCall("p", '"\n', custom=True)}
-    assert not so_far.calls[2].whole
+    assert not so_far.calls[2].complete
     assert so_far.content() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
     cut = {"type": "function_call", "name": "f", "arguments": '{"a', "status": "incomplete"}
     half = [_response_event(f"response.output_item.{e}", output_index=0, item=cut) for e in ("added", "done")]
-    assert not read_transcript(Dialect.RESPONSES, half).calls[0].whole
+    assert not read_transcript(Dialect.RESPONSES, half).calls[0].complete
     failed = _response_event("response.failed", response={"error": {"message": "no"}})
     nested, flat = _response_event("error", error={"message": "no"}), _response_event("error", message="no")
     for last in (failed, nested, flat):

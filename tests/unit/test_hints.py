@@ -23,7 +23,7 @@ def _problems(path: Path, text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("table", ["[routes]", "[routes.first]"])
 def test_one_bracket_around_routes(tmp_path: Path, table: str) -> None:
-    told = "expected [[routes]], in two brackets, for each route; got [routes]"
+    told = "expected [[routes]] (two brackets) for each route; got [routes]"
     assert _problems(tmp_path / "a.toml", f"{LOCAL}{table}\n{ROUTE}") == [("routes", told)]
 
 
@@ -104,7 +104,7 @@ def test_litellm_s_keys_in_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[server]\nport = 1\n", "[providers]\n"])
 def test_a_file_that_serves_nothing(tmp_path: Path, text: str) -> None:
     assert _problems(tmp_path / "a.toml", text) == [
-        ("FILE", "serves nothing: there is no [providers.NAME]; `dragoman init` writes an example")
+        ("FILE", "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     ]
 
 

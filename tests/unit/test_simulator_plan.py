@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.parse_request import Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
-from dragoman_server.simulator.tool_plan import pictures
+from dragoman_server.simulator.tool_plan import count_images
 
 PROMPT = 'Do it. [[call look {"at": "a [b]"} + look {"at": "ü"}]] and [[call patch "*** Begin\\n"]]'
 LOOK = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -113,7 +113,7 @@ def test_pictures_are_counted_wherever_they_are() -> None:
     said_last = said(scenario_for(read_chat({"model": "sim-agent", "messages": messages})))
     assert said_last == "The tools said: nothing (pictures: 1)."
     result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {"type": "url"}}]}
-    assert pictures([{"content": [result]}, {"output": [{"type": "input_image", "image_url": "x"}]}]) == 2
+    assert count_images([{"content": [result]}, {"output": [{"type": "input_image", "image_url": "x"}]}]) == 2
 
 
 def test_a_member_of_a_flattened_namespace_is_found() -> None:

@@ -128,7 +128,7 @@ async def test_a_worker_that_cannot_start_ends_it_all_with_its_own_words_once(
         assert await asyncio.wait_for(run.ended, 10) == 1
     assert not run.announced
     said_of_it = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
-    assert said_of_it == [f"dragoman gives up: {said}"]
+    assert said_of_it == [f"dragoman stops: {said}"]
 
 
 async def test_a_worker_that_hangs_at_its_start(

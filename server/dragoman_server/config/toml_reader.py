@@ -1,8 +1,8 @@
-"""Reading TOML tables with every problem collected, none fatal: a getter that fails gives None and reading goes on.
+"""Reader of TOML tables that collects all problems: a getter that fails returns None, and reading goes on.
 
-A table knows which keys it was asked for, so that what is left at the end is unknown, and the ones asked for are what
-a misspelt key may have meant. Environment references are resolved here; messages show the text of the file, never what
-a reference stood for.
+A table records the keys that its getters read. At the end all other keys are reported as unknown, with the closest
+known key as a suggestion. Environment references are resolved here; messages show the text of the file, never the
+resolved value, which may be a key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from dragoman.canonical.request import EFFORTS
 
 Problem = tuple[str, str]
-"""Where, and what."""
+"""Path in the configuration, and message."""
 
 _REFERENCE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -29,7 +29,6 @@ _KINDS: dict[type, str] = {
     dict: "a table",
 }
 
-
 SYNONYMS = {
     **dict.fromkeys(("api_base", "url", "endpoint", "baseurl", "base-url"), "base_url"),
     **dict.fromkeys(("key", "apikey", "api-key", "token"), "api_key"),
@@ -38,11 +37,11 @@ SYNONYMS = {
     **dict.fromkeys(("upstream", "to"), "provider"),
     **dict.fromkeys(("target", "rewrite", "target_model"), "upstream_model"),
 }
-"""Keys of other tools, and the key here."""
+"""Key as other tools name it → key here, for suggestions."""
 
 
 class ConfigError(ValueError):
-    """A wrong configuration. `problems` holds all of them as (path, message); the text has one line for each."""
+    """An invalid configuration. `problems` holds all problems as (path, message); the text has one line for each."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)
@@ -50,7 +49,7 @@ class ConfigError(ValueError):
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> ConfigError:
-        """One error for several problems (at least one)."""
+        """Return one error for all `problems` (at least one)."""
         error = cls(*problems[0])
         error.problems = list(problems)
         return error
@@ -60,19 +59,19 @@ class ConfigError(ValueError):
 
 
 def kind_of(value: Any) -> str:
-    """What a TOML value is, in words."""
+    """Return the TOML type of a value, for messages: `a string`, `an array`."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def join(path: str, key: str) -> str:
-    """The path of a key, quoted as TOML would."""
+    """Return the path of a key, quoted as in TOML."""
     step = key if _BARE.match(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{step}" if path else step
 
 
 def closest(word: str, words: Iterable[str]) -> str:
-    """` (did you mean "…"?)`, or nothing."""
-    from difflib import get_close_matches  # 0.1 MB that only a wrong word needs
+    """Return ` (did you mean "…"?)` with the closest of `words`, or an empty string."""
+    from difflib import get_close_matches  # 0.1 MB of memory, needed only for errors
 
     found = get_close_matches(word, [str(known) for known in words], 1)
     return f' (did you mean "{found[0]}"?)' if found else ""
@@ -83,14 +82,14 @@ def _toml(value: Any) -> str:
 
 
 def unknown(what: str, word: str, words: Iterable[str]) -> str:
-    """`unknown provider "locla"; there are: local (did you mean "local"?)`."""
+    """Return a message such as `unknown provider "locla"; there are: local (did you mean "local"?)`."""
     known = [str(known) for known in words]
     there = f"there are: {', '.join(known)}" if known else f"there is no {what}"
     return f'unknown {what} "{word}"; {there}{closest(word, known)}'
 
 
 def choice_problem(value: Any, words: Iterable[str], *forms: str) -> str | None:
-    """What is wrong with `value` as one of `words`, if anything; `forms` stand for what else would do."""
+    """Return a message if `value` is not one of `words`, else None. `forms` describe other values that are allowed."""
     allowed = [str(word) for word in words]
     if isinstance(value, str) and value in allowed:
         return None
@@ -99,7 +98,7 @@ def choice_problem(value: Any, words: Iterable[str], *forms: str) -> str | None:
 
 
 def parse_word(spec: Field[Any], word: str) -> Any:
-    """What a word of the command line means for a field: a list by its commas, else a number where it is one."""
+    """Return the value of a field given as a word on the command line: a comma-separated list, a number or a string."""
     if type(spec.default) is tuple:
         return tuple(word.split(",")) if word else ()
     if "number" in spec.metadata:
@@ -112,7 +111,10 @@ def parse_word(spec: Field[Any], word: str) -> Any:
 
 
 def value_problem(spec: Field[Any], value: Any) -> str | None:
-    """What is wrong with `value` for a field whose metadata names its values and whose default shows its type."""
+    """Return a message if `value` does not suit the field, else None.
+
+    The allowed values are in the field's metadata; the type is that of its default.
+    """
     kind: type = type(spec.default)
     if "number" in spec.metadata:
         return _number_problem(spec, value)
@@ -123,7 +125,7 @@ def value_problem(spec: Field[Any], value: Any) -> str | None:
             return f"expected an array, got {kind_of(value)}"
         if items := spec.metadata.get("items"):
             return _items_problem(value, items, spec.metadata["form"])
-        # The other kind of list among the flags: effort levels. Their order is the canonical one (mapping §5.5).
+        # The only other lists are effort levels, in rising order (mapping §5.5).
         for level in value:
             if wrong := choice_problem(level, EFFORTS):
                 return wrong
@@ -133,13 +135,13 @@ def value_problem(spec: Field[Any], value: Any) -> str | None:
     if type(value) is not kind and not (kind is float and type(value) is int):
         return f"expected {_KINDS[kind]}, got {kind_of(value)}"
     number: Any = value
-    if kind in (int, float) and not number >= 0:  # so written, it is true of NaN as well
+    if kind in (int, float) and not number >= 0:  # written this way, NaN is rejected too
         return f"expected 0 or more; got {value}"
     return None
 
 
 def _number_problem(spec: Field[Any], value: Any) -> str | None:
-    """For a field that takes words or numbers."""
+    """Return a message for a field that accepts words and numbers."""
     kind, least, most = spec.metadata["number"]
     if type(value) is kind or (kind is float and type(value) is int):
         return None if least <= value <= most else f"expected {least:g} to {most:g}; got {value:g}"
@@ -156,7 +158,7 @@ def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None
 
 
 class Table:
-    """One table of the file. Getters return None (or what is empty) for a key that is absent or wrong."""
+    """One table of the file. Getters return None or an empty value for a key that is absent or invalid."""
 
     __slots__ = ("_data", "_env", "_known_keys", "path", "problems")
 
@@ -168,11 +170,11 @@ class Table:
         self.problems = problems
 
     def at(self, key: str) -> str:
-        """The path of a key of this table."""
+        """Return the path of a key of this table."""
         return join(self.path, key)
 
     def report(self, key: str, message: str) -> None:
-        """Report a problem of a key."""
+        """Add a problem of a key."""
         self.problems.append((self.at(key), message))
 
     def __contains__(self, key: str) -> bool:
@@ -183,14 +185,14 @@ class Table:
         if key not in self._data:
             return None
         value = self._data[key]
-        # The type only: a key given in the wrong shape must not be printed.
+        # Show the type only: the value may be a key in the wrong form.
         if type(value) not in kinds:
             self.report(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
             return None
         return value
 
     def _resolve(self, text: str, where: str) -> str | None:
-        """`${NAME}` and `${NAME:-default}` (also for an empty one, as in a shell) put in."""
+        """Return the text with `${NAME}` and `${NAME:-default}` replaced; the default also replaces an empty value."""
         failed = False
 
         def value(match: re.Match[str]) -> str:
@@ -211,7 +213,7 @@ class Table:
         return None if failed else out
 
     def text(self, key: str, *, required: bool = False, literal: bool = False) -> str | None:
-        """A string with environment references put in (`literal`: as it stands)."""
+        """Return a string with environment references resolved, or with `literal` unchanged."""
         value = self._get(key, str)
         if value is None:
             if required and key not in self._data:
@@ -220,7 +222,7 @@ class Table:
         return value if literal else self._resolve(value, self.at(key))
 
     def texts(self, key: str) -> list[str] | None:
-        """An array of strings; None if it is absent."""
+        """Return an array of strings, or None if it is absent."""
         values = self._get(key, list)
         if values is None:
             return None
@@ -235,14 +237,14 @@ class Table:
         return out
 
     def boolean(self, key: str) -> bool | None:
-        """`true` or `false`."""
+        """Return a boolean."""
         value: bool | None = self._get(key, bool)
         return value
 
     def integer(self, key: str, *, auto: int | None = None) -> int | None:
-        """An integer, or a string with an environment reference that gives one (`port = "${PORT:-8080}"`).
+        """Return an integer, also one from an environment reference (`port = "${PORT:-8080}"`).
 
-        `auto` is what the word `auto` stands for, where it may.
+        If `auto` is given, the key also accepts the word `auto`, which means that number.
         """
         value = self._data.get(key)
         if value == "auto" and auto is not None:
@@ -269,7 +271,7 @@ class Table:
     def word(
         self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
     ) -> str | None:
-        """A string that is one of `words`. `hints` has a sentence for words that are none of them."""
+        """Return a string that is one of `words`. `hints` maps other words to a hint for the message."""
         self._known_keys.add(key)
         if key not in self._data:
             if required:
@@ -287,13 +289,13 @@ class Table:
         return str(value)
 
     def table(self, key: str) -> Table:
-        """A table, empty when absent. Of one that is no table at all, this is all that is told."""
+        """Return a table, empty if absent. For a value that is not a table, only that is reported."""
         value = self._get(key, dict)
         problems = [] if value is None and key in self._data else self.problems
         return Table(value or {}, self.at(key), self._env, problems)
 
     def tables(self, key: str) -> Iterator[Table]:
-        """An array of tables."""
+        """Yield the members of an array of tables."""
         for index, item in enumerate(self._get(key, list) or ()):
             where = f"{self.at(key)}[{index}]"
             if type(item) is dict:
@@ -302,11 +304,12 @@ class Table:
                 self.problems.append((where, f"expected a table, got {kind_of(item)}"))
 
     def __iter__(self) -> Iterator[str]:
-        """All keys, for tables whose keys are names of the operator's."""
+        """Iterate over the keys, for tables whose keys are the operator's names."""
         return iter(self._data)
 
     def values_of(self, kind: type) -> dict[str, Any]:
-        """The fields of the dataclass `kind` that are given here and fit; misfits and unknown keys are reported."""
+        """Return the valid fields of the dataclass `kind` in this table; invalid values and unknown keys are
+        reported."""
         out: dict[str, Any] = {}
         for spec in fields(kind):
             self._known_keys.add(spec.name)
@@ -321,7 +324,7 @@ class Table:
         return out
 
     def finish(self) -> None:
-        """Report the keys that nothing asked for."""
+        """Report the keys that no getter has read."""
         for key in self._data:
             if key not in self._known_keys:
                 meant = SYNONYMS.get(key.lower())

@@ -1,7 +1,7 @@
-"""`dragoman demo`: gateway and simulated upstream in one process, and translated streams drawn as they come.
+"""`dragoman demo`: runs the gateway and the simulated upstream in one process, and draws the streams as they arrive.
 
-The client is a real one: its requests go through sockets to the gateway and from there to the upstream. Every scene is
-checked against what it claims to show.
+The requests are real: they go through sockets to the gateway, and from there to the upstream. Each scene checks that
+it showed what it claims.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _API = {
     Dialect.RESPONSES: "OpenAI Responses",
 }
 _READING_TIME = 8
-"""Pause after a scene, in paces."""
+"""Pause after a scene, as a multiple of `pace`."""
 
 
 async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None) -> int:
-    """Play the scenes; then stay up until told to stop, unless `once`.
+    """Play the scenes, then serve until a signal, unless `once`.
 
-    `pace` is the simulated upstream's pause between two frames in seconds. Returns 1 if a scene did not do what it
-    shows. A `port` that is taken is replaced by a free one; raises ConfigError for one that cannot be.
+    `pace` is the simulated upstream's pause between two frames, in seconds. If `port` is taken, a free one is used.
+    Returns 1 if the check of a scene failed. Raises ConfigError for an invalid port.
     """
     stream = out or sys.stdout
     if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks instead of failing
+        stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
     config = replace(config, server=replace(config.server, port=port))
@@ -81,10 +81,10 @@ def _is_free(host: str, port: int) -> bool:
 
 
 async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: float) -> int:
-    """All scenes. Returns how many things were not as they should be."""
+    """Play all scenes. Returns the number of problems."""
     log = logging.getLogger("dragoman")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # the picture tells more, and must not be torn
+    log.setLevel(logging.CRITICAL)  # log lines would break the columns
     failed = 0
     try:
         terminal.print("Dragoman translates between model APIs while they stream.", style="bold")
@@ -107,7 +107,7 @@ async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: 
 
 
 class ScenePlayer:
-    """One scene while it plays: both sides report here, and what belongs together is drawn side by side."""
+    """Plays one scene: both sides report here, and simultaneous frames are drawn side by side."""
 
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
         self.scene = scene
@@ -117,7 +117,7 @@ class ScenePlayer:
         self._rows: tuple[list[Line], list[Line]] = [], []
 
     async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
-        """Ask as the client, and draw what comes."""
+        """Send the client's request and draw the frames of both sides. Returns the recording."""
         scene, seen = self.scene, self.seen
         tee.listener = self
         try:
@@ -136,29 +136,29 @@ class ScenePlayer:
         self._flush()
         return seen
 
-    # --- what the upstream's side reports ------------------------------------------------------------------------
+    # --- reports of the upstream's side --------------------------------------------------------------------------
 
     def sent(self, call: UpstreamRequest) -> None:
-        """The translated request."""
+        """Draw the translated request."""
         self.seen.call = call
         self._draw_request()
 
     def received(self, data: bytes) -> None:
-        """A part of the upstream's reply; what the client got since the one before is drawn beside that."""
+        """Add a part of the upstream's reply, after drawing the previous part and the client's frames for it."""
         self._flush()
         self._add(1, self.seen.upstream, data)
 
     def cut(self) -> None:
-        """The upstream's connection broke."""
+        """Draw that the upstream's connection failed."""
         self._flush()
         self.seen.cut = True
-        self._rows[1].append(line("✂ the connection breaks", "red"))
+        self._rows[1].append(line("✂ the connection fails", "red"))
 
     def stopped(self) -> None:
-        """The gateway left; which is worth a line unless the reply was whole."""
+        """Draw that the gateway closed the upstream's connection, unless the reply was complete."""
         self._flush()
         if read_transcript(self.scene.upstream, self.seen.upstream).stop is None:
-            self._rows[1].append(line("✂ the gateway hangs up", "blue"))
+            self._rows[1].append(line("✂ the gateway closes the connection", "blue"))
 
     def _receive(self, data: bytes) -> None:
         self._add(0, self.seen.client, data)
@@ -179,8 +179,8 @@ class ScenePlayer:
         scene, call, terminal = self.scene, self.seen.call, self._terminal
         if not terminal.stacked:
             terminal.sides(
-                [line(f"CLIENT, speaks {_API[scene.client]}", "bold")],
-                [line(f"UPSTREAM, speaks {_API[scene.upstream]}", "bold")],
+                [line(f"CLIENT: {_API[scene.client]}", "bold")],
+                [line(f"UPSTREAM: {_API[scene.upstream]}", "bold")],
                 "",
             )
         client = [line(f"POST /v1/{CODECS[scene.client].path}", "cyan")]
@@ -196,7 +196,7 @@ class ScenePlayer:
 
 
 def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
-    """The remarks below a scene. Returns how many things were not as they should be."""
+    """Print the remarks below a scene. Returns the number of problems."""
     terminal.print("")
     problems = scene.problems(seen)
     if problems:
@@ -205,14 +205,14 @@ def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
     else:
         terminal.labelled("✓", scene.point, "bold")
     client, upstream = read_transcript(scene.client, seen.client), read_transcript(scene.upstream, seen.upstream)
-    if calls := [str(call) for call in client.calls.values() if call.whole]:
+    if calls := [str(call) for call in client.calls.values() if call.complete]:
         terminal.labelled("tool calls", ", ".join(calls))
     if client.error is not None:
         terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
         rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
-        terminal.labelled("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
+        terminal.labelled("lost", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
         terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
     terminal.print("")

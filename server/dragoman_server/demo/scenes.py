@@ -1,4 +1,4 @@
-"""The scenes of the demo: a request, what it is to show, and how to tell whether it did."""
+"""The scenes of the demo: a request, the point that it shows, and a check that it did."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: 
 
 @dataclass(slots=True)
 class Recording:
-    """All that passed on both sides of one scene."""
+    """Everything that was sent and received on both sides of one scene."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    """The client's answer where it was no stream."""
+    """The body of the client's response if it was not a stream."""
     call: UpstreamRequest | None = None
     client: list[Frame] = field(default_factory=list)
     upstream: list[Frame] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`check` gives what was not as it should be."""
+    """A scene. `check` yields a sentence for each problem."""
 
     client: Dialect
     upstream: Dialect
@@ -46,7 +46,7 @@ class Scene:
         return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
 
     def problems(self, seen: Recording) -> list[str]:
-        """What went otherwise than shown; empty if all is well."""
+        """Return the problems of a recording, an empty list for a good one."""
         return list(
             self.check(seen, read_transcript(self.client, seen.client), read_transcript(self.upstream, seen.upstream))
         )
@@ -57,14 +57,14 @@ def _check_same_content(seen: Recording, client: Transcript, upstream: Transcrip
         yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
         return
     if client.content() != upstream.content():
-        yield f"the client was told {client.content()}, the upstream had said {upstream.content()}"
+        yield f"the client received {client.content()}, the upstream sent {upstream.content()}"
     if not client.ended or client.error:
         yield f"the client's stream did not end cleanly ({client.error})"
     if client.tokens() != upstream.tokens() or client.tokens() is None:
         yield f"token counts differ: {client.tokens()} and {upstream.tokens()}"
     for call in client.calls.values():
-        if not call.whole or not _is_object(call.sent()[1]):
-            yield f"the call of {call.name} is not whole"
+        if not call.complete or not _is_object(call.sent()[1]):
+            yield f"the call of {call.name} is not complete"
 
 
 def _is_object(text: str) -> bool:
@@ -81,7 +81,7 @@ def _check_thinking(seen: Recording, client: Transcript, upstream: Transcript) -
     if client.stop != "tool_use":
         yield f"stop reason {client.stop} instead of tool_use"
     if "top_k" not in seen.headers.get("x-dragoman-loss", ""):
-        yield "the loss of top_k was not told"
+        yield "the loss of top_k was not reported"
 
 
 def _check_parallel(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
@@ -107,14 +107,14 @@ def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) 
     if len(client.calls) != 1 or any(call.custom for call in upstream.calls.values()):
         yield "one call of a plain function was expected from the upstream"
     if "custom_wrapped" not in seen.headers.get("x-dragoman-loss", ""):
-        yield "the loss of the grammar was not told"
+        yield "the loss of the grammar was not reported"
 
 
 def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if "stop" in loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
-        yield f"the client was told {client.text!r}, the upstream had said {upstream.text!r}"
+        yield f"the client received {client.text!r}, the upstream sent {upstream.text!r}"
     if client.stop != "stop" or not client.ended or client.error:
         yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
@@ -123,9 +123,9 @@ def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> 
     if not seen.cut or upstream.ended:
         yield "the upstream was not cut"
     if client.error is None:
-        yield "the client was not told of the failure"
-    if client.ended or client.stop or any(call.whole for call in client.calls.values()):
-        yield "the client's stream looks as if it had ended well"
+        yield "the client received no error"
+    if client.ended or client.stop or any(call.complete for call in client.calls.values()):
+        yield "the client's stream looks as if it had ended normally"
 
 
 def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
@@ -176,7 +176,7 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
             "tools": [_WEATHER],
         },
-        "An Anthropic client gets its own events from a model that speaks OpenAI's Chat Completions.",
+        "An Anthropic client receives Messages events from a model with OpenAI's Chat Completions API.",
         _check_thinking,
     ),
     Scene(
@@ -191,7 +191,7 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "Weather and time in Oslo?"}],
             "tools": [_function("get_weather", "city"), _function("get_time", "tz")],
         },
-        "And the other way round. Each piece of arguments stays with its call.",
+        "The other way round: each fragment of arguments stays with its call.",
         _check_parallel,
     ),
     Scene(
@@ -205,7 +205,7 @@ SCENES: tuple[Scene, ...] = (
             "input": "Note that it rains.",
             "tools": [_NOTES],
         },
-        "Chat has no namespaces: the tool goes under a joined name; its call comes back as the client declared it.",
+        "Chat has no namespaces: the tool is sent under a joined name, and its call returns as the client declared it.",
         _check_namespaced,
     ),
     Scene(
@@ -219,7 +219,7 @@ SCENES: tuple[Scene, ...] = (
             "input": "Write a note.",
             "tools": [_PATCH],
         },
-        "Messages has no free-text tools: the text comes inside JSON and is unwrapped while it streams. "
+        "Messages has no free-text tools: the text arrives inside JSON and is unwrapped while it streams. "
         "So Codex can edit files with any model.",
         _check_free_text,
     ),
@@ -233,14 +233,14 @@ SCENES: tuple[Scene, ...] = (
             "stop": "###",
             "messages": [{"role": "user", "content": "Count."}],
         },
-        "Responses has no stop sequences: the gateway holds back what may become one, cuts the text there and "
-        "hangs up. That costs the token counts.",
+        "Responses has no stop sequences: the gateway holds back text that may become one, cuts the text there and "
+        "closes the connection. The token counts are lost with it.",
         _check_stopped,
     ),
     Scene(
         Dialect.MESSAGES,
         Dialect.RESPONSES,
-        "the upstream breaks in mid-call",
+        "the upstream fails in mid-call",
         {
             "model": "responses/sim-cut-tools",
             "max_tokens": 1024,
@@ -248,15 +248,15 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
             "tools": [_WEATHER],
         },
-        "The client gets an error, never a clean-looking end: the half call is not closed, so no agent will run it.",
+        "The client receives an error instead of a normal end: the partial call is not closed, so no agent runs it.",
         _check_broken,
     ),
     Scene(
         Dialect.CHAT,
         Dialect.MESSAGES,
-        "a request that cannot be carried",
+        "a request that cannot be translated",
         {"model": "sim-text", "n": 2, "messages": [{"role": "user", "content": "Hello!"}]},
-        "Messages has no n: the client gets a 400 in its own dialect that names the field.",
+        "Messages has no n: the client receives a 400 in its own dialect that names the field.",
         _check_rejected,
     ),
 )

@@ -1,7 +1,7 @@
-"""A simulated upstream that speaks Chat Completions, Messages and Responses, scripted by model name.
+"""A simulated upstream with the Chat Completions, Messages and Responses APIs; the model name selects a script.
 
-It imports nothing of the engine: as the demo's, the tests' and the benchmarks' upstream it is an independent judge.
-`make_simulator()` gives the aiohttp application; `python -m dragoman_server.simulator` serves it.
+It imports nothing of the engine or the server, so that its replies are independent of the code that they test.
+Start with `make_simulator` in `app.py`; `python -m dragoman_server.simulator` serves it.
 """
 
 from __future__ import annotations

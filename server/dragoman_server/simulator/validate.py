@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dragoman_server.simulator import validate_chat, validate_messages, validate_responses
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
 
 _CHECKS: dict[str, Callable[[Json], None]] = {
@@ -24,20 +24,20 @@ def check(dialect: str, body: object, headers: Mapping[str, str], *, verify: boo
     Raises `Refused`.
     """
     if not isinstance(body, dict):
-        raise Refused("We could not parse the JSON body of your request: expected an object.")
+        raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
     if dialect == "messages":
         validate_messages.check_request(body, headers, verify=verify)
     else:
         _CHECKS[dialect](body)
         if verify and dialect == "responses":
-            validate_responses.check_seals(body)
+            validate_responses.check_signatures(body)
     return body
 
 
 def check_count(dialect: str, body: object, headers: Mapping[str, str]) -> Json:
     """The body of a counting request: one of Messages or Responses without what concerns the answer."""
     if not isinstance(body, dict):
-        raise Refused("Input should be an object")
+        raise RequestRejected("Input should be an object")
     if dialect == "messages":
         validate_messages.check_request(body, headers, counting=True)
     else:
@@ -53,5 +53,5 @@ def check_key(dialect: str, headers: Mapping[str, str]) -> None:
     if dialect == "messages":
         if headers.get("x-api-key", "").strip():
             return
-        raise Refused("x-api-key header is required", status=401)
-    raise Refused("You didn't provide an API key in the Authorization header.", status=401)
+        raise RequestRejected("x-api-key header is required", status=401)
+    raise RequestRejected("You didn't provide an API key in the Authorization header.", status=401)

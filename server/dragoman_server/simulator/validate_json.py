@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
@@ -24,32 +24,34 @@ def known_keys(value: Json, known: frozenset[str], at: str = "") -> None:
     for key in value:
         if key not in known:
             path = f"{at}.{key}" if at else key
-            raise Refused(f"Unknown parameter: '{path}'.", path, "unknown_parameter")
+            raise RequestRejected(f"Unknown parameter: '{path}'.", path, "unknown_parameter")
 
 
 def string(value: Any, at: str, longest: int | None = None) -> str:
     """A string of at most `longest` characters."""
     if not isinstance(value, str):
-        raise Refused(f"Invalid type for '{at}': expected a string.", at, "invalid_type")
+        raise RequestRejected(f"Invalid type for '{at}': expected a string.", at, "invalid_type")
     if longest is not None and len(value) > longest:
         why = f"Invalid '{at}': string too long. Expected a string with maximum length {longest}."
-        raise Refused(why, at, "string_above_max_length")
+        raise RequestRejected(why, at, "string_above_max_length")
     return value
 
 
 def array(value: Any, at: str, *, least: int = 0) -> list[Any]:
     """An array of at least `least` members."""
     if not isinstance(value, list):
-        raise Refused(f"Invalid type for '{at}': expected an array.", at, "invalid_type")
+        raise RequestRejected(f"Invalid type for '{at}': expected an array.", at, "invalid_type")
     if len(value) < least:
-        raise Refused(f"Invalid '{at}': empty array. Expected an array with minimum length 1.", at, "empty_array")
+        raise RequestRejected(
+            f"Invalid '{at}': empty array. Expected an array with minimum length 1.", at, "empty_array"
+        )
     return value
 
 
 def object_(value: Any, at: str) -> Json:
     """An object."""
     if not isinstance(value, dict):
-        raise Refused(f"Invalid type for '{at}': expected an object.", at, "invalid_type")
+        raise RequestRejected(f"Invalid type for '{at}': expected an object.", at, "invalid_type")
     return value
 
 
@@ -57,7 +59,7 @@ def required(holder: Json, key: str, at: str = "") -> Any:
     """A key that must be there."""
     path = f"{at}.{key}" if at else key
     if key not in holder:
-        raise Refused(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
+        raise RequestRejected(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
     return holder[key]
 
 
@@ -65,7 +67,7 @@ def word(value: Any, allowed: frozenset[str], at: str) -> None:
     """One of the allowed words, or null."""
     if value is not None and (not isinstance(value, str) or value not in allowed):
         why = f"Invalid value: '{value}'. Supported values are: {', '.join(sorted(allowed))}."
-        raise Refused(why, at, "invalid_value")
+        raise RequestRejected(why, at, "invalid_value")
 
 
 def number(body: Json, key: str, low: float, high: float | None = None, *, whole: bool = False) -> None:
@@ -74,19 +76,19 @@ def number(body: Json, key: str, low: float, high: float | None = None, *, whole
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        raise Refused(f"Invalid type for '{key}': expected a number.", key, "invalid_type")
+        raise RequestRejected(f"Invalid type for '{key}': expected a number.", key, "invalid_type")
     if value < low:
         why = f"Invalid '{key}': integer below minimum value. Expected a value >= {low}, but got {value} instead."
-        raise Refused(why, key, "integer_below_min_value" if whole else "decimal_below_min_value")
+        raise RequestRejected(why, key, "integer_below_min_value" if whole else "decimal_below_min_value")
     if high is not None and value > high:
         why = f"Invalid '{key}': above maximum value. Expected a value <= {high}, but got {value} instead."
-        raise Refused(why, key, "integer_above_max_value" if whole else "decimal_above_max_value")
+        raise RequestRejected(why, key, "integer_above_max_value" if whole else "decimal_above_max_value")
 
 
 def flag(body: Json, key: str) -> None:
     """A boolean, or null."""
     if not isinstance(body.get(key), (bool, type(None))):
-        raise Refused(f"Invalid type for '{key}': expected a boolean.", key, "invalid_type")
+        raise RequestRejected(f"Invalid type for '{key}': expected a boolean.", key, "invalid_type")
 
 
 def name(value: Any, at: str, longest: int) -> str:
@@ -94,7 +96,7 @@ def name(value: Any, at: str, longest: int) -> str:
     text = string(value, at, longest)
     if not _NAME.match(text):
         why = f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'."
-        raise Refused(why, at, "invalid_value")
+        raise RequestRejected(why, at, "invalid_value")
     return text
 
 
@@ -104,7 +106,7 @@ def metadata(body: Json) -> None:
         return
     pairs = object_(body["metadata"], "metadata")
     if len(pairs) > 16:
-        raise Refused("Invalid 'metadata': too many properties.", "metadata", "object_above_max_properties")
+        raise RequestRejected("Invalid 'metadata': too many properties.", "metadata", "object_above_max_properties")
     for key, value in pairs.items():
         string(key, "metadata", 64)
         string(value, f"metadata.{key}", 512)
@@ -121,20 +123,20 @@ def function_schema(schema: Any, function: str, at: str, *, strict: bool) -> Non
     elif any(key in root for key in _COMBINERS):
         fault = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
     elif strict:
-        fault = _unstrict(root, ())
+        fault = _strict_problem(root, ())
     if fault:
-        raise Refused(f"Invalid schema for function '{function}': {fault}", at, "invalid_function_parameters")
+        raise RequestRejected(f"Invalid schema for function '{function}': {fault}", at, "invalid_function_parameters")
 
 
 def format_schema(schema: Any, label: str, at: str, *, strict: bool) -> None:
     """The schema of a structured answer."""
     root = object_(schema, at)
-    fault = _unstrict(root, ()) if strict else None
+    fault = _strict_problem(root, ()) if strict else None
     if fault:
-        raise Refused(f"Invalid schema for response_format '{label}': {fault}", at, "invalid_json_schema")
+        raise RequestRejected(f"Invalid schema for response_format '{label}': {fault}", at, "invalid_json_schema")
 
 
-def _unstrict(schema: Any, context: tuple[str, ...]) -> str | None:
+def _strict_problem(schema: Any, context: tuple[str, ...]) -> str | None:
     """Why a schema does not fit strict mode, or None."""
     if not isinstance(schema, dict):
         return None
@@ -148,9 +150,9 @@ def _unstrict(schema: Any, context: tuple[str, ...]) -> str | None:
         if missing:
             return f"In context={context}, 'required' must include every key in properties. Missing '{missing[0]}'."
     for key, child in properties.items():
-        if fault := _unstrict(child, (*context, "properties", key)):
+        if fault := _strict_problem(child, (*context, "properties", key)):
             return fault
     for option in array(schema.get("anyOf", []), "schema.anyOf"):
-        if fault := _unstrict(option, (*context, "anyOf")):
+        if fault := _strict_problem(option, (*context, "anyOf")):
             return fault
-    return _unstrict(schema.get("items"), (*context, "items"))
+    return _strict_problem(schema.get("items"), (*context, "items"))

@@ -1,7 +1,8 @@
-"""Words between a supervisor and one of its workers: JSON over a socket pair, questions and answers among them.
+"""Message channel between the supervisor and one worker: JSON frames over a socket pair.
 
-A frame is its length in four bytes and its content. Either side may tell and ask at any time; answers come in any
-order. The first frame a worker gets is no JSON: `send_first` and `receive_first`, before it has an event loop.
+A frame is a length in four bytes, then the content. Either side may send messages and questions at any time; answers
+arrive in any order. The first frame to a worker is not JSON: it is sent with `send_first` and read with
+`receive_first`, before the worker has an event loop.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from dragoman.canonical.request import Json
 from dragoman.wire.json_codec import dumps, loads
 
 FRAME_MAX = 16 << 20
-"""Longest frame, in bytes: thousands of series, or the largest receipt many times over."""
+"""Maximum size of a frame in bytes: enough for thousands of metric series, or for any receipt."""
 PENDING_MAX = 64
-"""Most questions under way in each direction; further ones are unanswered at once."""
+"""Maximum number of pending questions per direction; further ones fail at once."""
 _LENGTH_SIZE = 4
 
 
 class Unanswered(Exception):
-    """The other side did not answer: it is busy, leaving or gone."""
+    """The peer did not answer in time, has too many pending questions, or has closed the channel."""
 
 
 class IpcChannel:
-    """One end. `hear(what, message)` gets what is told, `answer(what, message)` makes the answer to a question."""
+    """One end of the channel.
+
+    `on_message(kind, message)` is called for each message; `answer(kind, message)` returns the answer to a question, or
+    raises Unanswered.
+    """
 
     def __init__(
         self,
@@ -48,20 +53,20 @@ class IpcChannel:
     async def open(
         cls, sock: socket.socket, on_message: Callable[[str, Json], None], answer: Callable[[str, Json], Awaitable[Any]]
     ) -> IpcChannel:
-        """A channel over one end of a socket pair, which it owns from now on."""
+        """Return a channel over one end of a socket pair, which the channel owns from now on."""
         return cls(*await asyncio.open_unix_connection(sock=sock), on_message, answer)
 
     def send_first(self, content: bytes) -> None:
-        """Send what the other side takes with `receive_first`."""
+        """Send the frame that the other side reads with `receive_first`."""
         self._writer.write(_frame(content))
 
     def send(self, kind: str, **more: Any) -> None:
-        """Say something that needs no answer. Nothing happens if the other side is gone."""
+        """Send a message that needs no answer. Does nothing if the channel is closed."""
         if not self._writer.is_closing():
             self._writer.write(_frame(dumps({"what": kind, **more})))
 
     async def ask(self, kind: str, seconds: float, **more: Any) -> Any:
-        """The other side's answer. Raises Unanswered if there is none within `seconds`."""
+        """Send a question and return the answer. Raises Unanswered if none arrives within `seconds`."""
         if self._writer.is_closing() or len(self._pending) >= PENDING_MAX:
             raise Unanswered
         number = next(self._ids)
@@ -76,7 +81,7 @@ class IpcChannel:
             del self._pending[number]
 
     async def run(self) -> None:
-        """Read until the other side is gone."""
+        """Read and dispatch frames until the other side closes the channel."""
         try:
             while True:
                 size = int.from_bytes(await self._reader.readexactly(_LENGTH_SIZE))
@@ -118,7 +123,7 @@ class IpcChannel:
             self.send("", answered=number, known=True, answer=answer)
 
     async def close(self) -> None:
-        """Let what was said leave, then close."""
+        """Flush what was sent, then close."""
         for task in self._answering:
             task.cancel()
         self._writer.close()
@@ -133,7 +138,10 @@ def _frame(content: bytes) -> bytes:
 
 
 def receive_first(sock: socket.socket) -> bytes:
-    """The first frame, waited for. Raises EOFError if the other side is gone before it came."""
+    """Block until the first frame has arrived, and return it.
+
+    Raises EOFError if the supervisor has closed the socket.
+    """
     return _receive_exactly(sock, int.from_bytes(_receive_exactly(sock, _LENGTH_SIZE)))
 
 
@@ -142,6 +150,6 @@ def _receive_exactly(sock: socket.socket, size: int) -> bytes:
     while len(data) < size:
         piece = sock.recv(size - len(data))
         if not piece:
-            raise EOFError("the supervisor is gone")
+            raise EOFError("the supervisor closed the socket")
         data += piece
     return bytes(data)

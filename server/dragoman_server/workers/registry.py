@@ -1,4 +1,4 @@
-"""What is asked of all workers together: their numbers, and who of them keeps a receipt."""
+"""Registry of the running workers: it sums their metrics and finds the one that has a receipt."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dragoman_server.workers.ipc import Unanswered
 from dragoman_server.workers.worker_process import WorkerProcess
 
 ANSWER_SECONDS = 1.0
-"""Longest wait for one worker's answer."""
+"""Maximum wait for one worker's answer, in seconds."""
 
 
 class WorkerRegistry:
-    """The workers that run, and the numbers of those that have left, so that no counter ever goes down.
+    """The running workers, and the metrics of those that have ended, so that no counter ever goes down.
 
-    `serving` are by their number those that accept connections; `expected` is how many there should be. `own` counts
-    what the supervisor itself does.
+    `serving` maps a worker's number to the worker that accepts connections under it; `expected` is how many there
+    should be. `supervisor_totals` holds the supervisor's own metrics.
     """
 
     def __init__(self) -> None:
@@ -33,23 +33,23 @@ class WorkerRegistry:
         self._asking: asyncio.Task[None] | None = None
 
     def remove(self, worker: WorkerProcess) -> None:
-        """A worker's process has ended."""
+        """Remove a worker whose process has ended, and keep its counters."""
         self.workers.remove(worker)
         if worker.totals is not None:
             self._ended_totals.merge(worker.totals, lasting=True)
 
     async def answer(self, asker: WorkerProcess, what: str, message: Json) -> Any:
-        """A worker's question: the `totals` of all, or a `receipt` that it does not have itself."""
+        """Answer a worker's question: the `totals` of all workers, or a `receipt` that it does not have itself."""
         if what == "receipt":
             return await self._receipt(asker, message["id"], message["owner"])
-        # Scrapes that come at once share one round, so that they cannot keep the workers busy.
+        # Concurrent scrapes share one round of questions, so that they cannot keep the workers busy.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_all())
         await asyncio.shield(self._asking)
         return self.totals().pack()
 
     def totals(self) -> Totals:
-        """All numbers as last heard."""
+        """Return the sum of all metrics as last received."""
         totals = footprint()
         for some in (self.supervisor_totals, self._ended_totals, *(worker.totals for worker in self.workers)):
             if some is not None:

@@ -1,10 +1,10 @@
-"""The supervisor of `dragoman serve --workers N`: it starts workers, replaces lost ones, reloads, and stops them.
+"""Supervisor of `dragoman serve --workers N`: starts workers, replaces those that crash, reloads, and stops them.
 
-It owns the listening sockets and serves nothing itself. Workers are processes of their own, not forks: what they need
-comes over a socket pair each, and all that one of them wants to know of the others goes through the supervisor.
+It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
+configuration over a socket pair, and reaches the other workers through the supervisor.
 
     SIGTERM, SIGINT   stop: open replies have `drain` seconds; a second one kills the workers
-    SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones retire
+    SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
 
 from __future__ import annotations
@@ -32,29 +32,31 @@ from dragoman_server.workers.worker_process import WorkerFailed, WorkerProcess
 log = logging.getLogger("dragoman")
 
 STEADY_SECONDS = 60.0
-"""A worker that served for so long is replaced as if it had been the first one that was lost."""
+"""A worker that served for this many seconds before it crashed does not count towards repeated failures."""
 KILL_AFTER = 5.0
-"""Seconds on top of `drain` before a worker that does not leave is killed."""
+"""Seconds on top of `drain` after which a worker that has not ended is killed."""
 FAILED_STARTS_MAX = 5
-"""Starts that fail one after the other, while no worker is left, before the supervisor gives up."""
+"""Consecutive failed starts, while no worker is left, after which the supervisor stops."""
 _PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def pause_before(failures: int) -> float:
-    """Seconds to wait before a worker is started again that was lost or did not start `failures` times in a row."""
+    """Return the pause in seconds before a worker is started again, after `failures` failures in a row."""
     return min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(failures - 1, 20))
 
 
 class Supervisor:
-    """`load()` gives the configuration again, for a reload, or raises ConfigError; `announce(url, config)` is called
-    when all workers are ready. `config.server.workers` says how many there are, 0 as many as `cores()`.
+    """Runs `config.server.workers` workers (0: as many as `cores()`).
+
+    `load()` returns the configuration for a reload, or raises ConfigError; `announce(url, config)` is called once, when
+    all workers are ready. `drain` and `linger` are in seconds (`worker.Assignment`).
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Supervisor:
         self._failure: str | None = None
 
     def stop(self) -> None:
-        """Stop gracefully; a second time: at once."""
+        """Stop gracefully; on a second call, kill the workers."""
         (self._kill_now if self._stop.is_set() else self._stop).set()
         self._wake.set()
 
@@ -99,11 +101,11 @@ class Supervisor:
         self._wake.set()
 
     def pids(self) -> list[int]:
-        """The process ids of the workers that serve."""
+        """Return the process ids of the workers that accept connections."""
         return [worker.process.pid for worker in self._registry.serving.values()]
 
     async def run(self) -> int:
-        """Serve until stopped. Returns the exit status. Raises OSError if the address cannot be had."""
+        """Run until stopped. Returns the exit status. Raises OSError if the address cannot be bound."""
         loop, server = asyncio.get_running_loop(), self._config.server
         for name, do in ((signal.SIGTERM, self.stop), (signal.SIGINT, self.stop), (signal.SIGHUP, self.reload)):
             loop.add_signal_handler(name, do)
@@ -126,12 +128,12 @@ class Supervisor:
         finally:
             await self._shut_down()
         if self._failure is not None:
-            log.error("dragoman gives up: %s", self._failure)
+            log.error("dragoman stops: %s", self._failure)
             return 1
         return 0
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, but let it be as soon as all is to stop."""
+        """Await `work`, and cancel it when the supervisor is to stop."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,9 +146,9 @@ class Supervisor:
     # --- start -------------------------------------------------------------------------------------------------------
 
     async def _replace_all(self, config: Config) -> None:
-        """New workers for `config`; the old ones retire when all are ready.
+        """Start new workers for `config`; when all are ready, drain the old ones.
 
-        Raises WorkerFailed, OSError, and all is as before.
+        If one cannot start, raises WorkerFailed or OSError and keeps the old workers.
         """
         count = config.server.workers or cores()
         self._listeners.grow(count)
@@ -175,7 +177,7 @@ class Supervisor:
             worker.dismiss("retire")
 
     async def _start(self, number: int, config: Config) -> WorkerProcess:
-        """A worker that is ready and accepts from no socket yet. Raises WorkerFailed, OSError."""
+        """Start a worker and wait until it is ready; it does not accept yet. Raises WorkerFailed, OSError."""
         assignment = Assignment(
             number,
             config,
@@ -199,7 +201,7 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
 
     def _assign_shares(self) -> None:
-        """Tell each worker which share of the connections is its own; one that nobody has goes to another."""
+        """Send each worker the shares of the connections that it is to accept; shares without a worker go to others."""
         serving = self._registry.serving
         workers = [serving[number] for number in sorted(serving)]
         shares: dict[int, list[int]] = {worker.number: [] for worker in workers}
@@ -216,7 +218,7 @@ class Supervisor:
     # --- loss --------------------------------------------------------------------------------------------------------
 
     async def _supervise(self, worker: WorkerProcess) -> None:
-        """Stay with a worker until its process is gone, and see to what it leaves."""
+        """Wait until a worker's process has ended; if it crashed, reassign its share and start another worker."""
         how = await worker.until_gone()
         self._registry.remove(worker)
         serving = self._registry.serving.get(worker.number) is worker
@@ -234,7 +236,7 @@ class Supervisor:
             self._all_ended.set()
 
     async def _restore(self, number: int, failures: int) -> None:
-        """Another worker for one that was lost, as often as it takes; until then the others accept in its place."""
+        """Start another worker in place of one that crashed, and retry with growing pauses until it is ready."""
         config = self._config
         while True:
             self._failures[number] = failures
@@ -265,7 +267,7 @@ class Supervisor:
             return
 
     def _is_superseded(self, config: Config) -> bool:
-        """Whether a worker for `config` is no longer wanted: all are to stop, or a reload has replaced them."""
+        """True if no worker for `config` is needed any longer: the supervisor stops, or a reload has replaced them."""
         return self._stop.is_set() or self._config is not config
 
     # --- reload and stop ---------------------------------------------------------------------------------------------
