@@ -20,7 +20,7 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import RequestRejected
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from dragoman_server import simulator
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.demo import run as package
 from dragoman_server.demo.run import demo
 from dragoman_server.demo.scenes import SCENES
 from dragoman_server.demo.terminal import cells
+from oracles.simulator import strict_simulator
 
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "make_simulator", strict_simulator)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
 

@@ -15,7 +15,7 @@ from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
 from dragoman.losses import MEANING, LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
-from dragoman_server.reference import PAGES, main
+from generate import PAGES, main
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -23,7 +23,7 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference"
 @pytest.mark.parametrize("name", PAGES)
 def test_a_made_page_is_up_to_date(name: str) -> None:
     committed = (REFERENCE / name).read_text("utf-8")
-    assert committed == PAGES[name](), "run: python -m dragoman_server.reference"
+    assert committed == PAGES[name](), "run: python docs/generate.py"
 
 
 def test_every_loss_has_a_meaning() -> None:

@@ -20,8 +20,10 @@ from aiohttp.test_utils import TestServer
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
+from conformance.served import serving
 from dragoman_server import simulator
 from dragoman_server.simulator import REQUESTS, SCRIPTS, STREAMS, make_simulator
+from oracles.simulator import strict_simulator
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 WEATHER_SCHEMA: dict[str, Any] = {
@@ -47,7 +49,7 @@ USER: list[Any] = [{"role": "user", "content": "Hi ✨"}]
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    server = TestServer(make_simulator(slow=0.05, stall=5.0))
+    server = TestServer(strict_simulator(slow=0.05, stall=5.0))
     async with server:
         yield server
 
@@ -563,7 +565,7 @@ async def test_a_stalled_stream_notices_that_its_client_left(server: TestServer,
 
 
 async def test_a_paced_stream_notices_that_its_client_left() -> None:
-    app = make_simulator(pace=0.01)
+    app = strict_simulator(pace=0.01)
     async with TestServer(app) as server, aiohttp.ClientSession(base_url=server.make_url("/")) as raw:
         body = {"model": "sim-long-100000", "messages": USER, "stream": True}
         response = await raw.post("/v1/chat/completions", json=body)
@@ -619,7 +621,7 @@ async def test_requests_are_recorded(server: TestServer, oai: AsyncOpenAI) -> No
 
 async def test_a_key_is_asked_for_where_wanted() -> None:
     async with (
-        TestServer(make_simulator(require_key=True)) as server,
+        TestServer(strict_simulator(require_key=True)) as server,
         aiohttp.ClientSession(base_url=server.make_url("/")) as raw,
     ):
         chat = {"model": "m", "messages": USER}
@@ -634,7 +636,7 @@ async def test_a_key_is_asked_for_where_wanted() -> None:
 async def test_foreign_signatures_are_refused_on_demand() -> None:
     """T-10, T-11: what another provider signed does not pass."""
     async with (
-        TestServer(make_simulator(verify=True)) as server,
+        TestServer(strict_simulator(verify=True)) as server,
         AsyncAnthropic(api_key="k", base_url=str(server.make_url("")), max_retries=0) as ant,
         AsyncOpenAI(api_key="k", base_url=str(server.make_url("/v1")), max_retries=0) as oai,
     ):
@@ -924,3 +926,37 @@ async def test_it_serves_on_its_own() -> None:
     finally:
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 10) == 0
+
+
+MALFORMED: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", {"model": "m", "messages": USER, "no_such_field": 1}),
+    ("/v1/messages", {"model": "m", "max_tokens": 9, "messages": [{"role": "tool", "content": "x"}]}),
+    ("/v1/responses", {"model": "m", "input": "x", "tools": [{"type": "function"}]}),
+    ("/v1/responses/input_tokens", {"input": "x", "no_such_field": 1}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), MALFORMED)
+async def test_the_strict_simulator_rejects_malformed_requests(
+    raw: aiohttp.ClientSession, path: str, body: dict[str, Any]
+) -> None:
+    assert (await post(raw, path, body, VERSION))[0] == 400
+
+
+async def test_the_conformance_harness_rejects_malformed_requests() -> None:
+    async with serving() as served, aiohttp.ClientSession(base_url=served.url) as session:
+        body = {"model": "chat/sim-text", "messages": USER, "seed": "no number"}
+        assert (await post(session, "/v1/chat/completions", body))[0] == 400
+        assert served.received("chat")["seed"] == "no number"
+
+
+async def test_without_a_check_what_can_be_read_is_accepted() -> None:
+    async with (
+        TestServer(make_simulator()) as server,
+        aiohttp.ClientSession(base_url=server.make_url("/")) as raw,
+    ):
+        for path, body in ((path, body) for path, body in MALFORMED if path != "/v1/responses"):
+            assert (await post(raw, path, body, VERSION))[0] == 200
+        unreadable: list[Any] = [{"model": "m"}, {"model": "m", "messages": 1}, {"model": "m", "messages": [1]}, []]
+        for wrong in unreadable:
+            assert (await post(raw, "/v1/chat/completions", wrong))[0] == 400

@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.parse_request import Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
 from dragoman_server.simulator.tool_plan import count_images
+from oracles.simulator import strict_simulator
 
 PROMPT = 'Do it. [[call look {"at": "a [b]"} + look {"at": "ü"}]] and [[call patch "*** Begin\\n"]]'
 LOOK = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -160,7 +160,7 @@ async def test_the_first_stream_of_a_plan_is_cut() -> None:
     """Each plan's once, and only where tools are offered: a title may be asked for first."""
     messages = [{"role": "user", "content": PROMPT}]
     asked = {"model": "sim-agent-cut", "messages": messages, "stream": True}
-    server = TestServer(make_simulator())
+    server = TestServer(strict_simulator())
     async with server, aiohttp.ClientSession(base_url=server.make_url("/")) as session:
 
         async def streamed(**fields: Any) -> bytes:

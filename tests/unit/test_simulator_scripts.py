@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.examples import PATCH
+from oracles.simulator import strict_simulator
 
 VERSION = {"anthropic-version": "2023-06-01"}
 HI: list[Any] = [{"role": "user", "content": "Hi"}]
@@ -34,7 +34,7 @@ TOOLS: list[Any] = [
 
 @pytest.fixture
 async def raw() -> AsyncIterator[aiohttp.ClientSession]:
-    server = TestServer(make_simulator())
+    server = TestServer(strict_simulator())
     async with server, aiohttp.ClientSession(base_url=server.make_url("/"), headers=VERSION) as session:
         yield session
 

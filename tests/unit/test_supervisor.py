@@ -137,7 +137,7 @@ async def test_a_worker_that_hangs_at_its_start(
     monkeypatch.setattr(worker_process, "START_SECONDS", 0.05)
     async with running(monkeypatch, "frame()") as run:
         assert await asyncio.wait_for(run.ended, 10) == 1
-    assert "gives up: a worker was not ready within 0.05 s" in caplog.text
+    assert "stops: a worker was not ready within 0.05 s" in caplog.text
 
 
 async def test_it_gives_up_when_nobody_is_left_and_nobody_can_be_started(
@@ -148,7 +148,7 @@ async def test_it_gives_up_when_nobody_is_left_and_nobody_can_be_started(
     assert run.announced
     assert "was killed by SIGKILL" in caplog.text
     assert caplog.text.count("worker 1 could not start: no luck today") == FAILED_STARTS_MAX
-    assert "gives up: no worker is left, and none could start 5 times in a row: no luck today" in caplog.text
+    assert "stops: no worker is left, and none could start 5 times in a row: no luck today" in caplog.text
 
 
 async def test_a_lost_worker_is_replaced_and_its_numbers_are_kept(

@@ -41,7 +41,6 @@ def main() -> None:
     parser.add_argument("--stall", type=float, default=60.0, help="seconds before a stalled stream is closed")
     parser.add_argument("--retry-after", type=float, default=1.0, help="value of retry-after, in seconds")
     parser.add_argument("--require-key", action="store_true", help="reject requests without an API key")
-    parser.add_argument("--verify", action="store_true", help="refuse reasoning that was not signed here")
     given = parser.parse_args()
     app = make_simulator(
         given.pace,
@@ -49,7 +48,6 @@ def main() -> None:
         slow=given.slow,
         stall=given.stall,
         retry_after=given.retry_after,
-        verify=given.verify,
     )
     asyncio.run(serve(given.host, given.port, app))
 

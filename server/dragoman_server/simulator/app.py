@@ -7,10 +7,10 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
@@ -23,7 +23,6 @@ from dragoman_server.simulator.models import anthropic_model, openai_model, repl
 from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
-from dragoman_server.simulator.validate import check, check_count, check_key
 
 _MIB = 1024 * 1024
 _RECORDED = 64
@@ -32,6 +31,14 @@ _CUT_PLANS = 64
 _SPLIT_PAUSE = 0.001
 """Seconds between two writes that must not arrive in one read."""
 _LEAD_BYTE = re.compile(rb"[\xc2-\xf4]")
+
+
+class RequestCheck(Protocol):
+    """Checks requests as the real API of a dialect does. `counting` is True for a token-counting request."""
+
+    def __call__(self, dialect: str, body: Json, headers: Mapping[str, str], *, counting: bool) -> object:
+        """Raise RequestRejected if the real API would reject the request."""
+        ...
 
 
 @dataclass(slots=True)
@@ -68,7 +75,7 @@ class Settings:
     stall: float
     retry_after: float
     require_key: bool
-    verify: bool
+    check: RequestCheck | None
     clock: Callable[[], float]
 
 
@@ -113,17 +120,17 @@ def make_simulator(
     slow: float = 1.0,
     stall: float = 60.0,
     retry_after: float = 1.0,
-    verify: bool = False,
+    check: RequestCheck | None = None,
     clock: Callable[[], float] = time.time,
 ) -> web.Application:
     """Return an upstream that plays the scripts of `scenarios.SCRIPTS`, selected by model name.
 
     In seconds: `pace` between two frames, `slow` before the first byte of `sim-slow`, `stall` before a stalled stream
-    is closed, `retry_after` in the header of that name. `verify` rejects reasoning that the simulator did not sign. The
-    last requests are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
+    is closed, `retry_after` in the header of that name. Without `check`, every request that can be
+    read is accepted. The last requests are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
     """
     app = web.Application(client_max_size=64 * _MIB)
-    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, verify, clock)
+    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, check, clock)
     app[_STATE] = _State()
     app[REQUESTS] = deque(maxlen=_RECORDED)
     app[STREAMS] = Streams()
@@ -158,7 +165,7 @@ def _recorded(
         request_id = f"req_sim{serial:024x}"
         try:
             if request.app[_SETTINGS].require_key:
-                check_key(dialect, request.headers)
+                _check_key(dialect, request.headers)
             response = await handler(request, received, request_id)
         except RequestRejected as refused:
             response = _error(request, dialect, rejection_reply(dialect, refused, request_id), request_id)
@@ -172,10 +179,13 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
     dialect = _DIALECT[request.path]
     settings, state = request.app[_SETTINGS], request.app[_STATE]
     request_body = state.threads.resume(received.body) if isinstance(received.body, dict) else received.body
-    body = check(dialect, request_body, request.headers, verify=settings.verify)
+    body = _checked(request, dialect, request_body)
     if dialect == "responses":
         _check_previous_response(state, body)
-    turn = _READ[dialect](body)
+    try:
+        turn = _READ[dialect](body)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RequestRejected(f"The request could not be read: {error!r}") from None
     scenario = scenario_for(turn)
     if "sim-agent-cut" in turn.model and turn.offers and turn.plan and turn.plan not in state.cut_plans:
         state.cut_plans.append(turn.plan)
@@ -199,6 +209,27 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
     if dialect == "responses" and body.get("store") is not False:
         state.responses.append(whole["id"])
     return await _send_whole(request, scenario, status, orjson.dumps(whole), headers)
+
+
+def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
+    """Accept any key: Bearer, or `x-api-key` in Messages. Raises RequestRejected if there is none."""
+    scheme, _, key = headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key.strip():
+        return
+    if dialect == "messages":
+        if headers.get("x-api-key", "").strip():
+            return
+        raise RequestRejected("x-api-key header is required", status=401)
+    raise RequestRejected("You didn't provide an API key in the Authorization header.", status=401)
+
+
+def _checked(request: web.Request, dialect: str, body: object, *, counting: bool = False) -> Json:
+    """Return the body if it is an object that the configured check accepts. Raises RequestRejected."""
+    if not isinstance(body, dict):
+        raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
+    if (check := request.app[_SETTINGS].check) is not None:
+        check(dialect, body, request.headers, counting=counting)
+    return body
 
 
 def _check_previous_response(state: _State, body: Json) -> None:
@@ -321,7 +352,7 @@ def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: s
 async def _count(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     """Answer a token-counting request: one token per four characters, at least 1."""
     dialect = _DIALECT[request.path]
-    body = check_count(dialect, received.body, request.headers)
+    body = _checked(request, dialect, received.body, counting=True)
     counted = {key: body.get(key) for key in ("system", "instructions", "messages", "input", "tools")}
     answer: Json = {} if dialect == "messages" else {"object": "response.input_tokens"}
     answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)

@@ -1,57 +1,36 @@
-"""What the real APIs refuse, where a translator can go wrong. Each dialect's rules are in a module of their own.
+"""Checks of requests: they reject what the real APIs reject, where a translator can make mistakes.
 
-`check` raises `Refused` with the message and field path that the real API would name.
+Each dialect's rules are in a module of their own. `check` raises `RequestRejected` with the message and the field path
+that the real API would return; it can be passed to `make_simulator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from dragoman_server.simulator import validate_chat, validate_messages, validate_responses
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
-
-_CHECKS: dict[str, Callable[[Json], None]] = {
-    "chat": validate_chat.check_request,
-    "responses": validate_responses.check_request,
-}
+from oracles.requests import chat, messages, responses
 
 
-def check(dialect: str, body: object, headers: Mapping[str, str], *, verify: bool = False) -> Json:
-    """The body, if the real API would take it.
+def check(
+    dialect: str, body: object, headers: Mapping[str, str], *, counting: bool = False, verify: bool = False
+) -> Json:
+    """Return the body if the real API would accept it. Raises RequestRejected.
 
-    `verify` also refuses thinking and encrypted reasoning that the simulator did not sign itself.
-    Raises `Refused`.
+    `counting` is True for a token-counting request of Messages or Responses. `verify` also rejects thinking and
+    encrypted reasoning that the simulator did not sign.
     """
     if not isinstance(body, dict):
         raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
     if dialect == "messages":
-        validate_messages.check_request(body, headers, verify=verify)
+        messages.check_request(body, headers, counting=counting, verify=verify)
+    elif dialect == "chat":
+        chat.check_request(body)
+    elif counting:
+        responses.check_count(body)
     else:
-        _CHECKS[dialect](body)
-        if verify and dialect == "responses":
-            validate_responses.check_signatures(body)
+        responses.check_request(body)
+        if verify:
+            responses.check_signatures(body)
     return body
-
-
-def check_count(dialect: str, body: object, headers: Mapping[str, str]) -> Json:
-    """The body of a counting request: one of Messages or Responses without what concerns the answer."""
-    if not isinstance(body, dict):
-        raise RequestRejected("Input should be an object")
-    if dialect == "messages":
-        validate_messages.check_request(body, headers, counting=True)
-    else:
-        validate_responses.check_count(body)
-    return body
-
-
-def check_key(dialect: str, headers: Mapping[str, str]) -> None:
-    """Any key is good, but there must be one: Bearer, or `x-api-key` on Messages."""
-    scheme, _, key = headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and key.strip():
-        return
-    if dialect == "messages":
-        if headers.get("x-api-key", "").strip():
-            return
-        raise RequestRejected("x-api-key header is required", status=401)
-    raise RequestRejected("You didn't provide an API key in the Authorization header.", status=401)

@@ -1,12 +1,12 @@
-"""What OpenAI's Chat Completions refuses."""
+"""Checks of requests to OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dragoman_server.simulator import validate_json as rule
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
+from oracles.requests import json_rules as rule
 
 TOP = rule.words(
     "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages "
@@ -19,8 +19,8 @@ _MESSAGE: dict[str, frozenset[str]] = {
     "developer": frozenset({"role", "content", "name"}),
     "system": frozenset({"role", "content", "name"}),
     "user": frozenset({"role", "content", "name"}),
-    # The simulator sends `reasoning_content`, so it takes it back, as the servers do that have it. `annotations` come
-    # back from every client that appends the reply's own message to its history, as OpenAI's guides do.
+    # `reasoning_content` is accepted as by the servers that send it, of which the simulator is one. `annotations` are
+    # sent back by every client that appends the reply's message to its history, as OpenAI's guides do.
     "assistant": rule.words("role content refusal tool_calls name audio function_call reasoning_content annotations"),
     "tool": frozenset({"role", "content", "tool_call_id"}),
     "function": frozenset({"role", "content", "name"}),
@@ -37,11 +37,11 @@ _NAME_MAX = 64
 _CALL_ID_MAX = 40
 _MARK = "prompt_cache_breakpoint"
 _REPLAYED = frozenset({"annotations", "logprobs"})
-"""What clients of OpenAI's own send back with assistant text."""
+"""Keys of reply parts that clients of OpenAI send back with the assistant's text."""
 
 
 def check_request(body: Json) -> None:
-    """Raises `Refused` where the real API answers 400."""
+    """Raise RequestRejected if the real API would answer 400."""
     rule.known_keys(body, TOP)
     rule.string(rule.required(body, "model"), "model")
     messages = rule.array(rule.required(body, "messages"), "messages", least=1)
@@ -214,7 +214,7 @@ def _calls(message: Json, at: str) -> None:
 
 
 def _pairs(messages: list[Json]) -> None:
-    """Every call is answered by tool messages right after it, and only those calls are."""
+    """Check that every call has a tool message right after it, and that there are no other tool messages."""
     open_calls: list[str] = []
     in_turn = False
     for at, message in enumerate(messages):

@@ -1,4 +1,7 @@
-"""The JSON rules that the OpenAI dialects share: names, schemas, numbers and strings within bounds."""
+"""Common rules of the OpenAI dialects: names, schemas, numbers and strings within bounds.
+
+Each function raises RequestRejected for a value that does not satisfy its rule.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ _COMBINERS = ("oneOf", "anyOf", "allOf", "enum", "not")
 
 
 def words(text: str) -> frozenset[str]:
-    """A vocabulary, written as words of one text."""
+    """Return the set of words of a text."""
     return frozenset(text.split())
 
 
 def known_keys(value: Json, known: frozenset[str], at: str = "") -> None:
-    """Refuses keys that the API does not define."""
+    """Reject keys that the API does not define."""
     for key in value:
         if key not in known:
             path = f"{at}.{key}" if at else key
@@ -28,7 +31,7 @@ def known_keys(value: Json, known: frozenset[str], at: str = "") -> None:
 
 
 def string(value: Any, at: str, longest: int | None = None) -> str:
-    """A string of at most `longest` characters."""
+    """Return the value if it is a string of at most `longest` characters."""
     if not isinstance(value, str):
         raise RequestRejected(f"Invalid type for '{at}': expected a string.", at, "invalid_type")
     if longest is not None and len(value) > longest:
@@ -38,7 +41,7 @@ def string(value: Any, at: str, longest: int | None = None) -> str:
 
 
 def array(value: Any, at: str, *, least: int = 0) -> list[Any]:
-    """An array of at least `least` members."""
+    """Return the value if it is an array of at least `least` members."""
     if not isinstance(value, list):
         raise RequestRejected(f"Invalid type for '{at}': expected an array.", at, "invalid_type")
     if len(value) < least:
@@ -49,14 +52,14 @@ def array(value: Any, at: str, *, least: int = 0) -> list[Any]:
 
 
 def object_(value: Any, at: str) -> Json:
-    """An object."""
+    """Return the value if it is an object."""
     if not isinstance(value, dict):
         raise RequestRejected(f"Invalid type for '{at}': expected an object.", at, "invalid_type")
     return value
 
 
 def required(holder: Json, key: str, at: str = "") -> Any:
-    """A key that must be there."""
+    """Return the value of a required key."""
     path = f"{at}.{key}" if at else key
     if key not in holder:
         raise RequestRejected(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
@@ -64,14 +67,14 @@ def required(holder: Json, key: str, at: str = "") -> Any:
 
 
 def word(value: Any, allowed: frozenset[str], at: str) -> None:
-    """One of the allowed words, or null."""
+    """Accept one of the allowed words, or null."""
     if value is not None and (not isinstance(value, str) or value not in allowed):
         why = f"Invalid value: '{value}'. Supported values are: {', '.join(sorted(allowed))}."
         raise RequestRejected(why, at, "invalid_value")
 
 
 def number(body: Json, key: str, low: float, high: float | None = None, *, whole: bool = False) -> None:
-    """A number within bounds, or null."""
+    """Accept a number within bounds, or null."""
     value = body.get(key)
     if value is None:
         return
@@ -86,13 +89,13 @@ def number(body: Json, key: str, low: float, high: float | None = None, *, whole
 
 
 def flag(body: Json, key: str) -> None:
-    """A boolean, or null."""
+    """Accept a boolean, or null."""
     if not isinstance(body.get(key), (bool, type(None))):
         raise RequestRejected(f"Invalid type for '{key}': expected a boolean.", key, "invalid_type")
 
 
 def name(value: Any, at: str, longest: int) -> str:
-    """A tool's or format's name."""
+    """Return the value if it is a valid name of a tool or format."""
     text = string(value, at, longest)
     if not _NAME.match(text):
         why = f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'."
@@ -101,7 +104,7 @@ def name(value: Any, at: str, longest: int) -> str:
 
 
 def metadata(body: Json) -> None:
-    """At most 16 pairs of strings, keys up to 64 and values up to 512 characters."""
+    """Accept at most 16 pairs of strings, with keys of up to 64 and values of up to 512 characters."""
     if body.get("metadata") is None:
         return
     pairs = object_(body["metadata"], "metadata")
@@ -113,7 +116,7 @@ def metadata(body: Json) -> None:
 
 
 def function_schema(schema: Any, function: str, at: str, *, strict: bool) -> None:
-    """Parameters are an object schema without combiners at its root; a strict one closes every object."""
+    """Accept an object schema without combiners at its root; with `strict`, every object must be closed."""
     if schema is None:
         return
     root = object_(schema, at)
@@ -129,7 +132,7 @@ def function_schema(schema: Any, function: str, at: str, *, strict: bool) -> Non
 
 
 def format_schema(schema: Any, label: str, at: str, *, strict: bool) -> None:
-    """The schema of a structured answer."""
+    """Accept the schema of a structured output."""
     root = object_(schema, at)
     fault = _strict_problem(root, ()) if strict else None
     if fault:
@@ -137,7 +140,7 @@ def format_schema(schema: Any, label: str, at: str, *, strict: bool) -> None:
 
 
 def _strict_problem(schema: Any, context: tuple[str, ...]) -> str | None:
-    """Why a schema does not fit strict mode, or None."""
+    """Return the reason why a schema is not valid in strict mode, or None."""
     if not isinstance(schema, dict):
         return None
     properties, named = schema.get("properties", {}), schema.get("required", [])

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages refuses."""
+"""Checks of requests to Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.validate_blocks import (
+from oracles.requests.json_rules import words
+from oracles.requests.messages_content import (
     NAME,
     check_messages,
     check_thinking_first,
@@ -16,7 +17,6 @@ from dragoman_server.simulator.validate_blocks import (
     only,
     text_block,
 )
-from dragoman_server.simulator.validate_json import words
 
 VERSIONS = frozenset({"2023-01-01", "2023-06-01", "2026-10-21"})
 _SAMPLING_GONE = "2026-10-21"
@@ -48,7 +48,7 @@ _LEAST_BUDGET = 1024
 
 
 def check_request(body: Json, headers: Mapping[str, str], *, counting: bool = False, verify: bool = False) -> None:
-    """Raises `Refused` where the real API answers 400. `counting`: it is a `count_tokens` request."""
+    """Raise RequestRejected if the real API would answer 400. `counting` is True for `count_tokens`."""
     version = headers.get("anthropic-version")
     if version is None:
         raise RequestRejected("anthropic-version: header is required")
@@ -196,7 +196,7 @@ def _choice(choice: Any, names: list[str], offered: bool) -> None:
 
 
 def _marks(body: Json) -> None:
-    """At most 4 cache marks in tools, system and messages; the automatic one counts."""
+    """Accept at most 4 cache marks in tools, system and messages, including the automatic one."""
     count = 0
     stack: list[Any] = [body.get("tools"), body.get("system"), [m["content"] for m in body["messages"]]]
     marks = [body.get(_MARK)]

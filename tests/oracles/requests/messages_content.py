@@ -1,4 +1,4 @@
-"""What Anthropic's Messages refuses in messages: blocks, their order, calls without results, unsigned thinking."""
+"""Checks of the messages of a request to Anthropic's Messages API: blocks, their order, calls, signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.reply import SIGNATURE_PREFIX, signature_of
-from dragoman_server.simulator.validate_json import words
+from oracles.requests.json_rules import words
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
@@ -27,7 +27,7 @@ _BLOCKS: dict[str, frozenset[str]] = {
     "tool_result": frozenset({"tool_use_id", "content", "is_error", "toolset_name", _MARK}),
     "tool_reference": frozenset({"tool_name", _MARK}),
 }
-"""Payload keys of the blocks whose fields are checked."""
+"""Block type → its keys, for the blocks whose fields are checked."""
 
 _SERVER_BLOCKS = words(
     "advisor_tool_result bash_code_execution_tool_result code_execution_tool_result compaction fallback "
@@ -43,7 +43,7 @@ _RESULT_BLOCKS = frozenset({"text", "image", "document", "search_result", "tool_
 
 
 def check_messages(messages: list[Json], *, verify: bool) -> None:
-    """Raises `Refused` for the first message that the API would not take."""
+    """Raise RequestRejected for the first message that the API would reject."""
     for at, message in enumerate(messages):
         _message(message, f"messages.{at}", last=at == len(messages) - 1, verify=verify)
     _system_places(messages)
@@ -51,14 +51,14 @@ def check_messages(messages: list[Json], *, verify: bool) -> None:
 
 
 def only(holder: Json, known: frozenset[str], at: str) -> None:
-    """Refuses keys that the API does not define."""
+    """Reject keys that the API does not define."""
     for key in holder:
         if key not in known:
             raise RequestRejected(f"{at}.{key}: Extra inputs are not permitted")
 
 
 def object_or_none(value: Any, at: str) -> Json:
-    """An object; an absent one is empty."""
+    """Return the value if it is an object; an absent one is empty."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -67,7 +67,7 @@ def object_or_none(value: Any, at: str) -> Json:
 
 
 def text_block(block: Json, at: str, label: str) -> None:
-    """A text block whose text is not blank."""
+    """Accept a text block whose text is not blank."""
     text = block.get("text")
     if not isinstance(text, str):
         raise RequestRejected(f"{at}.text: Field required")
@@ -162,7 +162,7 @@ def _signed(block: Json, at: str, verify: bool) -> None:
             raw = b64decode(signature, validate=True)
         except NotBase64:
             _bad_signature(at)
-        # Omitted thinking comes back without its text: then only the seal itself can be recognised.
+        # Omitted thinking is sent back without its text: then only the signature's prefix can be checked.
         if not raw.startswith(SIGNATURE_PREFIX.encode()) or (
             block["thinking"] and signature_of(block["thinking"]) != signature
         ):
@@ -174,7 +174,8 @@ def _bad_signature(at: str) -> NoReturn:
 
 
 def _system_places(messages: list[Json]) -> None:
-    """A `system` message follows a user's (or a server tool's result) and is last or before an assistant's."""
+    """Check that `system` messages follow a user's (or a server tool's result) and are last or precede an
+    assistant's."""
     for at, message in enumerate(messages):
         if message["role"] != "system":
             continue
@@ -197,7 +198,7 @@ def _ends_in_server_result(message: Json) -> bool:
 
 
 def _merged(messages: list[Json]) -> Iterator[tuple[str, list[tuple[str, Json]]]]:
-    """The turns as the API sees them: neighbours of one role are one turn, `system` counts for none."""
+    """Yield the turns: consecutive messages of one role are one turn, and `system` messages are skipped."""
     role, blocks = "", list[tuple[str, Json]]()
     for at, message in enumerate(messages):
         if message["role"] == "system":
@@ -214,7 +215,7 @@ def _merged(messages: list[Json]) -> Iterator[tuple[str, list[tuple[str, Json]]]
 
 
 def _pairs(messages: list[Json]) -> None:
-    """Each `tool_use` has its `tool_result` at the head of the next turn, and nothing else has one."""
+    """Check that each `tool_use` has one `tool_result` at the head of the next turn, and that there are no others."""
     calls: list[str] = []
     seen: set[str] = set()
     for role, blocks in _merged(messages):
@@ -253,7 +254,7 @@ def _all_answered(missing: list[str]) -> None:
 
 
 def check_thinking_first(messages: list[Json]) -> None:
-    """With a thinking budget, an assistant turn that called tools and is being continued begins with its thinking."""
+    """Check that an assistant turn with answered calls begins with its thinking, as a thinking budget requires."""
     turns = list(_merged(messages))
     if len(turns) < 2 or not any(block["type"] == "tool_result" for _, block in turns[-1][1]):
         return

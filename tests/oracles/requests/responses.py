@@ -1,4 +1,4 @@
-"""What OpenAI's Responses refuses."""
+"""Checks of requests to OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from typing import Any
 
-from dragoman_server.simulator import validate_json as rule
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.reply import SIGNATURE_PREFIX
+from oracles.requests import json_rules as rule
 
 TOP = rule.words(
     "access_programs background client_metadata context_management conversation image include input instructions "
@@ -53,7 +53,7 @@ _CALL_ID_MAX = 64
 
 
 def check_request(body: Json) -> None:
-    """Raises `Refused` where the real API answers 400."""
+    """Raise RequestRejected if the real API would answer 400."""
     rule.known_keys(body, TOP)
     rule.string(rule.required(body, "model"), "model")
     _options(body)
@@ -72,19 +72,19 @@ def check_request(body: Json) -> None:
 
 
 def check_count(body: Json) -> None:
-    """The same for a question about input tokens, which needs neither a model nor any input."""
+    """Raise RequestRejected for an invalid token-counting request, in which model and input are optional."""
     rule.known_keys(body, COUNTED)
     check_request({"model": "counted", "input": "", **{key: value for key, value in body.items() if key in TOP}})
 
 
 def check_signatures(body: Json) -> None:
-    """Refuses encrypted reasoning that this simulator did not make."""
+    """Reject encrypted reasoning that the simulator did not make."""
     for at, item in enumerate(body["input"] if isinstance(body.get("input"), list) else []):
-        sealed = item.get("encrypted_content") if item.get("type") == "reasoning" else None
-        if sealed is None:
+        encrypted = item.get("encrypted_content") if item.get("type") == "reasoning" else None
+        if encrypted is None:
             continue
         try:
-            ours = b64decode(sealed, validate=True).startswith(SIGNATURE_PREFIX.encode())
+            ours = b64decode(encrypted, validate=True).startswith(SIGNATURE_PREFIX.encode())
         except NotBase64:
             ours = False
         if not ours:
@@ -202,7 +202,7 @@ def _item(item: Json, at: str) -> None:
 
 
 def _item_id(item_id: str, kind: str, item: Json, at: str) -> None:
-    """Only ids that the API gave out are taken back, known by their prefix. Outputs and inputs have ids of any kind."""
+    """Accept ids with the prefix of the item's type. Outputs of tools and input messages may have any id."""
     prefix = _PREFIX.get(kind)
     if prefix is not None and not item_id.startswith(prefix + "_"):
         why = f"Invalid '{at}.id': '{item_id}'. Expected an ID that begins with '{prefix}'."
@@ -247,7 +247,7 @@ def _image(part: Json, at: str) -> None:
 
 
 def _pairs(items: list[Json], *, chained: bool) -> None:
-    """Every output has its call before it, every call its output; ids are unique."""
+    """Check that every output follows its call, every call has an output, and ids are unique."""
     seen: set[str] = set()
     calls: dict[str, str] = {}
     answered: set[str] = set()
