@@ -1,0 +1,1 @@
+"""Generators of single reference pages, for `generate.py`. They import the project, never each other."""
