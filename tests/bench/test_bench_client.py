@@ -15,7 +15,7 @@ import pytest
 from dragoman_bench.client import result
 from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import FORMS
+from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.plan import Plan, PlanError, Slow
 from dragoman_bench.receiver import Receiver, Tally
 from dragoman_bench.replies import Reply, chunk, reply
@@ -217,7 +217,7 @@ async def upstream() -> AsyncIterator[tuple[str, Simulator]]:
 async def loaded(plan: Plan) -> dict[str, Any]:
     """What a load saw."""
     load = Load(plan)
-    await load.run(FORMS[plan.mode])
+    await load.run(SHAPES[plan.mode])
     return json.loads(json.dumps(result(load)))  # type: ignore[no-any-return]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, ridden
+from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, measured_direction
 from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE
 from dragoman_bench.gateways.peers import PEERS
 from dragoman_bench.scenarios import SCENARIOS, models
@@ -75,10 +75,10 @@ def test_gateways_are_known_by_their_names() -> None:
 
 
 def test_what_cannot_translate_rides_in_the_upstreams_own_direction() -> None:
-    assert ridden(GATEWAYS["dragoman"], ("messages", "chat")) == ("messages", "chat")
-    assert ridden(GATEWAYS["aiohttp-pass"], ("messages", "chat")) == ("chat", "chat")
-    assert ridden(GATEWAYS["sglang-router"], ("chat", "messages")) is None
-    assert ridden(GATEWAYS["claude-code-router"], ("chat", "chat")) is None
+    assert measured_direction(GATEWAYS["dragoman"], ("messages", "chat")) == ("messages", "chat")
+    assert measured_direction(GATEWAYS["aiohttp-pass"], ("messages", "chat")) == ("chat", "chat")
+    assert measured_direction(GATEWAYS["sglang-router"], ("chat", "messages")) is None
+    assert measured_direction(GATEWAYS["claude-code-router"], ("chat", "chat")) is None
 
 
 # --- processes ------------------------------------------------------------------------------------------------------

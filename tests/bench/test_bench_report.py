@@ -13,7 +13,7 @@ import pytest
 from dragoman_bench.charts import Bar, Dots, bars, dots
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine
-from dragoman_bench.report import charts, report, short
+from dragoman_bench.report import charts, report, terminal_summary
 from dragoman_bench.results import Command, Results, Row, Subject, gather, load, save
 from dragoman_bench.runner import Run
 from dragoman_bench.scenarios import SCENARIOS
@@ -215,10 +215,10 @@ def test_the_page_tells_everything(results: Results) -> None:
 
 
 def test_the_terminal_gets_the_overview_and_what_is_missing(results: Results) -> None:
-    said = short(results)
+    said = terminal_summary(results)
     assert "dragoman      messages→chat" in said
     assert "absent is not installed" in said
-    assert short(replace(results, rows=[], gateways=[])) == ""
+    assert terminal_summary(replace(results, rows=[], gateways=[])) == ""
 
 
 def test_a_run_is_saved_and_read_again(results: Results, tmp_path: Path) -> None:

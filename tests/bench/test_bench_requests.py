@@ -15,7 +15,7 @@ import pytest
 
 from dragoman import direction
 from dragoman_bench import converters
-from dragoman_bench.conversion_check import declared, lost, said, undeclared
+from dragoman_bench.conversion_check import declared, lost, read_content, undeclared
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, page, save
 from dragoman_bench.converters import Converter
 from dragoman_bench.gateways.environments import HOME_VARIABLE
@@ -128,11 +128,13 @@ RESPONSES: dict[str, Any] = {
 
 def test_what_is_said_is_the_same_in_every_dialect() -> None:
     told = [("text", "a"), ("call", "c", "f", '{"x": 1}'), ("result", "c", "done")]
-    assert said("chat", CHAT) == said("messages", MESSAGES) == said("responses", RESPONSES) == told
+    assert (
+        read_content("chat", CHAT) == read_content("messages", MESSAGES) == read_content("responses", RESPONSES) == told
+    )
 
 
 def test_what_is_lost_is_counted() -> None:
-    told = said("chat", CHAT)
+    told = read_content("chat", CHAT)
     assert lost(told, told) == ""
     assert lost(told * 2, told) == "3 of 6 texts, calls and results lost or changed"
 
@@ -146,10 +148,10 @@ def test_tools_have_their_names_in_every_dialect() -> None:
 
 def test_what_was_lost_on_the_way_is_not_timed(script: dict[str, Any]) -> None:
     going = direction("chat", "messages")
-    script["check"](going, said, CHAT, MESSAGES)
+    script["check"](going, read_content, CHAT, MESSAGES)
     for less in ({**MESSAGES, "tools": []}, {**MESSAGES, "messages": MESSAGES["messages"][:-1]}):
         with pytest.raises(AssertionError, match="chat→messages"):
-            script["check"](going, said, CHAT, less)
+            script["check"](going, read_content, CHAT, less)
 
 
 # --- the script -------------------------------------------------------------------------------------------------------

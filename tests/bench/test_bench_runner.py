@@ -20,8 +20,8 @@ from dragoman_bench.gateways import ALL, SAME, Direction, Gateway, Started, Star
 from dragoman_bench.gateways.direct import Direct
 from dragoman_bench.gateways.gateway import Kind
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import FORMS
-from dragoman_bench.machine_lock import Busy, turn
+from dragoman_bench.load_shapes import SHAPES
+from dragoman_bench.machine_lock import Busy, machine_lock
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import alive, cpu_ns, divided_cores, memory_bytes, tree
 from dragoman_bench.rig import LoadError, Rig, Subject
@@ -83,7 +83,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 async def in_this_process(self: Rig, plan: Plan) -> dict[str, Any]:
     """A load without the second or so that another interpreter takes."""
     load = Load(plan)
-    await load.run(FORMS[plan.mode])
+    await load.run(SHAPES[plan.mode])
     return result(load)
 
 
@@ -282,11 +282,11 @@ def test_processes_are_measured_as_trees() -> None:
 
 async def test_runs_take_turns(tmp_path: Path) -> None:
     lock, said = tmp_path / "lock", list[str]()
-    async with turn(said.append, lock):
+    async with machine_lock(said.append, lock):
         with pytest.raises(Busy, match="lock"):
-            async with turn(said.append, lock, 0.02, 0.01):
+            async with machine_lock(said.append, lock, 0.02, 0.01):
                 raise AssertionError
-    async with turn(said.append, lock):
+    async with machine_lock(said.append, lock):
         pass
     assert len(said) == 1
 

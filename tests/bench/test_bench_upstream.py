@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from dragoman_bench.load import ask
+from dragoman_bench.load import get_json
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.upstream import Simulator, serve
 from dragoman_bench.wire import DIALECTS, MARK, PATHS, TERMINAL, Script, request
@@ -157,7 +157,7 @@ async def test_a_hung_up_client_s_stream_is_cancelled_at_once(upstream: Upstream
     client = await Client.connect(upstream)
     client.post(PATHS["messages"], request("messages", Script(1000, 60_000).model))
     await client.head()
-    assert (await ask(upstream.url, "/bench/stats"))["open"] == 1
+    assert (await get_json(upstream.url, "/bench/stats"))["open"] == 1
     await client.close()
     await upstream.counted("cancelled", 1)
     assert upstream.simulator.counts.open == 0
@@ -168,9 +168,9 @@ async def test_paced_streams_end_in_good_order_when_told(upstream: Upstream, dia
     client = await Client.connect(upstream)
     client.post(PATHS[dialect], request(dialect, Script(100_000, 1).model))
     await client.head()
-    while (await ask(upstream.url, "/bench/stats"))["events"] < 5:
+    while (await get_json(upstream.url, "/bench/stats"))["events"] < 5:
         pass
-    await ask(upstream.url, "/bench/finish")
+    await get_json(upstream.url, "/bench/finish")
     body = await client.chunks()
     assert TERMINAL[dialect] in body
     assert [flag for _, flag, _ in MARK.findall(body)].count(b"!") == (5 if dialect == "responses" else 1)

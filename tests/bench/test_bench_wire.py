@@ -19,8 +19,8 @@ from dragoman_bench.wire import (
     REPEATING,
     TERMINAL,
     Script,
-    asked,
     filler,
+    read_script,
     request,
 )
 
@@ -122,15 +122,15 @@ def test_the_clock_wraps_without_changing_a_mark_s_length() -> None:
 def test_a_model_name_says_the_script(script: Script, dialect: str, prefix: str) -> None:
     body = request(dialect, prefix + script.model, stream=not script.whole)
     assert json.loads(body)["model"] == prefix + script.model
-    assert asked(body) == script
+    assert read_script(body) == script
 
 
 def test_only_a_whole_name_is_a_script() -> None:
-    assert asked(b'{"model":"gpt"}') is None
-    assert asked(b'{"messages":"bench-e5-p0 is a name","model":"bench-e7-p0"}') == Script(7)
-    assert asked(b'{"model":"bench-e0-p0"}') is None
-    assert asked(b'{"model":"bench-e5-p0-x"}') is None
-    assert asked(b'{"model":"bench-e5-p0-b0"}') is None
+    assert read_script(b'{"model":"gpt"}') is None
+    assert read_script(b'{"messages":"bench-e5-p0 is a name","model":"bench-e7-p0"}') == Script(7)
+    assert read_script(b'{"model":"bench-e0-p0"}') is None
+    assert read_script(b'{"model":"bench-e5-p0-x"}') is None
+    assert read_script(b'{"model":"bench-e5-p0-b0"}') is None
 
 
 @pytest.mark.parametrize("wrong", [{"events": 0}, {"events": NUMBERS}, {"events": 1, "batch": 0}])
