@@ -18,9 +18,9 @@ from dragoman_bench.gateways.environments import ENVIRONMENTS
 from dragoman_bench.machine_lock import Busy, machine_lock
 from dragoman_bench.processes import run_with_priority
 from dragoman_bench.report import terminal_summary
-from dragoman_bench.results import gather, save
 from dragoman_bench.rig import RigError
 from dragoman_bench.runner import ALWAYS, Run, log
+from dragoman_bench.save_run import gather, save
 from dragoman_bench.scenarios import QUICK, SCENARIOS
 from dragoman_bench.wire import DIALECTS
 

@@ -37,10 +37,10 @@ def test_where_the_rig_cannot_be_imported_this_is_said(
 ) -> None:
     monkeypatch.setitem(sys.modules, "dragoman_bench.cli", None)
     assert main(["bench"]) == 2
-    assert "it is made for Linux" in capsys.readouterr().err
+    assert "it needs Linux" in capsys.readouterr().err
 
 
 def test_it_is_among_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "measure gateways side by side" in capsys.readouterr().out
+    assert "benchmark gateways side by side" in capsys.readouterr().out

@@ -14,8 +14,9 @@ from dragoman_bench.charts import Bar, Dots, bars, dots
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine
 from dragoman_bench.report import charts, report, terminal_summary
-from dragoman_bench.results import Command, Results, Row, Subject, gather, load, save
+from dragoman_bench.results import Command, Results, Row, Subject, load
 from dragoman_bench.runner import Run
+from dragoman_bench.save_run import gather, save
 from dragoman_bench.scenarios import SCENARIOS
 from dragoman_bench.tables import Table, added_ratio, number, overview, scenario_table, times
 
