@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import re
+import select
 import signal
 import time
 from dataclasses import asdict, dataclass
@@ -103,7 +104,9 @@ class Stream:
             self.connection.write(first + self._end())
             return
         self.connection.write(first)
-        if script.pace_ms:
+        if script.events == scenarios.ENDLESS and not script.pace_ms:
+            self._fork_blast()
+        elif script.pace_ms:
             share = self.serial * 0.6180339887498949 % 1.0
             self.simulator.pacer.add(self, time.monotonic_ns() + self.interval_ns + int(share * self.interval_ns))
         else:
@@ -138,6 +141,30 @@ class Stream:
                 return
             connection.write(data)
         self.simulator.loop.call_soon(self.burst)
+
+    def _fork_blast(self) -> None:
+        """Write the rest in a process of its own, until the connection is closed.
+
+        In this process it would delay the paced streams, and a delay would not be the gateway's.
+        """
+        if os.fork():
+            return  # the connection stays open here, so that its end is noticed
+        descriptor = self.connection.descriptor
+        os.closerange(3, descriptor)  # the other connections are to end when the upstream closes them
+        os.closerange(descriptor + 1, open_files_limit())
+        writable = select.poll()
+        writable.register(descriptor, select.POLLOUT)
+        try:
+            while True:
+                data = memoryview(b"".join(self._delta() for _ in range(self.script.batch)))
+                self.texts.clear()  # there is no end that would repeat them
+                while data:
+                    writable.poll()
+                    data = data[os.write(descriptor, data) :]
+        except OSError:
+            return
+        finally:
+            os._exit(0)
 
     def _delta(self) -> bytes:
         number = self.number
@@ -321,6 +348,7 @@ async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
 
 async def _main(port: int, *, until_eof: bool) -> None:
     stop = asyncio.Event()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a blast's process
     if until_eof:
         asyncio.get_running_loop().add_reader(0, stop.set)
     for name in (signal.SIGINT, signal.SIGTERM):

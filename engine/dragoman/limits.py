@@ -40,7 +40,7 @@ class Limits:
     stops: int = field(
         default=4096, metadata={"doc": "stop sequences of one translated request (characters, and one for each)"}
     )
-    losses: int = field(default=256, metadata={"doc": "loss rows kept per request (a count; further ones are counted)"})
+    losses: int = field(default=256, metadata={"doc": "losses listed per request (a count; more are only counted)"})
 
 
 DEFAULT = Limits()

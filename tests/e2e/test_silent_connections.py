@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import socket
 import struct
 import sys
@@ -19,7 +20,7 @@ from aiohttp import ClientSession, web
 
 from dragoman.aio.downstream import request_handler
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, margin
-from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
@@ -29,10 +30,11 @@ from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CON
 from dragoman_server.proxy.unhandled_requests import bounds_of
 from dragoman_server.workers.listeners import Listeners
 from dragoman_server.workers.serve import running
+from support import samples
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, until
 from support.samples import PATHS, dump, read_error, request, text_stream
-from support.sockets import ScriptedServer, stream
+from support.sockets import ScriptedServer, answer, stream
 
 BOTH_LOOPS = True
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
@@ -57,6 +59,14 @@ class Limited:
         (http,) = self.lines.server.connections
         assert isinstance(http, RequestHandler)
         return http
+
+    def line(self) -> HijackableConnection:
+        """The line of the only connection."""
+        transport = self.handler().transport
+        assert transport is not None
+        line = transport.get_protocol()
+        assert isinstance(line, HijackableConnection)
+        return line
 
     async def late(self, come: bytes) -> None:
         """The only connection's time for a head is up, when so much of it has come."""
@@ -369,3 +379,54 @@ async def test_the_queue_of_waiting_connections_is_the_same_for_one_process_and_
     shared.listen(config.server.backlog)
     assert [_backlog_of(sock) for group in shared.groups for sock in group] == [expected]
     shared.close()
+
+
+# --- clients that do not read ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def unread(write: float) -> AsyncIterator[tuple[Limited, socket.socket]]:
+    """A client that has asked for a whole reply of 24 MiB and reads nothing of it."""
+    reply = {**samples.reply(CHAT)}
+    reply["choices"][0]["message"]["content"] = "x" * (24 << 20)
+    body = dump(request(MESSAGES))
+    head = f"POST {PATHS[MESSAGES]} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    async with (
+        ScriptedServer(answer(200, dump(reply))) as server,
+        limited(server.url, timeouts=Timeouts(write=write)) as gateway,
+    ):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", gateway.port))
+            await loop.sock_sendall(client, f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            yield gateway, client
+
+
+async def test_a_client_that_does_not_read_a_whole_reply_is_reset() -> None:
+    async with unread(write=0.05) as (gateway, client):
+        await until(lambda: gateway.lines.open.count == 1)
+        await until(lambda: gateway.lines.open.count == 0, seconds=5)
+        events = select.poll()
+        events.register(client, select.POLLIN)
+        await until(lambda: events.poll(0)[0][1] & select.POLLERR)  # reset: the kernel keeps nothing for it
+
+
+async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -> None:
+    async with unread(write=50.0) as (gateway, client):
+        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._stalled is not None, seconds=5)
+        line = gateway.line()
+        transport = line._transport
+        assert transport is not None
+        unsent = transport.get_write_buffer_size()
+        received = 0
+        while transport.get_write_buffer_size() == unsent:
+            received += len(await asyncio.get_running_loop().sock_recv(client, 1 << 20))
+        line._check_write(unsent)
+        assert not transport.is_closing()
+        while data := await asyncio.get_running_loop().sock_recv(client, 1 << 20):
+            received += len(data)
+            if received > 24 << 20:
+                break
+        await until(lambda: line._stalled is None)

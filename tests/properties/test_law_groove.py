@@ -186,4 +186,4 @@ def test_nearly_all_of_a_stream_is_read_by_its_groove(row: Direction) -> None:
     payloads = [*STARTS[dialect, field], *(DELTAS[dialect](f'"w{n}"', n + 2, field=field) for n in range(20))]
     for payload in payloads:
         kinds += [type(event).__name__ for event in reader.feed(parser.feed(b"data: %b\n\n" % payload.encode()))]
-    assert kinds[-15:] == ["Deltas"] * 15
+    assert kinds[-15:] == ["TextRun"] * 15

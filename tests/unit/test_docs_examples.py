@@ -251,6 +251,17 @@ def _anchors(page: Path) -> frozenset[str]:
     return frozenset([*made, *re.findall(r'<a id="([^"]+)">', text)])
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_metrics_are_ones_that_there_are(page: Path) -> None:
+    known = set(re.findall(r"^\| `(dragoman_\w+)`", (DOCS / "reference/metrics.md").read_text("utf-8"), re.MULTILINE))
+    known |= {
+        f"{name}_{suffix}" for name in known if name.endswith("_seconds") for suffix in ("bucket", "count", "sum")
+    }
+    named = set(re.findall(r"\bdragoman_\w+", page.read_text("utf-8")))
+    assert len(known) > 20
+    assert named - known - {"dragoman_server", "dragoman_bench"} == set()
+
+
 def test_every_place_to_change_exists() -> None:
     page = (DOCS / "where-to-change.md").read_text("utf-8")
     places = re.findall(r"`((?:engine|server|tests|docs)/[^`]+)`", page)

@@ -34,6 +34,7 @@ def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
     return ConnectionLimits(
         timeouts.head,
         timeouts.keep_alive,
+        timeouts.write,
         server.max_connections or _half_the_descriptors(),
         server.max_connections_per_address,
         Unhandled(totals),

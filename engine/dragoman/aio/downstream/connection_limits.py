@@ -69,12 +69,14 @@ def plain_response(error: HttpProcessingError, _: bytes) -> PlainResponse:
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """Limits of one server. `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its
-    head is complete, and between two requests. `connections` and `per_address` are counts, 0 = no limit. `refuse` makes
-    the reply to a request that no handler gets, from the error and the first bytes of the request. It is called once
-    for each refused connection, though not each gets the reply."""
+    head is complete, and between two requests. `write` is the seconds in which a client must take some of a reply that
+    waits to be sent; a `Watch` times the streams as well. `connections` and `per_address` are counts, 0 = no limit.
+    `refuse` makes the reply to a request that no handler gets, from the error and the first bytes of the request. It is
+    called once for each refused connection, though not each gets the reply."""
 
     head: float = 30.0
     keep_alive: float = 660.0
+    write: float = 60.0
     connections: int = 0
     per_address: int = 0
     refuse: Callable[[HttpProcessingError, bytes], PlainResponse] = field(default=plain_response)

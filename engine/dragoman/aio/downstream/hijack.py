@@ -207,6 +207,7 @@ class HijackableConnection(asyncio.Protocol):
         "_keep",
         "_lines",
         "_rest",
+        "_stalled",
         "_transport",
         "reply",
         "writing_paused",
@@ -223,6 +224,8 @@ class HijackableConnection(asyncio.Protocol):
         self._held = b""
         self._keep = False
         self._rest: asyncio.Task[Any] | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        """Runs while the client does not take what aiohttp has written."""
         self.reply: DetachableTask[Any] | None = None
         self.writing_paused = False
 
@@ -281,6 +284,7 @@ class HijackableConnection(asyncio.Protocol):
         if self.writing_paused:
             self.writing_paused = False
             http.pause_writing()
+            self._time_write()
         held, self._held = self._held, b""
         if len(held) > HELD_MAX:
             transport.resume_reading()  # before aiohttp has what was held, as it may pause it for reasons of its own
@@ -334,11 +338,33 @@ class HijackableConnection(asyncio.Protocol):
         """The client does not read."""
         if self._http is not None:
             self._http.pause_writing()
+            self._time_write()
         else:
             self.writing_paused = True
 
+    def _time_write(self) -> None:
+        """Give the client `Bounds.write` seconds to take some of what waits to be sent."""
+        if self._transport is not None:
+            loop, unsent = asyncio.get_running_loop(), self._transport.get_write_buffer_size()
+            self._stalled = loop.call_later(self._lines.open.bounds.write, self._check_write, unsent)
+
+    def _check_write(self, unsent: int) -> None:
+        """Reset the connection if the client has taken nothing since there were `unsent` bytes."""
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size() < unsent:
+            self._time_write()
+        else:
+            reset(self._transport)
+
+    def _stop_write_timer(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
     def resume_writing(self) -> None:
         """It does again."""
+        self._stop_write_timer()
         if self._http is not None:
             self._http.resume_writing()
             return
@@ -349,6 +375,7 @@ class HijackableConnection(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The client hung up, or was dropped."""
         self._transport = None
+        self._stop_write_timer()
         self._lines.open.remove(self)
         if self._http is not None:
             self._http.connection_lost(exc)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, CompactResultTurn, single_text_turn
-from dragoman.canonical.request import Role, Turn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, single_text_turn
+from dragoman.canonical.request import CallFields, Role, Turn
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Path
 
@@ -40,7 +40,7 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
                 answered.results = [(call_id, content, at, False)]
                 turns.append(answered)
             elif role == "assistant":
-                calls: list[Call] = []
+                calls: list[CallFields] = []
                 spoken = CompactAssistantTurn()
                 spoken.plain = plain = type(content) is str
                 if not plain and content is not None:
@@ -71,7 +71,7 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
     return None
 
 
-def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:
+def _read_calls(given: Any, number: int, calls: list[CallFields]) -> bool:
     """Append the calls of a message; gives whether each is the bare call of a function."""
     if type(given) is not list:
         return False

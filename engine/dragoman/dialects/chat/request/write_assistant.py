@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
+from dragoman.canonical.request import (
+    Json,
+    Native,
+    Reasoning,
+    ReasoningFields,
+    Refusal,
+    Text,
+    ToolCall,
+    Turn,
+)
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
 from dragoman.dialects.chat.wire import DIALECT
@@ -131,7 +140,7 @@ class AssistantWriter:
             message["name"] = turn.name
         return message
 
-    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
+    def write_short(self, turn: CompactAssistantTurn, opened: dict[str, str]) -> Json | None:
         """The same of a turn in short, whose client speaks another dialect."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
@@ -145,12 +154,12 @@ class AssistantWriter:
             self._think(thought, *kept)
         if kept is not None:
             self._write_thoughts(message, *kept)
-        if calls:
+        if turn.calls:
             if self.fills and len(message) == 2:  # no thought of it goes back
                 self._fill(message, turn.at)
             fit, known = names.ids_fit, names.known
             message["tool_calls"] = written = []
-            for call_id, name, arguments, at in calls:
+            for call_id, name, arguments, at in turn.calls:
                 opened[call_id] = sent_id = call_id if fit else sanitize_call_id(call_id, self._longest_id)
                 try:
                     sent = known[name]
@@ -165,7 +174,7 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
-    def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
+    def _think(self, thought: ReasoningFields, said: list[str], reasoning: list[str], details: list[Json]) -> None:
         """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
         text, at, origin, proof, redacted, _, family = thought
         if family is None and not redacted:

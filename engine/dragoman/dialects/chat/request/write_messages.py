@@ -8,7 +8,6 @@ an answer: a longer history is an extension of a shorter one.
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import (
     Document,
     Image,
@@ -96,8 +95,8 @@ class _Conversation:
         opened, held, moved, say, spoke = self.open, self.held, self.moved, self.messages.append, self.assistants.append
         write_short, longest = self.writer.write_short, self.profile.call_id_max
         for turn in turns:
-            if type(turn) is CompactResultTurn and turn.results is not None:
-                for call_id, content, at, failed in turn.results:
+            if (results := turn.compact_results()) is not None:
+                for call_id, content, at, failed in results:
                     if failed or held:
                         self._answer(call_id, content, at, failed)
                     else:
@@ -105,10 +104,10 @@ class _Conversation:
                         say({"role": "tool", "tool_call_id": sent_id, "content": content})
                 if not opened and (held or moved):
                     self._flush()
-            elif type(turn) is CompactAssistantTurn and foreign and turn.calls is not None:
+            elif foreign and (assistant := turn.compact_assistant()) is not None:
                 if opened or held or moved:
                     self._begin()
-                message = write_short(turn, turn.calls, opened)
+                message = write_short(assistant, opened)
                 if message is not None:
                     say(message)
                     spoke(turn.at)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Result
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -20,6 +19,7 @@ from dragoman.canonical.request import (
     Inline,
     Json,
     Part,
+    ResultFields,
     SearchResult,
     Text,
     ToolReference,
@@ -170,7 +170,7 @@ class ContentWriter:
         """The id that is sent for a call's."""
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
-    def answers(self, results: list[Result], items: list[Json]) -> None:
+    def answers(self, results: list[ResultFields], items: list[Json]) -> None:
         """Append the output items of a turn of results in short."""
         fit = self._names.ids_fit
         for call_id, text, at, failed in results:
