@@ -1,1 +1,1 @@
-"""Generators of single reference pages, for `generate.py`. They import the project, never each other."""
+"""Generators of single reference pages, for `generate.py`. They import the project and `docstrings`, not each other."""

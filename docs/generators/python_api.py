@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from generators.docstrings import source_tree, variable_docstring, variables
 
 PACKAGES = ("dragoman", "dragoman.aio", "dragoman_server")
 """The packages whose `__all__` is public."""
@@ -66,17 +65,12 @@ def _entry(package: ModuleType, name: str) -> Entry:
     if isinstance(node, ast.ClassDef):
         group = "Exceptions" if isinstance(value, type) and issubclass(value, BaseException) else "Classes"
         return Entry(name, group, _class(node, name, value))
-    return Entry(name, "Constants and types", _documented(_variable_doc(home, original)))
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    return ast.parse(Path(inspect.getfile(import_module(module))).read_text("utf-8"))
+    return Entry(name, "Constants and types", _documented(variable_docstring(home, original)))
 
 
 def _origin(module: str, name: str) -> tuple[str, str]:
     """Return the module that defines `name`, which `module` imports or defines, and its name there."""
-    for node in ast.walk(_tree(module)):
+    for node in ast.walk(source_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
@@ -85,21 +79,8 @@ def _origin(module: str, name: str) -> tuple[str, str]:
 
 
 def _definition(module: str, name: str) -> ast.stmt | None:
-    body = _tree(module).body
+    body = source_tree(module).body
     return next((node for node in body if isinstance(node, Function | ast.ClassDef) and node.name == name), None)
-
-
-def _variable_doc(module: str, name: str) -> str:
-    return next((text for found, _, text in _variables(_tree(module).body) if found == name), "")
-
-
-def _variables(body: list[ast.stmt]) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign, str]]:
-    """Yield the variables of a module or class: name, assignment, and the docstring that follows it or ''."""
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name):
-            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            yield target.id, node, inspect.cleandoc(text) if isinstance(text, str) else ""
 
 
 def _function(node: Function, name: str) -> str:
@@ -144,7 +125,7 @@ def _call(name: str, parameters: list[str]) -> str:
 def _class(node: ast.ClassDef, name: str, value: Any) -> str:
     decorators = {ast.unparse(item).partition("(")[0] for item in node.decorator_list}
     bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
-    variables = [found for found in _variables(node.body) if not found[0].startswith("_")]
+    members = [found for found in variables(node.body) if not found[0].startswith("_")]
     parts = []
     methods = [item for item in node.body if isinstance(item, Function)]
     start = next((item for item in methods if item.name == "__init__"), None)
@@ -152,9 +133,9 @@ def _class(node: ast.ClassDef, name: str, value: Any) -> str:
         parts.append(_block(re.sub(r" -> None$", "", _signature(start, name, method=True))))
     elif decorators & {"dataclass", "dataclasses.dataclass"} or "NamedTuple" in bases:
         defaults = {field.name: field for field in fields(value)} if is_dataclass(value) else {}
-        parts.append(_block(_call(name, [_field(item, defaults.get(field)) for field, item, _ in variables])))
+        parts.append(_block(_call(name, [_field(item, defaults.get(field)) for field, item, _ in members])))
     parts.append(_documented(ast.get_docstring(node) or ""))
-    meanings = {name: _line(text) for name, _, text in variables}
+    meanings = {name: _line(text) for name, _, text in members}
     if is_dataclass(value):
         meanings |= {field.name: field.metadata["doc"] for field in fields(value) if "doc" in field.metadata}
     if isinstance(value, type) and issubclass(value, Enum) and not any(meanings.values()):

@@ -15,8 +15,12 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dragoman.dialects import Dialect
+from generators.docstrings import variable_docstring, variables
 
 _TITLES = {Dialect.CHAT: "Chat Completions", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
+
+_LABELS_SHOWN = 6
+"""Maximum number of events at an arrow; the others are listed below the diagram."""
 
 Table = Mapping[Any, Mapping[Any, Any]]
 
@@ -26,8 +30,8 @@ _PAGE = """\
 {made}
 
 Each stream reader, each stream writer and each upstream connection is in one phase at a time, and changes it only by
-the table that is drawn here. A diagram shows an event at each arrow; an event that a phase has no arrow for is an error
-of the stream or a defect of the code, as the module says.
+the table that is drawn here. The text below a diagram says what happens to
+an event for which a phase has no arrow.
 
 A translated stream runs two of these machines: the reader of the upstream's dialect, then the writer of the client's.
 For a Messages client and a Chat upstream, these are *Chat Completions: reader* and *Messages: writer*.
@@ -87,49 +91,56 @@ def page(made: str) -> str:
 
 def _section(machine: Machine) -> str:
     used = {*machine.table, *(target for moves in machine.table.values() for target in moves.values())}
-    meanings = _meanings(type(machine.initial))
+    meanings = {name: " ".join(text.split()) for name, text in _members(type(machine.initial))}
     rows = [f"| `{phase.name}` | {meanings.get(phase.name, '')} |" for phase in machine.phases if phase in used]
-    return "\n".join(
-        (
-            f"## {machine.title}",
-            "",
-            f"`{machine.name}` in `{machine.module}`.",
-            "",
-            "```mermaid",
-            "stateDiagram-v2",
-            *(f"    {line}" for line in _arrows(machine)),
-            "```",
-            "",
-            *(("| phase | meaning |", "| --- | --- |", *rows) if meanings else ()),
-        )
-    ).rstrip()
+    arrows = "\n    ".join(_arrows(machine))
+    parts = [
+        f"## {machine.title}",
+        f"`{machine.name}` in `{machine.module}`.",
+        f"```mermaid\nstateDiagram-v2\n    {arrows}\n```",
+        "\n".join(("| phase | meaning |", "| --- | --- |", *rows)),
+        *_long_labels(machine),
+        variable_docstring(machine.module, machine.name),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def _arrows(machine: Machine) -> Iterator[str]:
     yield f"[*] --> {machine.initial.name}"
+    for phase, target, events in _moves(machine):
+        more = len(events) - _LABELS_SHOWN
+        shown = [*events[:_LABELS_SHOWN], f"{more} others"] if more > 1 else events
+        yield f"{phase.name} --> {target.name}: {', '.join(shown)}"
+    for phase in machine.phases:
+        if phase in machine.table and machine.is_final(phase):
+            yield f"{phase.name} --> [*]"
+
+
+def _long_labels(machine: Machine) -> Iterator[str]:
+    """Yield the events of arrows that have too many for their label."""
+    for phase, target, events in _moves(machine):
+        if len(events) > _LABELS_SHOWN + 1:
+            others = ", ".join(f"`{event}`" for event in events[_LABELS_SHOWN:])
+            yield f"The others from `{phase.name}` to `{target.name}` are {others}."
+
+
+def _moves(machine: Machine) -> Iterator[tuple[Enum, Enum, list[str]]]:
+    """Yield the arrows: phase, next phase, and labels of all events between them."""
     for phase, moves in machine.table.items():
         labels: dict[Enum, list[str]] = {}
         for event, target in moves.items():
             labels.setdefault(target, []).append(_label(event))
         for target, events in labels.items():
-            yield f"{phase.name} --> {target.name}: {', '.join(events)}"
-    for phase in machine.phases:
-        if phase in machine.table and machine.is_final(phase):
-            yield f"{phase.name} --> [*]"
+            yield phase, target, events
 
 
 def _label(event: str | Enum) -> str:
     return event.name.lower() if isinstance(event, Enum) else event
 
 
-def _meanings(phases: type[Enum]) -> dict[str, str]:
-    """Return the docstrings of an enum's members, by name, on one line each."""
+def _members(phases: type[Enum]) -> Iterator[tuple[str, str]]:
+    """Yield the names and docstrings of an enum's members."""
     (definition,) = ast.parse(inspect.getsource(phases)).body
     assert isinstance(definition, ast.ClassDef)
-    found = {}
-    for member, text in zip(definition.body, definition.body[1:], strict=False):
-        if isinstance(member, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            name = member.targets[0]
-            assert isinstance(name, ast.Name)
-            found[name.id] = " ".join(str(text.value.value).split())
-    return found
+    for name, _, text in variables(definition.body):
+        yield name, text

@@ -30,6 +30,7 @@ TABLE = {
     Example.OPEN: {"text": Example.OPEN, "call": Example.OPEN, "end": Example.CLOSED},
     Example.CLOSED: {},
 }
+"""Any other event is an error."""
 
 
 def reachable(machine: Machine, start: Enum) -> set[Enum]:
@@ -44,8 +45,8 @@ def reachable(machine: Machine, start: Enum) -> set[Enum]:
 
 
 def test_a_machine_is_drawn() -> None:
-    assert _section(Machine("Example", "a.module", "TABLE", TABLE)) == (
-        "## Example\n\n`TABLE` in `a.module`.\n\n"
+    assert _section(Machine("Example", __name__, "TABLE", TABLE)) == (
+        f"## Example\n\n`TABLE` in `{__name__}`.\n\n"
         "```mermaid\nstateDiagram-v2\n"
         "    [*] --> WAITING\n"
         "    WAITING --> OPEN: start\n"
@@ -56,8 +57,16 @@ def test_a_machine_is_drawn() -> None:
         "| phase | meaning |\n| --- | --- |\n"
         "| `WAITING` | Before the first event. |\n"
         "| `OPEN` | After the first event. |\n"
-        "| `CLOSED` | At the end. |"
+        "| `CLOSED` | At the end. |\n\n"
+        "Any other event is an error."
     )
+
+
+def test_an_arrow_of_many_events_is_listed_below_the_diagram() -> None:
+    table = {Example.WAITING: {f"event{n}": Example.CLOSED for n in range(9)}, Example.CLOSED: {}}
+    section = _section(Machine("Example", __name__, "", table))
+    assert "    WAITING --> CLOSED: event0, event1, event2, event3, event4, event5, 3 others\n" in section
+    assert section.endswith("The others from `WAITING` to `CLOSED` are `event6`, `event7`, `event8`.")
 
 
 @each_machine
