@@ -348,7 +348,7 @@ async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
 
 async def _main(port: int, *, until_eof: bool) -> None:
     stop = asyncio.Event()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a blast's process
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes of blasts are not waited for
     if until_eof:
         asyncio.get_running_loop().add_reader(0, stop.set)
     for name in (signal.SIGINT, signal.SIGTERM):

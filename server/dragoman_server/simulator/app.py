@@ -212,7 +212,7 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
 
 
 def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
-    """Accept any key: Bearer, or `x-api-key` in Messages. Raises RequestRejected if there is none."""
+    """Accept any key: Bearer, or `x-api-key` in Messages. Raises RequestRejected without one."""
     scheme, _, key = headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and key.strip():
         return
