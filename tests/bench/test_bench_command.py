@@ -1,4 +1,4 @@
-"""`dragoman bench`: the rig's own command line, short unless told otherwise."""
+"""`dragoman bench`: the rig's command line, with the short run as its default."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_words_go_to_the_rig(words: list[str], handed_over: list[str], monkeypat
     assert seen == [handed_over]
 
 
-def test_where_the_rig_cannot_be_imported_this_is_said(
+def test_a_failed_import_of_the_rig_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "dragoman_bench.cli", None)

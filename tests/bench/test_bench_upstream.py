@@ -1,4 +1,4 @@
-"""The upstream simulator over real sockets: requests however framed, streams ended when told, cancellations."""
+"""The upstream simulator over real sockets: requests in any framing, streams ended on request, cancellations."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_stream_comes_whole_in_each_way_of_sending(upstream: Upstream, d
         assert b"text/event-stream" in await client.head()
         body = await client.chunks()
         assert TERMINAL[dialect] in body
-        count = script.events * (5 if dialect == "responses" else 1)  # which tells its text four times more
+        count = script.events * (5 if dialect == "responses" else 1)  # which repeats its text four times
         assert len(MARK.findall(body)) == count
     await client.close()
     counts = upstream.simulator.counts
@@ -164,7 +164,7 @@ async def test_a_hung_up_client_s_stream_is_cancelled_at_once(upstream: Upstream
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_paced_streams_end_in_good_order_when_told(upstream: Upstream, dialect: str) -> None:
+async def test_paced_streams_end_normally_on_request(upstream: Upstream, dialect: str) -> None:
     client = await Client.connect(upstream)
     client.post(PATHS[dialect], request(dialect, Script(100_000, 1).model))
     await client.head()

@@ -1,4 +1,4 @@
-"""The demo shows what it claims to show, on both sides, and says so when it does not."""
+"""The demo shows what it claims to show, on both sides, and reports it otherwise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_every_scene_shows_both_sides() -> None:
         assert scene.point.split(":")[0] in shown.replace("\n                 ", " ")
     directions = {(scene.client, scene.upstream) for scene in SCENES}
     assert len(directions) == 6, "each dialect translated into both others"
-    # A thought in both dialects, a piece of arguments, restored tools, the stop, the cut and what came of it.
+    # Reasoning in both dialects, a fragment of arguments, restored tools, the stop, the cut and its error.
     for piece in (
         '"reasoning_content":"The user needs"',
         '"thinking":"The user needs"',

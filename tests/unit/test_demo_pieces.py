@@ -158,7 +158,7 @@ def _called(**item: Any) -> list[Frame]:
 
 
 def test_tools_that_are_not_restored_are_a_problem() -> None:
-    """What makes Codex say "unsupported call" and "aborted"."""
+    """Mistakes that Codex reports as "unsupported call" and "aborted"."""
     joined = Recording(status=200, client=_called(name="mcp__notes__add_note"))
     assert "did not come back in its namespace: mcp__notes__add_note" in _failing(_scene("namespace"), joined)
     assert "did not come back as free text" in _failing(_scene("free text"), Recording(status=200, client=_called()))

@@ -114,7 +114,7 @@ async def test_chat_streams_text_with_usage_last(oai: AsyncOpenAI) -> None:
     assert usage.prompt_tokens_details.cached_tokens == 4
 
 
-async def test_chat_frames_are_padded_unless_told_otherwise(raw: aiohttp.ClientSession) -> None:
+async def test_chat_frames_are_padded_by_default(raw: aiohttp.ClientSession) -> None:
     body = {"model": "sim-text", "messages": USER}
     padded = await lines(raw, "/v1/chat/completions", body)
     assert padded[-1] == "[DONE]"
@@ -352,7 +352,7 @@ async def test_responses_reasons_and_calls(oai: AsyncOpenAI) -> None:
     output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "7 degrees"}
     chained = await oai.responses.create(model="sim-tools", input=[output], previous_response_id=final.id)
     assert chained.output_text == "The tool says: 7 degrees."
-    # What the API gave out it takes back.
+    # The API accepts its own output.
     history: list[Any] = [{"role": "user", "content": "Hi"}, reasoning, message, call, output]
     items = [
         i if isinstance(i, dict) else i.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for i in history
@@ -462,7 +462,7 @@ async def test_errors_raise_the_sdks_own_classes(
         assert messages.value.response.headers["retry-after"] == "1"
 
 
-async def test_error_variants_say_what_clients_look_for(oai: AsyncOpenAI, ant: AsyncAnthropic) -> None:
+async def test_error_variants_have_the_texts_that_clients_look_for(oai: AsyncOpenAI, ant: AsyncAnthropic) -> None:
     with pytest.raises(openai.RateLimitError) as quota:
         await oai.responses.create(model="sim-error-429-quota", input="Hi")
     assert quota.value.code == "insufficient_quota"
@@ -640,11 +640,15 @@ async def test_foreign_signatures_are_refused_on_demand() -> None:
         AsyncAnthropic(api_key="k", base_url=str(server.make_url("")), max_retries=0) as ant,
         AsyncOpenAI(api_key="k", base_url=str(server.make_url("/v1")), max_retries=0) as oai,
     ):
-        thought = (await ant.messages.create(model="sim-thinking", max_tokens=9, messages=USER)).content[0]
-        assert thought.type == "thinking"
+        reasoning = (await ant.messages.create(model="sim-thinking", max_tokens=9, messages=USER)).content[0]
+        assert reasoning.type == "thinking"
 
         async def replay(**changed: str) -> None:
-            block = {"type": "thinking", "thinking": thought.thinking, "signature": thought.signature} | changed
+            block = {
+                "type": "thinking",
+                "thinking": reasoning.thinking,
+                "signature": reasoning.signature,
+            } | changed
             history: list[Any] = [*USER, {"role": "assistant", "content": [block]}, *USER]
             await ant.messages.create(model="sim-text", max_tokens=9, messages=history)
 
@@ -667,7 +671,7 @@ def call(name: str = "f", call_id: str = "call_1") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
 
 
-def said(*calls: dict[str, Any]) -> dict[str, Any]:
+def answer(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
@@ -683,14 +687,14 @@ CHAT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unknown key", {"top_k": 3}, "top_k"),
     ("leaked system", {"system": "x"}, "system"),
     ("orphan result", {"messages": [*USER, result()]}, "role 'tool'"),
-    ("unknown id", {"messages": [said(call()), result("call_2")]}, "call_2"),
-    ("unanswered call", {"messages": [*USER, said(call()), *USER]}, "call_1"),
-    ("half answered", {"messages": [said(call(), call("g", "call_2")), result(), *USER]}, "call_2"),
+    ("unknown id", {"messages": [answer(call()), result("call_2")]}, "call_2"),
+    ("unanswered call", {"messages": [*USER, answer(call()), *USER]}, "call_1"),
+    ("half answered", {"messages": [answer(call(), call("g", "call_2")), result(), *USER]}, "call_2"),
     ("no content", {"messages": [{"role": "user"}]}, "content"),
     ("empty parts", {"messages": [{"role": "user", "content": []}]}, "content"),
     ("empty tool_calls", {"messages": [{"role": "assistant", "content": "x", "tool_calls": []}, *USER]}, "tool_calls"),
-    ("long call id", {"messages": [said(call(call_id="c" * 41)), result("c" * 41)]}, "maximum length 40"),
-    ("image in result", {"messages": [said(call()), result(content=[{"type": "image_url"}])]}, "Supported values"),
+    ("long call id", {"messages": [answer(call(call_id="c" * 41)), result("c" * 41)]}, "maximum length 40"),
+    ("image in result", {"messages": [answer(call()), result(content=[{"type": "image_url"}])]}, "Supported values"),
     ("empty tools", {"tools": [], "tool_choice": "auto"}, "empty array"),
     ("choice without tools", {"tool_choice": "auto"}, "tool_choice"),
     ("dotted name", {"tools": [function(name="a.b")]}, "pattern"),
@@ -732,7 +736,7 @@ def turns(*contents: Any) -> dict[str, Any]:
 
 TEXT = {"type": "text", "text": "x"}
 MARKED = {**TEXT, "cache_control": {"type": "ephemeral"}}
-THOUGHT = {"type": "thinking", "thinking": "hm"}
+REASONING = {"type": "thinking", "thinking": "hm"}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
 MESSAGES_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("no cap", {"max_tokens": ...}, "max_tokens: Field required"),
@@ -754,9 +758,9 @@ MESSAGES_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("system first", {"messages": [{"role": "system", "content": "x"}, *USER]}, "must follow a user message"),
     ("system before user", {"messages": [*USER, {"role": "system", "content": "x"}, *USER]}, "system message"),
     ("five marks", turns([MARKED] * 5), "maximum of 4"),
-    ("unsigned thought", turns("x", [THOUGHT], "y"), "signature: Field required"),
-    ("empty signature", turns("x", [{**THOUGHT, "signature": ""}], "y"), "Invalid `signature`"),
-    ("marked thought (T-45)", turns("x", [{**THOUGHT, "signature": "s", "cache_control": None}], "y"), "cache_control"),
+    ("unsigned thought", turns("x", [REASONING], "y"), "signature: Field required"),
+    ("empty signature", turns("x", [{**REASONING, "signature": ""}], "y"), "Invalid `signature`"),
+    ("marked (T-45)", turns("x", [{**REASONING, "signature": "s", "cache_control": None}], "y"), "cache_control"),
     ("thoughtless calls", {**turns("x", [use()], [got()]), "thinking": BUDGET, "max_tokens": 2000}, "Expected"),
     ("dotted tool", {"tools": [{"name": "a.b", "input_schema": {"type": "object"}}]}, "pattern"),
     ("long tool", {"tools": [{"name": "a" * 129, "input_schema": {"type": "object"}}]}, "pattern"),

@@ -29,10 +29,10 @@ async def test_responses_counts_what_the_real_endpoint_takes(body: Any, status: 
         ClientSession(url) as session,
         session.post("/v1/responses/input_tokens", json=body) as reply,
     ):
-        told = await reply.json()
-        assert reply.status == status, told
+        expected = await reply.json()
+        assert reply.status == status, expected
     if status == 200:
-        assert told["object"] == "response.input_tokens"
-        assert told["input_tokens"] > 0
+        assert expected["object"] == "response.input_tokens"
+        assert expected["input_tokens"] > 0
     else:
-        assert told["error"]["param"] == param
+        assert expected["error"]["param"] == param
