@@ -17,14 +17,15 @@ from typing import Any
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
-from dragoman.losses import MEANING
-from dragoman.profiles import NAMED
+from dragoman.losses import LOSS_MEANINGS
+from dragoman.profiles import THIRD_PARTIES
 from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
 from dragoman.translate import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS
-from dragoman_server.observability.metrics import NAMED_CODES
+from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 from generators import python_api, state_machines
 
@@ -180,7 +181,7 @@ def directions() -> str:
 
 def losses() -> str:
     """Return losses.md: every loss code and its meaning."""
-    rows = [(f"`{code}`", meaning) for code, meaning in sorted(MEANING.items())]
+    rows = [(f"`{code}`", meaning) for code, meaning in sorted(LOSS_MEANINGS.items())]
     return _LOSSES.format(made=_MADE, codes=_table(("code", "meaning"), rows))
 
 
@@ -195,7 +196,7 @@ def metrics() -> str:
         )
         for family in FAMILIES.values()
     ]
-    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | NAMED_CODES))
+    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | set(REASON_KINDS.values())))
     labels = dict.fromkeys(label for family in FAMILIES.values() for label in family.labels)
     meanings = [(f"`{label}`", _LABELS[label] + (kinds if label == "kind" else "")) for label in labels]
     return _METRICS.format(
@@ -215,7 +216,7 @@ def profiles() -> str:
         "openai": ["OpenAI", "chat, responses", "–"],
         "anthropic": ["Anthropic", "messages", "–"],
     }
-    for vendor in NAMED:
+    for vendor in THIRD_PARTIES:
         if vendor.name not in rows:
             rows[vendor.name] = [vendor.title, "", ""]
         row = rows[vendor.name]
@@ -228,7 +229,7 @@ def profiles() -> str:
     ]
     facts = [
         (f"`{vendor.name}`", vendor.dialect, f"`{flag}`", _shown(fact.value), _linked(fact.source))
-        for vendor in NAMED
+        for vendor in THIRD_PARTIES
         for flag, fact in vendor.facts.items()
     ]
     clients = [
@@ -294,10 +295,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _stages(way: Direction, *, optional: bool) -> tuple[Any, ...]:
+def _stages(way: Direction, *, optional: bool) -> list[Any]:
     tools = {"tool": OriginalTool("tool")} if optional else {}
     context = ReplyContext("model", stops=("stop",) if optional else (), tools=tools)
-    return Translation(way, b"", True, context, "model").stages()
+    stages = Translation(way, b"", True, context, "model").stages()
+    if not isinstance(stages, ReplyPipeline):
+        return [stages]
+    return [stages.parser, stages.reader, *stages.transforms, stages.writer, stages.encoder]
 
 
 def _summary(kind: type) -> str:

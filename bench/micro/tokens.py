@@ -24,7 +24,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
 from dragoman.tokens.counter import PromptSize
@@ -54,7 +54,7 @@ def recorded() -> dict[str, tuple[Dialect, bytes, Request]]:
 
 
 def _read(dialect: Dialect, body: Any) -> Request:
-    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT)
+    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT_KNOBS)
     return request
 
 

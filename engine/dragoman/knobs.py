@@ -1,4 +1,4 @@
-"""Choices the operator makes, each with a default (mapping §17). The docs' table is made from this."""
+"""The operator's choices, each with a default (mapping §17). docs/reference/knobs.md is generated from this module."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ def _knob(default: Any, doc: str, *others: str) -> Any:
 
 
 def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
-    """`word` as the default, or a number of `kind` from `least` to `most`, which `form` stands for in the docs."""
+    """Returns a field with the default `word` that also takes a number of `kind` from `least` to `most`.
+
+    `form` stands for the number in the docs.
+    """
     metadata = {"doc": doc, "values": (word, *others), "number": (kind, least, most), "form": form}
     return field(default=word, metadata=metadata)
 
 
 def _list_knob(item: str, form: str, doc: str) -> Any:
-    """A list, empty by default, of strings that match the pattern `item`; `form` shows one."""
+    """Returns a field for a list of strings that match the pattern `item`, empty by default. `form` is an example."""
     return field(default=(), metadata={"doc": doc, "values": (), "items": item, "form": form})
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Field metadata holds the documentation and the allowed values, default first.
+    """The operator's choices for a translation. A field's metadata holds its documentation and allowed values.
 
     Raises ValueError for a value that is not allowed.
     """
@@ -172,4 +175,5 @@ class Knobs:
 
 
 KNOBS = {f.name: f for f in fields(Knobs)}
-DEFAULT = Knobs()
+"""The fields of `Knobs`, by name."""
+DEFAULT_KNOBS = Knobs()

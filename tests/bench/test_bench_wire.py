@@ -8,7 +8,8 @@ from typing import Any
 import httptools
 import pytest
 
-from dragoman import ReplyContext, Translation, direction
+from dragoman import Translation, direction
+from dragoman.reply_context import ReplyContext
 from dragoman_bench.replies import Reply, reply
 from dragoman_bench.wire import (
     CLOCK,

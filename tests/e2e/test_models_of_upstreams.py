@@ -122,7 +122,7 @@ async def test_clients_with_keys_of_their_own_see_their_own_lists() -> None:
 
 async def test_a_gateway_that_is_its_own_upstream_has_an_empty_list() -> None:
     async with gate(Config()) as entrance:
-        entrance.gateway.reload(Config({"me": Provider("me", CHAT, f"{entrance.url}/v1")}, [Route("*", "me")]))
+        entrance.gateway.reconfigure(Config({"me": Provider("me", CHAT, f"{entrance.url}/v1")}, [Route("*", "me")]))
         assert await names(entrance) == []
 
 
@@ -131,7 +131,7 @@ async def test_a_reload_lists_the_new_upstream_s_models() -> None:
         config = config_from_environment({}, base_url=f"{before.url}/v1")
         async with gate(config) as entrance:
             assert await names(entrance) == ["old"]
-            entrance.gateway.reload(config_from_environment({}, base_url=f"{after.url}/v1"))
+            entrance.gateway.reconfigure(config_from_environment({}, base_url=f"{after.url}/v1"))
             assert await names(entrance) == ["new"]
 
 

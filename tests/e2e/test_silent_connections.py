@@ -27,7 +27,7 @@ from dragoman.aio.timer_wheel import timer_wheel
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
 from dragoman_server.workers.serve import running
 from support import samples
@@ -70,11 +70,11 @@ class Limited:
 
     async def late(self, come: bytes) -> None:
         """The only connection's time for a head is up, when so much of it has come."""
-        await until(lambda: come in self.handler()._start)
+        await until(lambda: come in self.handler()._head_start)
         handler = self.handler()
-        handler.on_tick(handler._due - 0.001)
+        handler.on_tick(handler._head_deadline - 0.001)
         assert handler.transport is not None
-        handler.on_tick(handler._due)
+        handler.on_tick(handler._head_deadline)
 
     async def connect(self, **more: Any) -> Pair:
         """A client."""
@@ -87,7 +87,7 @@ class Limited:
 async def limited(url: str = NOWHERE, *, timeouts: Timeouts | None = None, **server: Any) -> AsyncIterator[Limited]:
     config = config_for(url, CHAT, timeouts=timeouts, **server)
     totals = Totals()
-    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, bounds=bounds_of(config.server, totals))
+    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, limits=connection_limits(config.server, totals))
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -140,13 +140,13 @@ async def test_a_head_that_drips_does_not_last() -> None:
     async with limited(timeouts=Timeouts(head=50)) as gateway:
         reader, writer = await gateway.connect()
         writer.write(b"GET / HTTP/1.1\r\n")
-        await until(lambda: b"GET" in gateway.handler()._start)
-        due = gateway.handler()._due
+        await until(lambda: b"GET" in gateway.handler()._head_start)
+        due = gateway.handler()._head_deadline
         for number in range(100):
             writer.write(b"x-%d: b\r\n" % number)
             await writer.drain()
-        await until(lambda: b"x-99" in gateway.handler()._start)
-        assert gateway.handler()._due == due
+        await until(lambda: b"x-99" in gateway.handler()._head_start)
+        assert gateway.handler()._head_deadline == due
         await gateway.late(b"x-99")
         assert (await whole(reader))[0] == 408
 
@@ -325,10 +325,10 @@ def test_half_of_the_files_are_for_clients() -> None:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert bounds_of(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
-    assert bounds_of(Server(max_connections=7), Totals()).connections == 7
+    assert connection_limits(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
+    assert connection_limits(Server(max_connections=7), Totals()).connections == 7
     timeouts = Timeouts(head=3, keep_alive=4)
-    made = bounds_of(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
+    made = connection_limits(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
     assert (made.head, made.keep_alive, made.per_address) == (3, 4, 5)
     assert ConnectionLimits().connections == 0
 
@@ -415,7 +415,7 @@ async def test_a_client_that_does_not_read_a_whole_reply_is_reset() -> None:
 
 async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -> None:
     async with unread(write=50.0) as (gateway, client):
-        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._stalled is not None, seconds=5)
+        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._write_timer is not None, seconds=5)
         line = gateway.line()
         transport = line._transport
         assert transport is not None
@@ -429,4 +429,4 @@ async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -
             received += len(data)
             if received > 24 << 20:
                 break
-        await until(lambda: line._stalled is None)
+        await until(lambda: line._write_timer is None)

@@ -220,7 +220,7 @@ async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_hears_of_it
         await played.begin(asked(MESSAGES))
         await played.taken()
         (line,) = played.lines.hijacked
-        audience = line._carrier
+        audience = line._hijacker
         assert isinstance(audience, DownstreamResponse)
         line.abort()
         with pytest.raises(ConnectionResetError):

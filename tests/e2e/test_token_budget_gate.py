@@ -13,7 +13,7 @@ from conformance.served import anthropic_sdk
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import setup
-from dragoman_server.config.lint_context_window import unknown_windows
+from dragoman_server.config.lint import unknown_windows
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route

@@ -10,7 +10,6 @@ from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
 from dragoman.tools.names import NameTable, with_prefix
 from dragoman_server.config.toml_reader import parse_word, value_problem
-from dragoman_server.observability.tool_renames import renamed
 from support.spoken import translated
 
 RULE = ("mcp_=mcp__",)
@@ -37,7 +36,7 @@ def test_seed_S2_28_names_are_sent_with_the_other_prefix_everywhere() -> None:
     assert [tool["name"] for tool in body["tools"]] == ["mcp__read_file"]
     assert body["messages"][1]["content"][0]["name"] == "mcp__read_file"
     assert body["tool_choice"] == {"type": "tool", "name": "mcp__read_file"}
-    assert renamed(made.context) == {"mcp__read_file": "mcp_read_file"}
+    assert made.renamed_tools == {"mcp__read_file": "mcp_read_file"}
 
 
 def test_a_whole_reply_has_the_clients_name() -> None:
@@ -67,7 +66,7 @@ def test_a_streamed_reply_has_the_clients_name() -> None:
 def test_off_by_default() -> None:
     body, made = translated("chat", "messages", BODY)
     assert body["tools"][0]["name"] == "mcp_read_file"
-    assert renamed(made.context) == {}
+    assert made.renamed_tools == {}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, LossCode, Losses, ReplyContext, Translation
+from dragoman import Dialect, Direction, LossCode, Losses, Translation
 from dragoman.canonical.events import BlockKind, BlockStart
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
@@ -87,7 +88,7 @@ def undone(row: Direction) -> Translation:
     """A translation of the direction whose reply is read and written, in the same dialect too."""
     if not row.passthrough:
         return translated(row)
-    seal = Envelope("family", "m") if row.client.unseal_history is not None else None
+    seal = Envelope("family", "m") if row.client.restore_reasoning is not None else None
     context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=seal)
     return Translation(row, b"", True, context, "m", rewritten=True)
 

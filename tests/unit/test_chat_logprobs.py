@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from dragoman import ReplyContext, direction, translate
+from dragoman import direction, translate
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
@@ -34,8 +34,10 @@ from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from dragoman.wire.sse import Frame
+from support.frames import frames_of
 
 Json = dict[str, Any]
 
@@ -189,7 +191,7 @@ def written(*events: Event, context: ReplyContext | None = None, step: int | Non
     given = [Start("1", "m"), *events]
     frames: list[Frame] = []
     for at in range(0, len(given), step or len(given)):
-        frames += writer.feed(given[at : at + (step or len(given))])
+        frames += frames_of(writer.feed(given[at : at + (step or len(given))]))
     return [json.loads(frame.data) for frame in frames if frame.data not in (None, b"[DONE]")]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Limits, Profile, ReplyContext
+from dragoman import Limits, Profile
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,6 +31,7 @@ from dragoman.directions import direction
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.translate import Translation
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,9 +31,11 @@ from dragoman.canonical.events import (
 from dragoman.dialects.chat import Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder
 from grammar import Accumulated, chat
 from support import canonical
+from support.frames import frames_of
 from support.strategies import ANY, event_streams
 
 Json = dict[str, Any]
@@ -51,7 +53,7 @@ def written(*events: Event, into: ReplyContext | None = None) -> bytes:
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
-    frames = Writer(into or context()).feed(list(events))
+    frames = frames_of(Writer(into or context()).feed(list(events)))
     return [json.loads(frame.data) for frame in frames if frame.data is not None and frame.data != b"[DONE]"]
 
 
@@ -93,8 +95,8 @@ def test_usage_only_if_the_client_asked() -> None:
 def test_the_finish_comes_at_once_and_done_with_the_end() -> None:
     writer = Writer(context())
     writer.feed([START])
-    assert [frame.data and frame.data[-20:] for frame in writer.feed([END])][-1] != b"[DONE]"
-    assert [frame.data for frame in writer.feed([End()])] == [b"[DONE]"]
+    assert [frame.data and frame.data[-20:] for frame in frames_of(writer.feed([END]))][-1] != b"[DONE]"
+    assert [frame.data for frame in frames_of(writer.feed([End()]))] == [b"[DONE]"]
     assert writer.done
     assert writer.feed([Ping()]) == []
 

@@ -132,7 +132,7 @@ def test_a_service_tier_that_was_not_sent_is_not_claimed() -> None:
     tiers = {}
     for upstream in ("chat", "messages"):
         translation = translate(direction("responses", upstream), body)
-        failed = translation.failed(StreamTruncated().failure)
+        failed = translation.error_stream(StreamTruncated().failure)
         [tiers[upstream]] = {payload["response"]["service_tier"] for payload in payloads(failed)}
     assert tiers == {"chat": "flex", "messages": "default"}
 

@@ -13,7 +13,7 @@ from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
-from dragoman.losses import MEANING, LossCode
+from dragoman.losses import LOSS_MEANINGS, LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from generate import PAGES, main
 
@@ -27,7 +27,7 @@ def test_a_made_page_is_up_to_date(name: str) -> None:
 
 
 def test_every_loss_has_a_meaning() -> None:
-    assert set(MEANING) == set(LossCode)
+    assert set(LOSS_MEANINGS) == set(LossCode)
 
 
 def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The timeouts and the connection limits of a transport."""
+"""The timeouts of an exchange and the options of a connection pool."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `write` bounds one write to a client that does not read, `body` the wait for one that does not send;
-    `heartbeat` is the longest silence it sees. `head` and `keep_alive` are for the connections of `dragoman serve`."""
+    """The timeouts of one exchange, in seconds.
+
+    `connect`, `first_byte`, `idle` and `tool_stall` limit the upstream, `write` and `body` the client. `heartbeat` is
+    an interval. `head` and `keep_alive` are for the connections of a server such as `dragoman serve`.
+    """
 
     connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
     first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
@@ -44,7 +47,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How a transport keeps its connections. Counts, seconds and bytes; all are of one upstream."""
+    """The options of a transport's connection pools: counts, seconds and bytes, each for one upstream."""
 
     limit: int = field(
         default=0,

@@ -50,7 +50,7 @@ class _CompactTurn(Turn):
             return NotImplemented
         return _fields(self) == _fields(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as every turn, since turns are changed
+    __hash__ = None  # type: ignore[assignment]  # like every turn, as turns are mutable
 
     def __getstate__(self) -> Any:
         """The state of a copy, without the fields that are constants of the class."""
@@ -59,10 +59,10 @@ class _CompactTurn(Turn):
 
 
 class CompactAssistantTurn(_CompactTurn):
-    """A turn of the assistant: `reasoning`, then `text` if any, then `calls`, which is None once it is expanded."""
+    """A turn of the assistant: `reasoning`, then `text` if any, then `calls` (None once it is expanded)."""
 
     __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
-    role = _ASSISTANT  # always, as the next two
+    role = _ASSISTANT  # always, like the next two
     original = ""
     name = None
 
@@ -74,7 +74,7 @@ class CompactAssistantTurn(_CompactTurn):
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.calls is not None:
             parts: list[Part] = [Reasoning(*fields) for fields in self.reasoning]
             if self.text:
@@ -118,7 +118,7 @@ class CompactAssistantTurn(_CompactTurn):
 
 
 class CompactResultTurn(_CompactTurn):
-    """A turn of the user that holds only `results`, which is None once it is expanded."""
+    """A turn of the user that holds only `results` (None once it is expanded)."""
 
     __slots__ = ("results",)
     _FIXED = _CompactTurn._FIXED | {"plain"}
@@ -131,7 +131,7 @@ class CompactResultTurn(_CompactTurn):
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.results is not None:
             self.parts = [to_tool_result(result) for result in self.results]
         parts: list[Part] = _parts.__get__(self)

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 class Role(StrEnum):
-    """Who speaks. `system` and `developer` are one kind; the spelling is kept on the turn."""
+    """The role of a turn. `system` and `developer` are one role; `Turn.original` keeps the word."""
 
     INSTRUCTION = "instruction"
     USER = "user"
@@ -149,7 +149,7 @@ class Reasoning:
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call. `arguments` is JSON text exactly as the source spelled it (free text if `custom`); `search` marks the
+    """A call. `arguments` is JSON text exactly as it was received (free text if `custom`); `search` marks the
     call of a client-run tool search."""
 
     id: str
@@ -321,8 +321,8 @@ class Tool:
 
 @dataclass(slots=True)
 class ToolChoice:
-    """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require` says
-    whether an allowed subset must be used. `custom` marks a forced custom tool, `hosted` a hosted one."""
+    """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require`
+    is True if one of an allowed subset must be called. `custom` marks a forced custom tool, `hosted` a hosted one."""
 
     mode: str
     at: Path = ()
@@ -340,7 +340,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 @dataclass(slots=True)
 class Thinking:
-    """How much to reason and what to show. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
+    """The reasoning settings. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
     `summarized`/`omitted`/`updates` or None; `summary` is Responses' `auto`/`concise`/`detailed` or None."""
 
     effort: str | None = None
@@ -363,14 +363,14 @@ class OutputFormat:
 
 @dataclass(slots=True)
 class Request:
-    """One request, whatever dialect it came in. None always means that the client did not say."""
+    """A request in canonical form. None always means that the client did not set the field."""
 
     origin: str
     model: str
     turns: list[Turn]
     stream: bool = False
     include_usage: bool = False
-    """Chat's `stream_options.include_usage`: does the client want the usage chunk."""
+    """Chat's `stream_options.include_usage`: True if the client requests the usage chunk."""
     tools: list[Tool] = field(default_factory=list)
     tool_choice: ToolChoice | None = None
     parallel: bool | None = None
@@ -397,4 +397,4 @@ class Request:
     """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
     moderation: Json | None = None
     echo: Json = field(default_factory=dict)
-    """What a reply of the client's dialect repeats of the request (Responses), key by key."""
+    """The settings of the request that a reply in the client's dialect repeats (Responses), by key."""

@@ -10,7 +10,7 @@ from dragoman.profiles.messages import MESSAGES
 from dragoman.profiles.responses import RESPONSES
 from dragoman.profiles.vendor import Fact, Vendor
 
-__all__ = ("NAMED", "Fact", "Vendor")
+__all__ = ("THIRD_PARTIES", "Fact", "Vendor")
 
-NAMED: tuple[Vendor, ...] = (*CHAT, *MESSAGES, *RESPONSES)
+THIRD_PARTIES: tuple[Vendor, ...] = (*CHAT, *MESSAGES, *RESPONSES)
 """Every named third party, by upstream dialect."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dragoman.canonical.request import EFFORTS
-from dragoman.profiles import NAMED
+from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.allowed_values import check_choices
 from dragoman.profiles.messages import MID_SYSTEM_MODELS
 
@@ -277,9 +277,11 @@ BUILTIN_PROFILES: dict[tuple[str, str], Profile] = {
     ("responses", "compatible"): _RESPONSES_COMPATIBLE,
 }
 """Profiles by (upstream dialect, profile name)."""
-BUILTIN_PROFILES.update({(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in NAMED})
+BUILTIN_PROFILES.update(
+    {(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in THIRD_PARTIES}
+)
 
-VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
+VENDOR_PROFILES = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 """The profile of a dialect's own vendor: the default where a provider names none."""
 
 
@@ -288,9 +290,9 @@ def builtin_profile(dialect: str, name: str | None = None) -> Profile:
 
     Raises `ValueError` if there is no such profile.
     """
-    vendor = VENDOR.get(dialect)
+    vendor = VENDOR_PROFILES.get(dialect)
     if vendor is None:
-        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR)}")
+        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR_PROFILES)}")
     profile = BUILTIN_PROFILES.get((dialect, name or vendor))
     if profile is None:
         known = sorted(other for dialect_, other in BUILTIN_PROFILES if dialect_ == dialect)

@@ -93,12 +93,12 @@ def canonical_json(value: Any) -> bytes:
 
 
 def embed(text: str) -> orjson.Fragment:
-    """JSON text as a value inside another, spelled as it is but for halves of surrogate pairs, which become escapes."""
+    """Returns JSON text as a value to embed in another, unchanged but for halves of surrogate pairs (escaped)."""
     return orjson.Fragment(text if text.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text))
 
 
 def _embedded(value: Any) -> Any:
-    """What `orjson.Fragment` holds, for the standard library. Raises TypeError for anything else that is not JSON."""
+    """Returns the value of an `orjson.Fragment`, for the standard library. Raises TypeError for any other object."""
     return json.loads(orjson.dumps(value))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dragoman.wire.json_codec import dumps
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import ConfigError
@@ -68,7 +68,7 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
         "object": "dragoman.check",
         "ok": ok,
         "problems": [],
-        "remarks": [*open_doors(config), *remarks(config)],
+        "remarks": [*warn_if_exposed(config), *remarks(config)],
         "simulated": config.simulated,
         "server": {"host": server.host, "port": server.port, "workers": server.workers, "keys": len(server.keys)},
         "providers": [

@@ -12,13 +12,13 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, Profile
+from dragoman.profiles.profile import VENDOR_PROFILES, Profile
 from dragoman.translate import Translation, parse_body, translate
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.routing.client_profiles import adapted
+from dragoman_server.routing.client_profiles import knobs_by_client
 from dragoman_server.routing.router import Router
 
 
@@ -82,6 +82,6 @@ def _by_dialect(
         payload=payload,
         upstream_model=args.model,
         profile=profile(args, target),
-        knobs=adapted(general, named).get(args.client, general),
+        knobs=knobs_by_client(general, named).get(args.client, general),
     )
-    return explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
+    return explanation(translation, profile=args.profile or VENDOR_PROFILES[target], client_profile=args.client)

@@ -20,12 +20,12 @@ from dragoman_server.cli import check_config, explain_request, run_agent, shell_
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
-from dragoman_server.observability.logs import LEVELS, configure, say
+from dragoman_server.observability.logs import LEVELS, configure, print_line
 from dragoman_server.routing.client_profiles import BY_NAME
 
 
@@ -40,16 +40,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         configure(_level(args), getattr(args, "log_format", "text"), handler=handler)
         status: int = args.run(args)
     except NothingConfigured:
-        say(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
+        print_line(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
         return 2
     except ConfigError as error:
-        say(f"wrong configuration:\n{error}", logging.ERROR)
+        print_line(f"wrong configuration:\n{error}", logging.ERROR)
         return 2
     except DragomanError as error:
-        say(f"dragoman: {error}", logging.ERROR)
+        print_line(f"dragoman: {error}", logging.ERROR)
         return 1
     except OSError as error:
-        say(f"dragoman: {_reason(error)}", logging.ERROR)
+        print_line(f"dragoman: {_reason(error)}", logging.ERROR)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -192,12 +192,12 @@ def _serve(args: argparse.Namespace) -> int:
     async def serve() -> int:
         async with running(config) as up:
             on_hangup(lambda: reload(up.gateway, load))
-            say(f"dragoman listens on {up.url}")
+            print_line(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
             await wait_for_stop_signal()
             notify("STOPPING=1")
-            say("dragoman stops")
+            print_line("dragoman stops")
         return 0
 
     return run_loop(serve())
@@ -210,7 +210,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     from dragoman_server.workers.supervisor import Supervisor, cores
 
     def announce(url: str, config: Config) -> None:
-        say(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
+        print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
         _describe(config)
 
     async def supervise() -> int:
@@ -298,22 +298,24 @@ def _knobs(settings: Sequence[str]) -> Knobs:
 def _describe(config: Config) -> None:
     """Print a summary of the configuration, without keys."""
     if config.simulated:
-        say("  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated")
+        print_line(
+            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
+        )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
         where = shown_url(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
-        say(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
+        print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""
-        say(f"  model {route.model} → {route.provider}{to}{only}")
+        print_line(f"  model {route.model} → {route.provider}{to}{only}")
     models = config.models
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
-            say(f"  {size} models → {name}")
-    for sentence in (*open_doors(config), *remarks(config)):
-        say(f"  {sentence}")
+            print_line(f"  {size} models → {name}")
+    for sentence in (*warn_if_exposed(config), *remarks(config)):
+        print_line(f"  {sentence}")
 
 
 if __name__ == "__main__":

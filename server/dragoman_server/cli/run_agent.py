@@ -27,7 +27,7 @@ from dragoman_server.cli.options import add_simulate
 from dragoman_server.config.providers import Auth, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
-from dragoman_server.observability.logs import LEVELS, say
+from dragoman_server.observability.logs import LEVELS, print_line
 from dragoman_server.routing.router import Router
 
 NOT_FOUND = 127
@@ -98,8 +98,8 @@ def main(
     agent = AGENTS[args.agent]
     program = shutil.which(agent.name)
     if program is None:
-        say(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
-        say(f"install it with: {agent.install}", logging.ERROR)
+        print_line(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
+        print_line(f"install it with: {agent.install}", logging.ERROR)
         return NOT_FOUND
     config, key = _with_private_key(load(args))
 
@@ -109,7 +109,7 @@ def main(
         async with running(config, drain=_DRAIN) as up:
             access = _access(agent, up.config, up.url, key, args.model)
             if LEVELS[args.log_level or "info"] <= logging.INFO:
-                say(f"{agent.title} uses the gateway at {up.url}")
+                print_line(f"{agent.title} uses the gateway at {up.url}")
                 describe(up.config)
             return await _run(agent, program, access, args.agent_args)
 

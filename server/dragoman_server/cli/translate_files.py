@@ -7,15 +7,11 @@ from typing import NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.directions import Direction, direction
+from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, Failure
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
-from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Chain
-from dragoman.stages.passthrough import Passthrough
 from dragoman.translate import Translation, translate
 from dragoman.wire.json_codec import loads
 
@@ -76,16 +72,12 @@ def convert(
             break
     if found is not None and found is not source:
         raise ClientRequestError("", f"this is a {kind} of the dialect {found}, not of {source}; use --from {found}")
-    translation = _reply_translation(direction(target, source), named or NO_MODEL, model, profile, knobs)
+    way = direction(target, source)
+    translation = Translation.for_reply(way, named or NO_MODEL, model=model, profile=profile, knobs=knobs)
     if kind == "reply":
         return Converted(translation.reply(data), translation.losses)
-    stages = translation.stages()
-    machine = Chain(*stages, nothing=b"")
-    out: bytes = machine.feed(data) + machine.finish()
-    failure = translation.context.failure
-    if isinstance(first := stages[0], Passthrough):
-        failure = first.observer.failure or first.fault
-    return Converted(out, translation.losses, failure)
+    machine = translation.stream_machine()
+    return Converted(machine.feed(data) + machine.finish(), translation.losses, machine.failure)
 
 
 def _payloads(data: bytes, kind: str) -> Iterator[Json]:
@@ -121,21 +113,3 @@ def _model_of(payload: Json) -> str | None:
         if type(place) is dict and type(model := place.get("model")) is str and model:
             return model
     return None
-
-
-def _reply_translation(way: Direction, named: str, model: str | None, profile: Profile, knobs: Knobs) -> Translation:
-    """Return the translation of a reply that names the model `named`, for a client that requested all optional
-    parts."""
-    envelope = None
-    if way.client.unseal_history is not None:
-        envelope = Envelope(profile.family or way.upstream.dialect, named)
-    context = ReplyContext(
-        model or named,
-        include_usage=True,
-        input_estimate=1,
-        logprobs=True,
-        envelope=envelope,
-        profile=profile,
-        knobs=knobs,
-    )
-    return Translation(way, b"", True, context, named)

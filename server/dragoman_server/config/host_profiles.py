@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from dragoman.dialects import Dialect
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR_PROFILES
 
 COMPATIBLE = "compatible"
 """The profile of an upstream whose host is unknown."""
@@ -51,9 +51,11 @@ def default_profile(dialect: Dialect, base_url: str) -> str:
 
 
 def is_vendor(dialect: Dialect, base_url: str) -> bool:
-    """True if the URL is that of the dialect's own vendor: a vendor's key from the environment is sent to no other
-    host."""
-    return default_profile(dialect, base_url) == VENDOR[dialect]
+    """True if the URL is that of the dialect's own vendor.
+
+    A vendor's key from the environment is sent to no other host.
+    """
+    return default_profile(dialect, base_url) == VENDOR_PROFILES[dialect]
 
 
 def _profile_of_host(base_url: str) -> str:

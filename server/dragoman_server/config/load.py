@@ -16,7 +16,7 @@ from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR, Profile, builtin_profile
+from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR_PROFILES, Profile, builtin_profile
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.providers import Auth, Provider, Secret
@@ -184,7 +184,9 @@ def simulated_config() -> Config:
     """
     providers = {
         # The vendor's profile, so that all features are available.
-        name: replace(Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR[dialect])
+        name: replace(
+            Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR_PROFILES[dialect]
+        )
         for dialect, name in SIMULATED.items()
     }
     routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]

@@ -21,7 +21,7 @@ from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.losses import MEANING, LossCode
+from dragoman.losses import LOSS_MEANINGS, LossCode
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Frame, Parser
 from dragoman_server.config.load import simulated_config
@@ -164,7 +164,7 @@ class ScenePlayer:
         self._add(0, self.seen.client, data)
 
     def _add(self, side: int, frames: list[Frame], data: bytes) -> None:
-        new = self._parsers[side].feed(data)
+        new = self._parsers[side].parse(data)
         frames += new
         for frame in new:
             self._rows[side].extend(frame_lines(frame, self._terminal.column))
@@ -211,7 +211,7 @@ def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
         terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
-        rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
+        rows = [f"{code}: {LOSS_MEANINGS[LossCode(code)]}" for code in lost if code]
         terminal.labelled("lost", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
         terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")

@@ -36,7 +36,7 @@ class WorkerRegistry:
         """Remove a worker whose process has ended, and keep its counters."""
         self.workers.remove(worker)
         if worker.totals is not None:
-            self._ended_totals.merge(worker.totals, lasting=True)
+            self._ended_totals.merge(worker.totals, counters_only=True)
 
     async def answer(self, asker: WorkerProcess, what: str, message: Json) -> Any:
         """Answer a worker's question: the `totals` of all workers, or a `receipt` that it does not have itself."""

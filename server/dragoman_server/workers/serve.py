@@ -17,13 +17,13 @@ from aiohttp import web
 from dragoman.aio.downstream.hijack import HijackRunner
 from dragoman.aio.upstream.interface import Transport
 from dragoman_server.app import make_app
-from dragoman_server.config.lint import open_doors
+from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.metric_families import RELOADS, Totals
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import cannot_listen
 from dragoman_server.workers.systemd import notify
 
@@ -76,8 +76,8 @@ async def listening(
     `server` holds the limits on connections. Raises OSError if the address cannot be bound.
     """
     server, totals = server or Server(), totals or Totals()
-    bounds = bounds_of(server, totals)
-    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
+    bounds = connection_limits(server, totals)
+    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=server.backlog)
@@ -138,7 +138,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
     notify("RELOADING=1")
     log.info("dragoman reloads its configuration")
     try:
-        gateway.reload(load())
+        gateway.reconfigure(load())
     except ConfigError as error:
         result = "refused"
         log.error("the new configuration is refused, the old one stays:\n%s", error)
@@ -147,7 +147,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
         log.exception("dragoman could not reload, the old configuration stays")
     else:
         result = "done"
-        for sentence in open_doors(gateway.config):
+        for sentence in warn_if_exposed(gateway.config):
             log.warning("%s", sentence)
         config = gateway.config
         log.info("dragoman has reloaded; providers: %d, routes: %d", len(config.providers), len(config.routes))

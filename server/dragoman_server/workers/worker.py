@@ -31,7 +31,7 @@ from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.logs import configure
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.drain import LINGER, ConnectionDrain
 from dragoman_server.workers.ipc import IpcChannel, Unanswered, receive_first
 from dragoman_server.workers.serve import DRAIN, run_loop, with_simulator
@@ -108,8 +108,8 @@ class Worker:
             app = make_app(config, gateway=gateway, drain=assignment.drain)
             drain = ConnectionDrain(app, linger=assignment.linger)
             totals = gateway.metrics.totals
-            bounds = bounds_of(config.server, totals)
-            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
+            bounds = connection_limits(config.server, totals)
+            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), limits=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:

@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
-from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -80,7 +80,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
             body["filename"] = document.name
         return [*_lead(document), {"type": "file", "file": body}]
     assert type(source) is Url
-    if origin != DIALECT:
+    if origin != Dialect.CHAT:
         raise Unsupported(document.at, "the upstream does not take documents by URL")
     file: Json = {"file_data": source.url}
     if document.name is not None:

@@ -25,7 +25,6 @@ from dragoman.canonical.events import (
     Logprobs,
     Opaque,
     Start,
-    TextRun,
     Usage,
 )
 from dragoman.canonical.request import Json
@@ -46,7 +45,7 @@ from dragoman.dialects.chat.wire import (
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.settings import read_created
-from dragoman.dialects.shared.stream_codec import Note, no_note
+from dragoman.dialects.shared.stream_codec import RunCallback, ignore_run
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -138,23 +137,23 @@ class ChatReader(StreamedCalls):
                 self._matched = self._matched or matched_stop(choice, self.context.sent_stops)
             self._close(native, out)
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
         if self._prose is not None and said.index == self._prose_block:
             if self._details is not None:  # what is heard of a text may be a piece's, which has to be kept
                 return None
-            return no_note if self._thoughts is None else self._think_on
+            return ignore_run if self._thoughts is None else self._think_on
         call = next((call for call in self._calls.values() if call.block == said.index), None)
         # A fragment with a name may begin another call, which hangs on what its arguments are.
         if call is None or not call.plain or not self._early.is_last(said.index):
             return None
         return call.arguments.add_all
 
-    def _think_on(self, run: TextRun) -> bool:
+    def _think_on(self, text: str, pieces: list[str]) -> bool:
         assert self._thoughts is not None
-        if not self._room.fits(len(run.text)):
+        if not self._room.fits(len(text)):
             return False
-        self._thoughts.append(run.text)
+        self._thoughts.append(text)
         return True
 
     def read_eof(self, out: list[Event]) -> None:

@@ -21,7 +21,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import Sort
 from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
 from dragoman.dialects.responses.wire import read_usage, settle
-from dragoman.dialects.shared.stream_codec import Note, StreamReader
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -103,7 +103,7 @@ class ResponsesReader(StreamReader):
         elif not self._silent(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
         return self._items.follow(said)
 

@@ -1,71 +1,70 @@
-"""All models that a client can name: those of the configuration, and those that the upstreams list."""
+"""The models that a client can request: those of the configuration, and those that the upstreams list."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.shared.model_lists import ListedModel
+from dragoman import Dialect, ListedModel
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import KnownModel
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.routing.model_names import KnownModel
 from dragoman_server.routing.upstream_models import UpstreamModels
 
-ASIDE = 300
-"""Listed models from which on their names are worked out in a thread: each takes some microseconds for each route."""
+THREAD_FROM = 300
+"""Number of listed models from which their names are computed in a thread: each takes microseconds for each route."""
 
 Headers = Callable[[Provider, Mapping[str, str], Dialect | None], Mapping[str, str]]
-"""The headers of a GET to a provider, on behalf of a client of this dialect with these headers."""
+"""Returns the headers of a GET to a provider for a client of this dialect with these headers."""
 
 
 class KnownModels:
-    """Answers for one gateway."""
+    """The model list of one gateway."""
 
     def __init__(self, upstreams: UpstreamModels, headers: Headers) -> None:
         self._upstreams = upstreams
         self._headers = headers
 
     def refresh(self, loaded: LoadedConfig) -> None:
-        """Ask the upstreams in the background."""
-        asked = _asked(loaded.config, {})
+        """Fetch the upstreams' lists in the background."""
+        asked = _listing_providers(loaded.config, {})
         self._upstreams.refresh([(provider, self._headers(provider, {}, None)) for provider in asked])
 
     async def all(self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str]) -> Sequence[KnownModel]:
-        """Every model that the list for a client of this dialect has, those of the configuration first."""
-        providers = _asked(loaded.config, headers)
+        """Return the models for a client of this dialect with these headers, those of the configuration first."""
+        providers = _listing_providers(loaded.config, headers)
         lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers])
-        # OpenAI's list is one for clients of both its dialects.
+        # OpenAI's two dialects share one list.
         clients = (client,) if client is Dialect.MESSAGES else (Dialect.CHAT, Dialect.RESPONSES)
         last = loaded.listings.get(clients)
         if last is not None and _same(last[0], lists):
             return last[1]
-        if sum(map(len, lists)) > ASIDE:
-            models = await asyncio.to_thread(_merged, loaded, clients, providers, lists)
+        if sum(map(len, lists)) > THREAD_FROM:
+            models = await asyncio.to_thread(_merge, loaded, clients, providers, lists)
         else:
-            models = _merged(loaded, clients, providers, lists)
+            models = _merge(loaded, clients, providers, lists)
         loaded.listings[clients] = lists, models
         return models
 
     def one(self, loaded: LoadedConfig, name: str, client: Dialect, headers: Mapping[str, str]) -> KnownModel:
-        """A model that a request could name. Raises UnknownModel."""
+        """Return the model that a request for `name` gets. Raises UnknownModel."""
         target = loaded.router.resolve(name, client)
         provider = target.provider
         listed: tuple[ListedModel, ...] = ()
-        if provider in _asked(loaded.config, headers):
+        if provider in _listing_providers(loaded.config, headers):
             listed = self._upstreams.known(provider, self._headers(provider, headers, client))
         for model in listed:
             if model.name == target.upstream_model:
-                return _known(name, provider.name, model)
+                return _known_model(name, provider.name, model)
         return KnownModel(name, provider.name)
 
 
-def _asked(config: Config, headers: Mapping[str, str]) -> list[Provider]:
-    """The providers that list models for a client with these headers."""
+def _listing_providers(config: Config, headers: Mapping[str, str]) -> list[Provider]:
+    """Return the providers whose models a client with these headers may list."""
     if config.simulated or not config.models.discover:
-        return []  # the simulated upstream's models are in `models_listed`
+        return []  # the models of the simulated upstream are in `models_listed`
     keyed = inbound_key(headers) is not None
     return [provider for provider in config.providers.values() if keyed or provider.auth is Auth.CONFIGURED]
 
@@ -74,7 +73,7 @@ def _same(old: Sequence[object], new: Sequence[object]) -> bool:
     return len(old) == len(new) and all(one is other for one, other in zip(old, new, strict=True))
 
 
-def _merged(
+def _merge(
     loaded: LoadedConfig,
     clients: Sequence[Dialect],
     providers: Sequence[Provider],
@@ -87,16 +86,16 @@ def _merged(
     }
     found = {}
     for name, owner in loaded.router.known_models():
-        found[name] = _known(name, owner, listed.get((owner, name)))
+        found[name] = _known_model(name, owner, listed.get((owner, name)))
     for provider, models in zip(providers, lists, strict=True):
         for model in models:
             for name in loaded.model_names.of(provider, model.name, clients):
-                found.setdefault(name, _known(name, provider.name, model))
+                found.setdefault(name, _known_model(name, provider.name, model))
     return list(found.values())
 
 
-def _known(name: str, owner: str, model: ListedModel | None) -> KnownModel:
+def _known_model(name: str, owner: str, model: ListedModel | None) -> KnownModel:
     if model is None:
         return KnownModel(name, owner)
-    # A title says the upstream's name in other words, which is not what a renamed model is called here.
+    # A title paraphrases the upstream's name, so it does not fit a model with another name here.
     return KnownModel(name, owner, model.created, model.title if name == model.name else "")
