@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.responses.reply.echoed_settings import echo_of
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text

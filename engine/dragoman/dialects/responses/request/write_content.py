@@ -27,7 +27,7 @@ from dragoman.canonical.request import (
     Turn,
     Url,
 )
-from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.cache_marks import CacheMarks
 from dragoman.dialects.openai.media import search_text, write_document
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import Unsupported
@@ -53,7 +53,7 @@ class ContentWriter:
     def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._losses, self._names = profile, losses, names
-        self._marks = Marks(profile, losses)
+        self._marks = CacheMarks(profile, losses)
         self._settled = False
         """Are there marks: every lonely text has the same shape then."""
         self._keeps = profile.explicit_cache and profile.text_parts
@@ -67,7 +67,7 @@ class ContentWriter:
                 field = "output" if "output" in item else "content"
                 content = item[field]
                 item[field] = [input_text(content)] if self._keeps else content[0]["text"]
-        self._marks.thin()
+        self._marks.keep_last()
 
     def drop_mark(self, part: Text) -> None:
         """The part is written where no mark can stand."""

@@ -16,7 +16,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import Sort
 from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
@@ -129,7 +129,7 @@ class ResponsesReader(StreamReader):
                 self._items.response_id,
                 model if type(model) is str else "",
                 None,
-                read_created(response.get("created_at")),
+                read_timestamp(response.get("created_at")),
             )
         )
 
