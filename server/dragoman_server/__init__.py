@@ -1,4 +1,4 @@
-"""The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine.
+"""The Dragoman gateway: an aiohttp application, its configuration and its command line, around the `dragoman` engine.
 
 `setup` mounts it in an application, `make_app` makes one of its own. It imports only `dragoman` and `dragoman.aio`.
 Start with `app.py`, then `proxy/gateway.py`.

@@ -19,7 +19,7 @@ from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
 from dragoman_server.proxy.request_body import handle_expect
-from dragoman_server.workers.drain import say_last
+from dragoman_server.workers.drain import mark_last_reply
 
 log = logging.getLogger("dragoman")
 _FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")
@@ -111,7 +111,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         if alone:
             response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.stopping:
-            say_last(response)
+            mark_last_reply(response)
 
     app.cleanup_ctx.append(life)
     # Before aiohttp stops the server, which would close open connections without an error in their streams.

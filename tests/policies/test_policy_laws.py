@@ -17,7 +17,7 @@ from dragoman.dialects.codec import CODECS
 from dragoman.losses import Losses
 from dragoman.policies import apply
 from dragoman.profiles.profile import Profile
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
 from dragoman.tools.names import NameTable, with_prefix
-from dragoman_server.config.toml_reader import from_word, misfit
+from dragoman_server.config.toml_reader import parse_word, value_problem
 from support.spoken import translated
 
 RULE = ("mcp_=mcp__",)
@@ -116,12 +116,12 @@ def test_a_long_name_is_fitted_after_the_rule_and_comes_back() -> None:
     ],
 )
 def test_rules_are_checked_where_they_are_configured(rules: object, wrong: str | None) -> None:
-    assert misfit(KNOBS["tool_prefixes"], rules) == wrong
+    assert value_problem(KNOBS["tool_prefixes"], rules) == wrong
 
 
 def test_rules_on_the_command_line_are_separated_by_commas() -> None:
-    assert from_word(KNOBS["tool_prefixes"], "a_=b_,c_=d_") == ("a_=b_", "c_=d_")
-    assert from_word(KNOBS["tool_prefixes"], "") == ()
+    assert parse_word(KNOBS["tool_prefixes"], "a_=b_,c_=d_") == ("a_=b_", "c_=d_")
+    assert parse_word(KNOBS["tool_prefixes"], "") == ()
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_rules_on_the_command_line_are_separated_by_commas() -> None:
     ],
 )
 def test_a_knob_that_takes_a_number_is_checked(value: object, wrong: str | None) -> None:
-    assert misfit(KNOBS["evict_images"], value) == wrong
+    assert value_problem(KNOBS["evict_images"], value) == wrong
 
 
 @pytest.mark.parametrize(("word", "value"), [("3", 3), ("off", "off"), ("1.5", 1.5)])
 def test_a_number_on_the_command_line_is_one(word: str, value: object) -> None:
-    assert from_word(KNOBS["evict_images"], word) == value
+    assert parse_word(KNOBS["evict_images"], word) == value

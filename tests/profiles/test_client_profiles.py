@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from dragoman.knobs import KNOBS, Knobs
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import misfit
+from dragoman_server.config.toml_reader import value_problem
 from dragoman_server.routing.client_profiles import (
     AGENT_MAX,
     AGENTS_KEPT,
@@ -122,7 +122,7 @@ def test_the_memory_for_user_agents_is_bounded() -> None:
 def test_a_profile_changes_knobs_that_there_are(client: Any) -> None:
     assert client.why
     for name, value in client.knobs.items():
-        assert misfit(KNOBS[name], value) is None
+        assert value_problem(KNOBS[name], value) is None
         assert value != KNOBS[name].default
 
 

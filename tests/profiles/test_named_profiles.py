@@ -13,7 +13,7 @@ from dragoman import direction, translate
 from dragoman.profiles import THIRD_PARTIES, Vendor
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
 from dragoman.translate import Translation
-from dragoman_server.config.toml_reader import misfit
+from dragoman_server.config.toml_reader import value_problem
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = (
@@ -244,5 +244,5 @@ def test_a_profile_says_what_differs_and_where_it_says_so(vendor: Vendor) -> Non
         differs = getattr(profile, flag) != getattr(base, flag)
         assert differs == (fact is not None), flag
         assert fact is None or fact.source
-        assert misfit(spec, getattr(profile, flag)) is None
+        assert value_problem(spec, getattr(profile, flag)) is None
     assert list(RULES) == [(known.dialect, known.name) for known in THIRD_PARTIES]

@@ -15,7 +15,7 @@ from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
 from dragoman_server import make_app, parse_config
-from dragoman_server.simulator import make_simulator
+from oracles.simulator import strict_simulator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/explanation/architecture.md"
@@ -86,7 +86,7 @@ def _own(filename: str) -> str | None:
 async def _traced(model: str, *, stream: bool) -> list[list[Call]]:
     """The traces of one request of a Messages client for a Chat upstream, on a gateway that had one before."""
     body = {"model": model, "max_tokens": 500, "stream": stream, "messages": [{"role": "user", "content": "Hi " * 300}]}
-    async with TestServer(make_simulator(pace=0.002)) as upstream:
+    async with TestServer(strict_simulator(pace=0.002)) as upstream:
         provider = {"dialect": "chat", "base_url": str(upstream.make_url("/v1"))}
         config = {"providers": {"local": provider}, "routes": [{"model": "*", "provider": "local"}]}
         async with TestServer(make_app(parse_config(config, {}))) as gateway, ClientSession() as session:

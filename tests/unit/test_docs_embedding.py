@@ -16,8 +16,9 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman import Dialect
-from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening
+from oracles.simulator import strict_simulator
 from support.samples import text_stream
 from support.sockets import Abort, Close, ScriptedServer, Send, Step, answer, chunk, sse_head
 from support.waiting import until
@@ -36,7 +37,7 @@ def program(page: str) -> dict[str, Any]:
 
 async def test_an_application_with_its_own_users() -> None:
     example = program("embed-with-own-users.md")
-    simulators = {"shared": make_simulator(), "own": make_simulator()}
+    simulators = {"shared": strict_simulator(), "own": strict_simulator()}
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.executescript(example["SCHEMA"])
         async with contextlib.AsyncExitStack() as stack:
@@ -106,7 +107,7 @@ async def test_the_engine_in_starlette() -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("httpx")
     example = program("embed-in-starlette.md")
-    simulator = make_simulator()
+    simulator = strict_simulator()
     async with (
         listening(simulator, "127.0.0.1", 0, drain=0.5) as upstream,
         asgi_server(example["make_app"](f"{upstream}/v1/", "sim-text", "sk-of-the-page")) as url,

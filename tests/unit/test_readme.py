@@ -16,8 +16,8 @@ from aiohttp import ClientSession, web
 from dragoman_server import Dialect, parse_config
 from dragoman_server.cli.main import _parser
 from dragoman_server.routing.router import Router
-from dragoman_server.simulator import make_simulator
 from dragoman_server.workers.serve import listening
+from oracles.simulator import strict_simulator
 from support.samples import PATHS, dump, judge, request
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ async def test_the_embedded_gateway_answers_below_its_prefix(monkeypatch: pytest
     ran: list[tuple[web.Application, dict[str, Any]]] = []
     monkeypatch.setattr(web, "run_app", lambda app, **how: ran.append((app, how)))
     async with contextlib.AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(listening(make_simulator(), "127.0.0.1", 0, drain=0.5))
+        upstream = await stack.enter_async_context(listening(strict_simulator(), "127.0.0.1", 0, drain=0.5))
         exec(compile(code.replace("http://127.0.0.1:9000", upstream), "README.md", "exec"), {})
         ((app, how),) = ran
         url = await stack.enter_async_context(listening(app, "127.0.0.1", 0, drain=0.5))

@@ -1,4 +1,4 @@
-"""`dragoman translate`: a request body, a whole reply or a recorded stream, without any network."""
+"""`dragoman translate`: translates a request body, a whole reply or a recorded stream, without any network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = ("request", "reply", "stream")
 
 
 class Converted(NamedTuple):
-    """A translation's bytes and losses; `failure` is the error that a translated stream ends with, if it does."""
+    """Bytes and losses of a translation; `failure` is the error that a translated stream ends with, if any."""
 
     data: bytes
     losses: Losses
@@ -27,11 +27,11 @@ class Converted(NamedTuple):
 
 
 NO_MODEL = "unknown"
-"""The model in a translated reply whose input names none."""
+"""Model name in a translated reply whose input has no model name."""
 
 
 def kind_of(data: bytes) -> str:
-    """What the data is: `request`, `reply` or `stream`. Raises ClientRequestError if it is none of them."""
+    """Return the kind of the data: `request`, `reply` or `stream`. Raises ClientRequestError for other data."""
     head = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return "stream"
@@ -44,7 +44,7 @@ def kind_of(data: bytes) -> str:
             return "reply"
         if "messages" in body or "input" in body:
             return "request"
-    raise ClientRequestError("", "neither a request body nor a reply of any dialect; say which with --kind")
+    raise ClientRequestError("", "neither a request body nor a reply of any dialect; use --kind to set its kind")
 
 
 def convert(
@@ -81,7 +81,7 @@ def convert(
 
 
 def _payloads(data: bytes, kind: str) -> Iterator[Json]:
-    """The JSON objects of a reply (one) or of a stream's frames."""
+    """Yield the JSON object of a reply, or the objects of a stream's frames."""
     if kind == "reply":
         texts = [data]
     else:
@@ -96,7 +96,7 @@ def _payloads(data: bytes, kind: str) -> Iterator[Json]:
 
 
 def _dialect_of(payload: Json) -> Dialect | None:
-    """The dialect of a whole reply or of an event's payload, where it shows."""
+    """Return the dialect of a whole reply or of an event's payload, or None if it is not recognizable."""
     kind = payload.get("type")
     if "choices" in payload:
         return Dialect.CHAT
@@ -108,7 +108,7 @@ def _dialect_of(payload: Json) -> Dialect | None:
 
 
 def _model_of(payload: Json) -> str | None:
-    """The model that a whole reply or an event's payload names: at the top, in its message or in its response."""
+    """Return the model that a whole reply or an event's payload names: at the top, in its message or its response."""
     for place in (payload, payload.get("message"), payload.get("response")):
         if type(place) is dict and type(model := place.get("model")) is str and model:
             return model

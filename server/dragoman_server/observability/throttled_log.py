@@ -36,7 +36,7 @@ class UpstreamWarnings:
     """
 
     def __init__(self, providers: Mapping[str, Provider], clock: Callable[[], float] = time.monotonic) -> None:
-        self._places = {name: provider.place() for name, provider in providers.items()}
+        self._places = {name: provider.address() for name, provider in providers.items()}
         self._with_key = frozenset(name for name, provider in providers.items() if provider.auth is Auth.CONFIGURED)
         self._clock = clock
         self._warned: dict[tuple[str | None, str], tuple[float, int]] = {}

@@ -47,7 +47,7 @@ from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
-from dragoman_server.workers.peer_workers import Siblings
+from dragoman_server.workers.peer_workers import PeerWorkers
 
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
@@ -87,7 +87,7 @@ class Gateway:
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
-        siblings: Siblings | None = None,
+        siblings: PeerWorkers | None = None,
         lines: bool = False,
         hooks: Hooks = NO_HOOKS,
     ) -> None:
@@ -311,7 +311,7 @@ class Gateway:
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
                 *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
-                *(provider.name, provider.place(), len(call.body), provider.profile_name or "of its own"),
+                *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange
 

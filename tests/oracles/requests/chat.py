@@ -1,12 +1,12 @@
-"""What OpenAI's Chat Completions refuses."""
+"""Checks of requests to OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dragoman_server.simulator import validate_json as rule
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
+from oracles.requests import json_rules as rule
 
 TOP = rule.words(
     "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages "
@@ -19,8 +19,8 @@ _MESSAGE: dict[str, frozenset[str]] = {
     "developer": frozenset({"role", "content", "name"}),
     "system": frozenset({"role", "content", "name"}),
     "user": frozenset({"role", "content", "name"}),
-    # The simulator sends `reasoning_content`, so it takes it back, as the servers do that have it. `annotations` come
-    # back from every client that appends the reply's own message to its history, as OpenAI's guides do.
+    # `reasoning_content` is accepted as by the servers that send it, of which the simulator is one. `annotations` are
+    # sent back by every client that appends the reply's message to its history, as OpenAI's guides do.
     "assistant": rule.words("role content refusal tool_calls name audio function_call reasoning_content annotations"),
     "tool": frozenset({"role", "content", "tool_call_id"}),
     "function": frozenset({"role", "content", "name"}),
@@ -37,19 +37,19 @@ _NAME_MAX = 64
 _CALL_ID_MAX = 40
 _MARK = "prompt_cache_breakpoint"
 _REPLAYED = frozenset({"annotations", "logprobs"})
-"""What clients of OpenAI's own send back with assistant text."""
+"""Keys of reply parts that clients of OpenAI send back with the assistant's text."""
 
 
 def check_request(body: Json) -> None:
-    """Raises `Refused` where the real API answers 400."""
+    """Raise RequestRejected if the real API would answer 400."""
     rule.known_keys(body, TOP)
     rule.string(rule.required(body, "model"), "model")
     messages = rule.array(rule.required(body, "messages"), "messages", least=1)
     _numbers(body)
     _options(body)
     _tools(body)
-    for at, message in enumerate(messages):
-        _message(rule.object_(message, f"messages[{at}]"), f"messages[{at}]")
+    for index, message in enumerate(messages):
+        _message(rule.object_(message, f"messages[{index}]"), f"messages[{index}]")
     _pairs(messages)
 
 
@@ -65,9 +65,9 @@ def _numbers(body: Json) -> None:
     rule.number(body, "n", 1, 1, whole=True)  # The real API goes to 128; there is one script.
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
         why = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        raise Refused(why, "max_tokens", "invalid_parameter_combination")
+        raise RequestRejected(why, "max_tokens", "invalid_parameter_combination")
     if body.get("top_logprobs") is not None and not body.get("logprobs"):
-        raise Refused("'logprobs' must be true when 'top_logprobs' is set.", "top_logprobs", "invalid_value")
+        raise RequestRejected("'logprobs' must be true when 'top_logprobs' is set.", "top_logprobs", "invalid_value")
 
 
 def _options(body: Json) -> None:
@@ -76,14 +76,14 @@ def _options(body: Json) -> None:
     if body.get("stream_options") is not None:
         if not body.get("stream"):
             why = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-            raise Refused(why, "stream_options")
+            raise RequestRejected(why, "stream_options")
         options = rule.object_(body["stream_options"], "stream_options")
         rule.known_keys(options, frozenset({"include_usage", "include_obfuscation"}), "stream_options")
     stop = body.get("stop")
     if isinstance(stop, list):
         if len(stop) > 4:
             why = f"Invalid 'stop': array too long. Expected an array with maximum length 4, but got {len(stop)}."
-            raise Refused(why, "stop", "array_above_max_length")
+            raise RequestRejected(why, "stop", "array_above_max_length")
         for at, text in enumerate(stop):
             rule.string(text, f"stop[{at}]")
     elif stop is not None:
@@ -118,11 +118,13 @@ def _tools(body: Json) -> None:
     if tools is None:
         for key in ("tool_choice", "parallel_tool_calls"):
             if body.get(key) is not None:
-                raise Refused(f"'{key}' is only allowed when 'tools' are specified.", key)
+                raise RequestRejected(f"'{key}' is only allowed when 'tools' are specified.", key)
         return
     names = {_tool(rule.object_(t, f"tools[{at}]"), f"tools[{at}]") for at, t in enumerate(rule.array(tools, "tools"))}
     if not tools:
-        raise Refused("Invalid 'tools': empty array. Expected an array with minimum length 1.", "tools", "empty_array")
+        raise RequestRejected(
+            "Invalid 'tools': empty array. Expected an array with minimum length 1.", "tools", "empty_array"
+        )
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
         kind = rule.required(choice, "type", "tool_choice")
@@ -132,7 +134,7 @@ def _tools(body: Json) -> None:
         rule.word(kind, frozenset({"function", "custom"}), "tool_choice.type")
         chosen = rule.object_(rule.required(choice, kind, "tool_choice"), f"tool_choice.{kind}").get("name")
         if chosen not in names:
-            raise Refused(f"Tool choice '{chosen}' not found in 'tools' parameter.", "tool_choice")
+            raise RequestRejected(f"Tool choice '{chosen}' not found in 'tools' parameter.", "tool_choice")
     else:
         rule.word(choice, frozenset({"none", "auto", "required"}), "tool_choice")
 
@@ -160,9 +162,9 @@ def _message(message: Json, at: str) -> None:
     if role == "assistant":
         _calls(message, at)
         if content is None and not any(message.get(key) for key in ("tool_calls", "refusal", "function_call", "audio")):
-            raise Refused(f"Invalid value for '{at}.content': expected a string, got null.", f"{at}.content")
+            raise RequestRejected(f"Invalid value for '{at}.content': expected a string, got null.", f"{at}.content")
     elif content is None:
-        raise Refused(f"Invalid value for '{at}.content': expected a string, got null.", f"{at}.content")
+        raise RequestRejected(f"Invalid value for '{at}.content': expected a string, got null.", f"{at}.content")
     if role == "tool":
         rule.string(rule.required(message, "tool_call_id", at), f"{at}.tool_call_id", _CALL_ID_MAX)
     if isinstance(content, list):
@@ -185,11 +187,13 @@ def _part(part: Json, role: str, at: str) -> None:
         rule.known_keys(holder, frozenset({"url", "detail"}), f"{at}.image_url")
         url = rule.string(rule.required(holder, "url", f"{at}.image_url"), f"{at}.image_url.url")
         if not url.startswith(("http://", "https://", "data:image/")):
-            raise Refused("Invalid image URL: expected a valid URL or a base64 data URL.", f"{at}.image_url.url")
+            raise RequestRejected(
+                "Invalid image URL: expected a valid URL or a base64 data URL.", f"{at}.image_url.url"
+            )
     elif kind == "file":
         rule.known_keys(holder, frozenset({"file_data", "file_id", "filename"}), f"{at}.file")
         if not holder.get("file_id") and not holder.get("file_data"):
-            raise Refused(f"Missing required parameter: '{at}.file.file_id'.", f"{at}.file.file_id")
+            raise RequestRejected(f"Missing required parameter: '{at}.file.file_id'.", f"{at}.file.file_id")
 
 
 def _calls(message: Json, at: str) -> None:
@@ -210,7 +214,7 @@ def _calls(message: Json, at: str) -> None:
 
 
 def _pairs(messages: list[Json]) -> None:
-    """Every call is answered by tool messages right after it, and only those calls are."""
+    """Check that every call has a tool message right after it, and that there are no other tool messages."""
     open_calls: list[str] = []
     in_turn = False
     for at, message in enumerate(messages):
@@ -218,9 +222,11 @@ def _pairs(messages: list[Json]) -> None:
             answered = message["tool_call_id"]
             if not in_turn:
                 why = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-                raise Refused(f"Invalid parameter: {why}", f"messages[{at}].role")
+                raise RequestRejected(f"Invalid parameter: {why}", f"messages[{at}].role")
             if answered not in open_calls:
-                raise Refused(f"Invalid parameter: 'tool_call_id' of '{answered}' not found.", f"messages[{at}]")
+                raise RequestRejected(
+                    f"Invalid parameter: 'tool_call_id' of '{answered}' not found.", f"messages[{at}]"
+                )
             open_calls.remove(answered)
             continue
         _all_answered(open_calls, at)
@@ -236,4 +242,4 @@ def _all_answered(open_calls: list[str], at: int) -> None:
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_calls)}"
         )
-        raise Refused(why, f"messages[{at}].role" if at else "messages")
+        raise RequestRejected(why, f"messages[{at}].role" if at else "messages")

@@ -1,4 +1,4 @@
-"""What OpenAI's Responses refuses."""
+"""Checks of requests to OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from typing import Any
 
-from dragoman_server.simulator import validate_json as rule
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import SEAL
+from dragoman_server.simulator.reply import SIGNATURE_PREFIX
+from oracles.requests import json_rules as rule
 
 TOP = rule.words(
     "access_programs background client_metadata context_management conversation image include input instructions "
@@ -53,7 +53,7 @@ _CALL_ID_MAX = 64
 
 
 def check_request(body: Json) -> None:
-    """Raises `Refused` where the real API answers 400."""
+    """Raise RequestRejected if the real API would answer 400."""
     rule.known_keys(body, TOP)
     rule.string(rule.required(body, "model"), "model")
     _options(body)
@@ -62,7 +62,7 @@ def check_request(body: Json) -> None:
     items = body.get("input")
     if items is None:
         if not chained and body.get("prompt") is None:
-            raise Refused("Missing required parameter: 'input'.", "input", "missing_required_parameter")
+            raise RequestRejected("Missing required parameter: 'input'.", "input", "missing_required_parameter")
         return
     if isinstance(items, str):
         return
@@ -72,24 +72,24 @@ def check_request(body: Json) -> None:
 
 
 def check_count(body: Json) -> None:
-    """The same for a question about input tokens, which needs neither a model nor any input."""
+    """Raise RequestRejected for an invalid token-counting request, in which model and input are optional."""
     rule.known_keys(body, COUNTED)
     check_request({"model": "counted", "input": "", **{key: value for key, value in body.items() if key in TOP}})
 
 
-def check_seals(body: Json) -> None:
-    """Refuses encrypted reasoning that this simulator did not make."""
+def check_signatures(body: Json) -> None:
+    """Reject encrypted reasoning that the simulator did not make."""
     for at, item in enumerate(body["input"] if isinstance(body.get("input"), list) else []):
-        sealed = item.get("encrypted_content") if item.get("type") == "reasoning" else None
-        if sealed is None:
+        encrypted = item.get("encrypted_content") if item.get("type") == "reasoning" else None
+        if encrypted is None:
             continue
         try:
-            ours = b64decode(sealed, validate=True).startswith(SEAL.encode())
+            ours = b64decode(encrypted, validate=True).startswith(SIGNATURE_PREFIX.encode())
         except NotBase64:
             ours = False
         if not ours:
             why = "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted."
-            raise Refused(why, f"input[{at}].encrypted_content", "invalid_encrypted_content")
+            raise RequestRejected(why, f"input[{at}].encrypted_content", "invalid_encrypted_content")
 
 
 def _options(body: Json) -> None:
@@ -101,7 +101,7 @@ def _options(body: Json) -> None:
         rule.flag(body, key)
     if body.get("previous_response_id") is not None and body.get("conversation") is not None:
         why = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'."
-        raise Refused(why, "conversation", "mutually_exclusive_parameters")
+        raise RequestRejected(why, "conversation", "mutually_exclusive_parameters")
     for at, name in enumerate(rule.array(body.get("include") or [], "include")):
         rule.word(name, INCLUDES, f"include[{at}]")
     if body.get("stream_options") is not None:
@@ -141,13 +141,13 @@ def _tools(body: Json) -> None:
     if not isinstance(choice, dict):
         rule.word(choice, frozenset({"none", "auto", "required"}), "tool_choice")
         if choice == "required" and not body.get("tools"):
-            raise Refused("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
+            raise RequestRejected("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
         return
     kind = rule.required(choice, "type", "tool_choice")
     if kind in ("function", "custom"):
         name = rule.required(choice, "name", "tool_choice")
         if name not in names:
-            raise Refused(f"Tool choice '{kind}' not found in 'tools' parameter.", "tool_choice")
+            raise RequestRejected(f"Tool choice '{kind}' not found in 'tools' parameter.", "tool_choice")
 
 
 _FUNCTION = rule.words("type name description parameters strict defer_loading allowed_callers output_schema async")
@@ -190,7 +190,7 @@ def _item(item: Json, at: str) -> None:
             rule.array(rule.required(item, "summary", at), f"{at}.summary")
             if item.get("content"):
                 why = f"Invalid '{at}.content': array too long. Expected an array with maximum length 0."
-                raise Refused(why, f"{at}.content", "array_above_max_length")
+                raise RequestRejected(why, f"{at}.content", "array_above_max_length")
         case "function_call" | "custom_tool_call":
             rule.string(rule.required(item, "call_id", at), f"{at}.call_id", _CALL_ID_MAX)
             rule.name(rule.required(item, "name", at), f"{at}.name", _NAME_MAX)
@@ -202,11 +202,11 @@ def _item(item: Json, at: str) -> None:
 
 
 def _item_id(item_id: str, kind: str, item: Json, at: str) -> None:
-    """Only ids that the API gave out are taken back, known by their prefix. Outputs and inputs have ids of any kind."""
+    """Accept ids with the prefix of the item's type. Outputs of tools and input messages may have any id."""
     prefix = _PREFIX.get(kind)
     if prefix is not None and not item_id.startswith(prefix + "_"):
         why = f"Invalid '{at}.id': '{item_id}'. Expected an ID that begins with '{prefix}'."
-        raise Refused(why, f"{at}.id", "invalid_value")
+        raise RequestRejected(why, f"{at}.id", "invalid_value")
 
 
 def _message(item: Json, at: str) -> None:
@@ -235,7 +235,7 @@ def _content(content: object, parts: frozenset[str], at: str) -> None:
                 _image(part, where)
             case _:
                 if not any(part.get(key) for key in ("file_data", "file_id", "file_url")):
-                    raise Refused(f"Missing required parameter: '{where}.file_id'.", f"{where}.file_id")
+                    raise RequestRejected(f"Missing required parameter: '{where}.file_id'.", f"{where}.file_id")
 
 
 def _image(part: Json, at: str) -> None:
@@ -243,11 +243,11 @@ def _image(part: Json, at: str) -> None:
         return
     url = rule.string(rule.required(part, "image_url", at), f"{at}.image_url")
     if not url.startswith(("http://", "https://", "data:image/")):
-        raise Refused("Invalid image URL: expected a valid URL or a base64 data URL.", f"{at}.image_url")
+        raise RequestRejected("Invalid image URL: expected a valid URL or a base64 data URL.", f"{at}.image_url")
 
 
 def _pairs(items: list[Json], *, chained: bool) -> None:
-    """Every output has its call before it, every call its output; ids are unique."""
+    """Check that every output follows its call, every call has an output, and ids are unique."""
     seen: set[str] = set()
     calls: dict[str, str] = {}
     answered: set[str] = set()
@@ -256,7 +256,7 @@ def _pairs(items: list[Json], *, chained: bool) -> None:
         item_id = item.get("id")
         if item_id and kind in _PREFIX:
             if item_id in seen:
-                raise Refused(f"Duplicate item found with id {item_id}. Remove duplicate items.", "input")
+                raise RequestRejected(f"Duplicate item found with id {item_id}. Remove duplicate items.", "input")
             seen.add(item_id)
         if kind in ("function_call", "custom_tool_call"):
             calls[item["call_id"]] = kind
@@ -265,9 +265,9 @@ def _pairs(items: list[Json], *, chained: bool) -> None:
             if call != _OUTPUT_OF[kind] and not (chained and call is None):
                 label = "custom tool call" if kind.startswith("custom") else "function call"
                 why = f"No tool call found for {label} output with call_id {item['call_id']}."
-                raise Refused(why, f"input[{at}]" if call else "input")
+                raise RequestRejected(why, f"input[{at}]" if call else "input")
             answered.add(item["call_id"])
     for call_id, kind in calls.items():
         if call_id not in answered:
             label = "custom tool call" if kind.startswith("custom") else "function call"
-            raise Refused(f"No tool output found for {label} {call_id}.", "input")
+            raise RequestRejected(f"No tool output found for {label} {call_id}.", "input")
