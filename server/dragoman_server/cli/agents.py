@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 
 KEY = "DRAGOMAN_RUN_KEY"
 """Environment variable with the gateway's key, for agents whose configuration names a variable."""

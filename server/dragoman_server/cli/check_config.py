@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dragoman.wire.json_codec import dumps
+from dragoman import json_dumps
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
@@ -109,5 +109,5 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
 
 
 def _print(data: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(dumps(data) + b"\n")
+    sys.stdout.buffer.write(json_dumps(data) + b"\n")
     sys.stdout.buffer.flush()

@@ -10,12 +10,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from dragoman.aio.stream_timers import StreamTimers
-from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import DragomanError, UpstreamError
+from dragoman import DragomanError, UpstreamError, read_error
+from dragoman.aio import AiohttpTransport, Http11Transport, StreamTimers, Transport, UpstreamRequest
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
@@ -76,10 +72,9 @@ async def _attempt(config: Config, provider: Provider, upstream: Transport) -> A
 
 async def _send_empty_request(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
     """Send the request. Returns the status, and the message of an error response."""
-    codec = CODECS[provider.dialect]
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}
     timeouts = config.server.timeouts
-    call = UpstreamRequest(provider.endpoint(codec.path), headers, b"{}", False, timeouts)
+    call = UpstreamRequest(provider.endpoint(provider.dialect.path), headers, b"{}", False, timeouts)
     watch = StreamTimers(timeouts, lambda: False)
     try:
         answer = await upstream.open(call, watch)
@@ -87,7 +82,7 @@ async def _send_empty_request(config: Config, provider: Provider, upstream: Tran
             body = await answer.read(BODY_MAX)
             if 200 <= answer.status < 300:
                 return answer.status, ""
-            return answer.status, codec.read_failure(answer.status, body, answer.headers).message
+            return answer.status, read_error(provider.dialect, answer.status, body, answer.headers).message
         finally:
             await answer.close()
     finally:
@@ -102,7 +97,7 @@ def _judge(provider: Provider, status: int, message: str) -> tuple[bool, str]:
         problem = "rejects the key" if provider.api_key is not None else "requires an api_key"
         return False, f"{problem}: {status} {message}"
     if status in (404, 405):
-        url = shown_url(provider.endpoint(CODECS[provider.dialect].path))
+        url = shown_url(provider.endpoint(provider.dialect.path))
         return False, f"has no endpoint {url} ({status}): check base_url, and that it serves {provider.dialect}"
     if 300 <= status < 400:
         return False, f"redirects ({status}), which is not followed: check base_url"

@@ -8,13 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import direction
-from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR_PROFILES, Profile
-from dragoman.translate import Translation, parse_body, translate
-from dragoman.wire.json_codec import dumps
+from dragoman import (
+    VENDOR_PROFILES,
+    Dialect,
+    Json,
+    Knobs,
+    Profile,
+    Translation,
+    direction,
+    json_dumps,
+    parse_body,
+    translate,
+)
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model
@@ -43,7 +48,7 @@ def main(
         explained = _by_dialect(args, data, payload, source, profile, knobs)
     if not args.source:
         print(f"read as a {source} request, because of its fields; use --from for another dialect", file=sys.stderr)
-    out = dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
+    out = json_dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(out)
     sys.stdout.buffer.flush()
     return 0

@@ -12,10 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError
-from dragoman.knobs import KNOBS, Knobs
-from dragoman.profiles.profile import BUILTIN_PROFILES, Profile, builtin_profile
+from dragoman import BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream

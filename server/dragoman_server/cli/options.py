@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.observability.logs import FORMATS, LEVELS
 
 _DIALECTS = [dialect.value for dialect in Dialect]

@@ -20,8 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError
+from dragoman import Dialect, DragomanError
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.options import add_simulate
 from dragoman_server.config.providers import Auth, Secret

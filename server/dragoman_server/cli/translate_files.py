@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import direction
-from dragoman.errors import ClientRequestError, Failure
-from dragoman.knobs import Knobs
-from dragoman.losses import Losses
-from dragoman.profiles.profile import Profile
-from dragoman.translate import Translation, translate
-from dragoman.wire.json_codec import loads
+from dragoman import (
+    ClientRequestError,
+    Dialect,
+    Failure,
+    Json,
+    Knobs,
+    Losses,
+    Profile,
+    Translation,
+    direction,
+    json_loads,
+    translate,
+)
 
 KINDS = ("request", "reply", "stream")
 
@@ -36,7 +40,7 @@ def kind_of(data: bytes) -> str:
     if head.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return "stream"
     try:
-        body = loads(data)
+        body = json_loads(data)
     except ValueError as error:
         raise ClientRequestError("", f"neither an event stream nor JSON: {error}") from None
     if type(body) is dict:
@@ -88,7 +92,7 @@ def _payloads(data: bytes, kind: str) -> Iterator[Json]:
         texts = [line[5:] for line in data.splitlines() if line.startswith(b"data:")]
     for text in texts:
         try:
-            payload = loads(text)
+            payload = json_loads(text)
         except ValueError:
             continue
         if type(payload) is dict:

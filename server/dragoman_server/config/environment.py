@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.providers import VENDOR_URL, Provider, Secret

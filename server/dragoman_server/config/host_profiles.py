@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dragoman.dialects import Dialect
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR_PROFILES
+from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect
 
 COMPATIBLE = "compatible"
 """The profile of an upstream whose host is unknown."""

@@ -12,11 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.dialects import Dialect
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR_PROFILES, Profile, builtin_profile
+from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
+from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.providers import Auth, Provider, Secret

@@ -10,8 +10,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
 
-from dragoman.dialects import Dialect
-from dragoman.profiles.profile import PROFILE_FIELDS, Profile, builtin_profile
+from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join, value_problem

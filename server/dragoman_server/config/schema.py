@@ -15,10 +15,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.dialects import Dialect
-from dragoman.knobs import KNOBS, Knobs
-from dragoman.limits import Limits
+from dragoman import KNOBS, Dialect, Knobs, Limits
+from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.providers import Auth, Provider, Secret
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 

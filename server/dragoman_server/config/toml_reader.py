@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any
 
-from dragoman.canonical.request import EFFORTS
+from dragoman import EFFORTS
 
 Problem = tuple[str, str]
 """Path in the configuration, and message."""

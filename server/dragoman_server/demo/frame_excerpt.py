@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.sse import Frame
+from dragoman import SSEFrame, json_dumps, json_loads
 from dragoman_server.demo.terminal import Line, Span, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(
@@ -70,7 +69,7 @@ _ROWS = 3
 _PLACE = {"delta": -5, "type": -4, "namespace": -3, "name": -2, "status": -1, "output_index": 1}
 
 
-def frame_lines(frame: Frame, width: int) -> list[Line]:
+def frame_lines(frame: SSEFrame, width: int) -> list[Line]:
     """Return the lines of one frame, `width` columns wide: one line, or up to three for a long frame."""
     if frame.data is None:
         return [(Span(": ping", "dim"),)]
@@ -80,7 +79,7 @@ def frame_lines(frame: Frame, width: int) -> list[Line]:
         label = frame.event.replace(_PREFIX, "…", 1) if frame.event.startswith(_PREFIX) else frame.event
         label = f"{label} ".ljust(_NAME_COLUMN)
     try:
-        payload = loads(frame.data)
+        payload = json_loads(frame.data)
     except ValueError:
         return [(Span(label, "dim"), Span(raw))]
     room = width - cells(label)
@@ -99,10 +98,10 @@ def frame_lines(frame: Frame, width: int) -> list[Line]:
 def body_text(body: Any) -> str:
     """Return a request's body as JSON, with long members shown as `[…]` and `{…}`."""
     if not isinstance(body, dict):
-        return dumps(body).decode()
+        return json_dumps(body).decode()
     members = []
     for key, value in body.items():
-        text = dumps(value).decode()
+        text = json_dumps(value).decode()
         if key == "tools" and isinstance(value, list):
             text = f"[{','.join(map(_tool, value))}]"
         elif len(text) > 40 and isinstance(value, (dict, list)):
@@ -133,7 +132,7 @@ def _tool(tool: Any) -> str:
         elif isinstance(value, dict) and "name" in value:
             members.append(f'"{key}":{_tool(value)}')
         elif key == "name" or (key == "type" and value != "function"):
-            members.append(f'"{key}":{dumps(value).decode()}')
+            members.append(f'"{key}":{json_dumps(value).decode()}')
     return "{" + ",".join([*members, "…"]) + "}"
 
 
@@ -156,7 +155,7 @@ def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
                 member = _head(member, _LONG_ID)
             elif event.endswith(".done") and isinstance(member, str):
                 member = _head(member, _LONG_REPEAT)
-            yield key, dumps(member).decode()
+            yield key, json_dumps(member).decode()
 
 
 def _importance(member: tuple[str, Any]) -> int:

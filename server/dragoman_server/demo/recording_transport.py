@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
-from dragoman.aio.stream_timers import StreamTimers
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest, UpstreamResponse
-from dragoman.errors import UpstreamError
+from dragoman import UpstreamError
+from dragoman.aio import StreamTimers, Transport, UpstreamRequest, UpstreamResponse
 
 
 class Listener(Protocol):

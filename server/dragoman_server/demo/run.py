@@ -17,13 +17,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.losses import LOSS_MEANINGS, LossCode
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Frame, Parser
+from dragoman import LOSS_MEANINGS, Dialect, LossCode, SSEFrame, SSEParser, json_loads
+from dragoman.aio import Http11Transport, UpstreamRequest
 from dragoman_server.config.load import simulated_config
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.demo.next_steps import next_steps
@@ -113,7 +108,7 @@ class ScenePlayer:
         self.scene = scene
         self.seen = Recording()
         self._terminal = terminal
-        self._parsers = Parser(), Parser()
+        self._parsers = SSEParser(), SSEParser()
         self._rows: tuple[list[Line], list[Line]] = [], []
 
     async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
@@ -121,7 +116,7 @@ class ScenePlayer:
         scene, seen = self.scene, self.seen
         tee.listener = self
         try:
-            async with session.post(f"{url}/v1/{CODECS[scene.client].path}", json=scene.body) as response:
+            async with session.post(f"{url}/v1/{scene.client.path}", json=scene.body) as response:
                 seen.status, seen.headers = response.status, response.headers
                 if response.content_type == "text/event-stream":
                     async for data in response.content.iter_any():
@@ -163,7 +158,7 @@ class ScenePlayer:
     def _receive(self, data: bytes) -> None:
         self._add(0, self.seen.client, data)
 
-    def _add(self, side: int, frames: list[Frame], data: bytes) -> None:
+    def _add(self, side: int, frames: list[SSEFrame], data: bytes) -> None:
         new = self._parsers[side].parse(data)
         frames += new
         for frame in new:
@@ -183,12 +178,12 @@ class ScenePlayer:
                 [line(f"UPSTREAM: {_API[scene.upstream]}", "bold")],
                 "",
             )
-        client = [line(f"POST /v1/{CODECS[scene.client].path}", "cyan")]
+        client = [line(f"POST /v1/{scene.client.path}", "cyan")]
         client += map(line, self._wrapped(body_text(scene.body)))
         upstream = [line("nothing was sent", "dim")]
         if call is not None:
             upstream = [line(f"POST {urlsplit(call.url).path}", "cyan")]
-            upstream += map(line, self._wrapped(body_text(loads(call.body))))
+            upstream += map(line, self._wrapped(body_text(json_loads(call.body))))
         terminal.sides(client, upstream, "▶")
 
     def _wrapped(self, text: str) -> list[str]:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Frame
+from dragoman import Dialect, SSEFrame, json_loads
+from dragoman.aio import UpstreamRequest
 from dragoman_server.demo.transcript import Transcript, read_transcript
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
@@ -24,8 +22,8 @@ class Recording:
     body: bytes = b""
     """The body of the client's response if it was not a stream."""
     call: UpstreamRequest | None = None
-    client: list[Frame] = field(default_factory=list)
-    upstream: list[Frame] = field(default_factory=list)
+    client: list[SSEFrame] = field(default_factory=list)
+    upstream: list[SSEFrame] = field(default_factory=list)
     cut: bool = False
 
 
@@ -69,7 +67,7 @@ def _check_same_content(seen: Recording, client: Transcript, upstream: Transcrip
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(loads(text), dict)
+        return isinstance(json_loads(text), dict)
     except ValueError:
         return False
 
@@ -111,7 +109,7 @@ def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) 
 
 
 def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
-    if "stop" in loads(seen.call.body if seen.call else b"{}"):
+    if "stop" in json_loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
         yield f"the client received {client.text!r}, the upstream sent {upstream.text!r}"
@@ -133,7 +131,7 @@ def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -
         yield "something was sent to the upstream"
     if seen.status != 400:
         yield f"status {seen.status} instead of 400"
-    elif loads(seen.body)["error"]["param"] != "n":
+    elif json_loads(seen.body)["error"]["param"] != "n":
         yield "the error does not name the field"
 
 

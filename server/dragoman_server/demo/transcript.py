@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.sse import Frame
+from dragoman import Dialect, SSEFrame, json_dumps, json_loads
 
 
 @dataclass(slots=True)
@@ -27,11 +25,11 @@ class ToolCall:
     def sent(self) -> tuple[str, str]:
         """Return name and JSON arguments as sent in a dialect that has only plain functions."""
         name = f"{self.namespace}__{self.name}" if self.namespace else self.name
-        return name, dumps({"input": self.arguments}).decode() if self.custom else self.arguments
+        return name, json_dumps({"input": self.arguments}).decode() if self.custom else self.arguments
 
     def __str__(self) -> str:
         name = f"{self.namespace}.{self.name}" if self.namespace else self.name
-        return f"{name}({dumps(self.arguments).decode() if self.custom else self.arguments})"
+        return f"{name}({json_dumps(self.arguments).decode() if self.custom else self.arguments})"
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ class Transcript:
         return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
 
 
-def read_transcript(dialect: Dialect, frames: Iterable[Frame]) -> Transcript:
+def read_transcript(dialect: Dialect, frames: Iterable[SSEFrame]) -> Transcript:
     """Return the transcript of a stream's frames."""
     out = Transcript()
     read = _READ[dialect]
@@ -72,7 +70,7 @@ def read_transcript(dialect: Dialect, frames: Iterable[Frame]) -> Transcript:
         if frame.data == b"[DONE]":
             out.ended = True
         elif frame.data is not None:
-            read(loads(frame.data), out)
+            read(json_loads(frame.data), out)
     return out
 
 

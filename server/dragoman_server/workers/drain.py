@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman.aio.downstream.hijack import HijackServer
+from dragoman.aio import HijackServer
 
 LINGER = 20.0
 """Seconds that an idle connection stays open. The HTTP clients of the vendors' SDKs drop theirs after 4 to 15 s."""

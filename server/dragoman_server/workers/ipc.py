@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from dragoman.canonical.request import Json
-from dragoman.wire.json_codec import dumps, loads
+from dragoman import Json, json_dumps, json_loads
 
 FRAME_MAX = 16 << 20
 """Maximum size of a frame in bytes: enough for thousands of metric series, or for any receipt."""
@@ -63,7 +62,7 @@ class IpcChannel:
     def send(self, kind: str, **more: Any) -> None:
         """Send a message that needs no answer. Does nothing if the channel is closed."""
         if not self._writer.is_closing():
-            self._writer.write(_frame(dumps({"what": kind, **more})))
+            self._writer.write(_frame(json_dumps({"what": kind, **more})))
 
     async def ask(self, kind: str, seconds: float, **more: Any) -> Any:
         """Send a question and return the answer. Raises Unanswered if none arrives within `seconds`."""
@@ -87,7 +86,7 @@ class IpcChannel:
                 size = int.from_bytes(await self._reader.readexactly(_LENGTH_SIZE))
                 if size > FRAME_MAX:
                     break
-                self._dispatch(loads(await self._reader.readexactly(size)))
+                self._dispatch(json_loads(await self._reader.readexactly(size)))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner
-from dragoman.aio.upstream.interface import Transport
+from dragoman.aio import HijackRunner, Transport
 from dragoman_server.app import make_app
 from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server

@@ -21,9 +21,8 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
-from dragoman.canonical.request import Json
-from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman import DragomanError, Failure, FailureKind, Json
+from dragoman.aio import HijackRunner, HijackServer
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
