@@ -34,7 +34,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))
 
-FAST = frozenset({"unit", "regressions", "golden"})
+FAST = frozenset({"unit", "docs"})
 """Folders whose tests are fast, except for their properties."""
 
 

@@ -4,7 +4,7 @@ python bench/micro/tokens.py [--rounds 20] [--exact]
 
 Needs the extra `tokens`. Each recorded request is counted for its own dialect's upstream; those of Messages also for
 the two others, after translation. `by characters` is the estimate without the extra, `by body` the estimate at the
-start of a Messages stream. `--exact` prints only the counts, in the form of tests/tokens/exact.json.
+start of a Messages stream. `--exact` prints only the counts, in the form of tests/unit/engine/tokens/exact.json.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from aiohttp.test_utils import TestServer
 
 from dragoman_server import make_app, parse_config
 from oracles.simulator import strict_simulator
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/explanation/architecture.md"
 PACKAGES = (ROOT / "engine/dragoman", ROOT / "server/dragoman_server")
 _FILE = re.compile(r"`([a-z_0-9/]+(?:\.py|/))`")

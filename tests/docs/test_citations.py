@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.paths import ROOT
+
 REFERENCE = ROOT / "docs/reference"
 PAGES = {
     "mapping": sorted((REFERENCE / "mapping").glob("*.md")),

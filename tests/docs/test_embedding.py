@@ -9,7 +9,6 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,12 @@ from dragoman import Dialect
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator
+from support.paths import ROOT
 from support.samples import text_stream
 from support.sockets import Abort, Close, ScriptedServer, Send, Step, answer, chunk, sse_head
 from support.waiting import until
 
-HOWTO = Path(__file__).parents[2] / "docs/howto"
+HOWTO = ROOT / "docs/howto"
 BODY = {"model": "claude-sonnet-5", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello!"}]}
 
 

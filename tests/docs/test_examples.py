@@ -26,8 +26,8 @@ from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening, running
 from oracles.simulator import strict_simulator
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret"}
 PAGES = sorted(DOCS.rglob("*.md"))

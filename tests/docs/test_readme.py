@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,9 @@ from dragoman_server.cli.main import _parser
 from dragoman_server.routing.router import Router
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator
+from support.paths import ROOT
 from support.samples import PATHS, dump, judge, request
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 

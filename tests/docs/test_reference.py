@@ -16,8 +16,9 @@ from dragoman.limits import Limits
 from dragoman.losses import LOSS_MEANINGS, LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from generate import PAGES, main
+from support.paths import ROOT
 
-REFERENCE = Path(__file__).parents[2] / "docs/reference"
+REFERENCE = ROOT / "docs/reference"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.directions import direction
 from dragoman.translate import translate
+from support.paths import FIXTURES
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 OURS = {"anthropic": "messages", "chat": "chat", "responses": "responses"}
 
 

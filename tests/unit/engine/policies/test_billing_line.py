@@ -13,8 +13,9 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, builtin_profile
 from dragoman.translate import Translation, translate
+from support.paths import FIXTURES
 
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("claude-code_tool*_1.json"))
+REQUESTS = sorted(FIXTURES.glob("claude-code_tool*_1.json"))
 LINE = "x-anthropic-billing-header: cc_version=2.1.329.715; cc_entrypoint=sdk-cli;"
 PROFILES = [(dialect, name) for dialect, name in BUILTIN_PROFILES]
 
@@ -32,7 +33,7 @@ def text(words: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("upstream", "profile"), PROFILES)
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("fixture", REQUESTS, ids=lambda path: path.stem)
 def test_the_recorded_line_reaches_those_who_read_it_only(fixture: Path, upstream: str, profile: str) -> None:
     body = json.loads(fixture.read_text())["request"]["body"]
     assert body["system"][0]["text"].startswith("x-anthropic-billing-header:")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from dragoman.profiles import THIRD_PARTIES, Vendor
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
 from dragoman.translate import Translation
 from dragoman_server.config.toml_reader import value_problem
+from support.paths import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = (
     "claude-code_tool_2",
     "claude-code_toolsearch_3",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,10 @@ from dragoman.errors import StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.sse import Parser, encode
 from grammar import chat, messages
+from support.paths import TESTS
 from support.strategies import texts
 
-TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
+TRANSCRIPTS = TESTS / "transcripts"
 COUNTS = Usage(12, 4, None, 7, 0)
 
 

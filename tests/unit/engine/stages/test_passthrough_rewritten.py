@@ -18,9 +18,9 @@ from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.endpoints.explain import as_text, explanation
 from support import samples
 from support.gateways import gate
+from support.paths import FIXTURES
 from support.sockets import ScriptedServer, answer, stream
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 CHAT, MESSAGES, RESPONSES = Dialect
 KIMI = builtin_profile("messages", "kimi")
 CLAUDE_CODE = {

@@ -21,9 +21,9 @@ from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, inst
 from dragoman.tokens.by_characters import WHOLE
 from dragoman.translate import translate
 from dragoman.wire.json_codec import dumps, loads
+from support.paths import FIXTURES
 
 EXACT = json.loads((Path(__file__).parent / "exact.json").read_text("utf-8"))
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 DIALECTS = {"anthropic": Dialect.MESSAGES, "chat": Dialect.CHAT, "responses": Dialect.RESPONSES}
 
 

@@ -21,6 +21,7 @@ from dragoman_server.config.load import NothingConfigured, load_config, parse_co
 from dragoman_server.config.providers import Auth, Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.config.toml_reader import ConfigError
+from support.paths import ROOT
 
 CANARY = "sk-canary-7f3a"
 
@@ -590,6 +591,6 @@ def test_environment_problems_name_the_variable_or_option(env: dict[str, str], m
 
 
 def test_the_reference_page_names_every_key() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/configuration.md").read_text("utf-8")
     names = [f.name for kind in (Timeouts, Limits, Knobs) for f in fields(kind)] + list(PROFILE_FIELDS)
     assert [name for name in names if f"`{name}`" not in page] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Provider
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.observability.receipts import Receipt
+from support.paths import ROOT
 
 CHAT, MESSAGES, RESPONSES = Dialect
 PROMPT = [{"role": "user", "content": "Hi"}]
@@ -156,7 +156,7 @@ def test_half_a_surrogate_pair_can_be_explained() -> None:
 
 
 def test_the_reference_page_names_every_field() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/http-api.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/http-api.md").read_text("utf-8")
     receipts, explains = page.partition("## Explain")[::2]
     explained = explanation(translated(CHAT, MESSAGES, {"model": "m", "messages": PROMPT}))
     assert [name for name in explained if f"`{name}`" not in explains] == []

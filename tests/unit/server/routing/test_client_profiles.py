@@ -22,8 +22,9 @@ from dragoman_server.routing.client_profiles import (
     knobs_by_client,
 )
 from dragoman_server.routing.router import Router
+from support.paths import FIXTURES
 
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*.json"))
+REQUESTS = sorted(FIXTURES.glob("*.json"))
 SENT_BY = {
     "claude-code": "claude-code",
     "codex": "codex",
@@ -52,7 +53,7 @@ def told(client: str, headers: CIMultiDict[str]) -> str | None:
     return None if client in HELPERS and HELPER not in headers else SENT_BY.get(client)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
 def test_a_recorded_request_is_recognised(path: Path) -> None:
     client, headers = recorded(path)
     found = ClientProfiles().recognise(headers)
@@ -60,12 +61,12 @@ def test_a_recorded_request_is_recognised(path: Path) -> None:
 
 
 def test_each_known_client_was_recorded() -> None:
-    recorded_clients = {recorded(path)[0] for path in FIXTURES}
+    recorded_clients = {recorded(path)[0] for path in REQUESTS}
     assert recorded_clients >= SENT_BY.keys()
     assert {client.name for client in CLIENTS} == set(SENT_BY.values())
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
 def test_a_changed_user_agent_leaves_the_other_evidence(path: Path) -> None:
     client, headers = recorded(path)
     headers["user-agent"] = "a-proxy/1.0"

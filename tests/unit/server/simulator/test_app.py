@@ -24,8 +24,8 @@ from conformance.served import serving
 from dragoman_server import simulator
 from dragoman_server.simulator import REQUESTS, SCRIPTS, STREAMS, make_simulator
 from oracles.simulator import strict_simulator
+from support.paths import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 WEATHER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "unit": {"enum": ["celsius", "kelvin"]}, "days": {"type": "integer"}},

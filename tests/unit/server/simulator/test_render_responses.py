@@ -21,9 +21,10 @@ from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
 from grammar import open_responses
 from grammar.accumulated import GrammarError
+from support.paths import TESTS
 
 Json = dict[str, Any]
-GOLDENS = sorted((Path(__file__).parents[1] / "directions").glob("responses_from_[cm]*/*.sse"))
+GOLDENS = sorted((TESTS / "directions").glob("responses_from_[cm]*/*.sse"))
 """Of translated streams. In the others it is the upstream's word."""
 CHAT_REPLY = {
     "id": "chatcmpl-1",

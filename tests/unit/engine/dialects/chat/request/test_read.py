@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +31,8 @@ from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
+from support.paths import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 HI: Json = {"role": "user", "content": "hi"}
 FUNCTION: Json = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 

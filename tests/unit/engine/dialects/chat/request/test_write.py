@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,8 +43,8 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
+from support.paths import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 OPENAI = builtin_profile("chat", "openai")
 COMPATIBLE = builtin_profile("chat", "compatible")
 PNG = Inline("image/png", "QUJD")

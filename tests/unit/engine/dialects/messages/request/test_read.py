@@ -33,8 +33,8 @@ from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
+from support.paths import FIXTURES
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 HI = [{"role": "user", "content": "hi"}]
 
 

@@ -43,10 +43,10 @@ from dragoman.losses import LossCode, Losses
 from dragoman.policies.orphan_calls import repair_history
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
+from support.paths import FIXTURES
 
 ANTHROPIC = builtin_profile("messages")
 COMPATIBLE = builtin_profile("messages", "compatible")
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def user(*parts: Part | str) -> Turn:

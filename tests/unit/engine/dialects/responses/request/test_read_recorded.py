@@ -18,8 +18,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.translate import Translation, translate
 from support.mutations import places
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+from support.paths import FIXTURES
 
 
 def recorded() -> list[Path]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,9 @@ from dragoman.canonical.request import Json, OutputFormat, Thinking
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from oracles.requests import check
+from support.paths import FIXTURES
 from support.responses_written import COMPATIBLE, HI, ask, flags, function, refused
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 PATHS = {"/v1/chat/completions": "chat", "/v1/messages": "messages"}
 SCHEMA: Json = {"type": "object", "properties": {}, "additionalProperties": False, "required": []}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from dragoman.wire.sse import Encoder, Frame, Parser, encode
 from grammar import responses
 from grammar.responses_items import check_response
 from support.mutations import mutated_json
+from support.paths import TESTS
 from support.responses_frames import (
     Json,
     added,
@@ -36,7 +36,7 @@ from support.responses_frames import (
     text_part,
 )
 
-TRANSCRIPTS = Path(__file__).parent.parent / "transcripts" / "responses"
+TRANSCRIPTS = TESTS / "transcripts" / "responses"
 COUNTS = Usage(12, 4, 0, 7, 0)
 HELLO = message(text_part("Hello"))
 FAILURE = StreamTruncated().failure
