@@ -267,7 +267,5 @@ def test_every_place_to_change_exists() -> None:
     places = re.findall(r"`((?:engine|server|tests|docs)/[^`]+)`", page)
     assert len(places) > 40
     for place in places:
-        # The larger modules of Responses come in two, and the page names both.
-        split = place.replace(".py", "_reader.py").replace("<dialect>", "responses") in places
-        for dialect in ("chat", "messages") if split else ("chat", "messages", "responses"):
+        for dialect in ("chat", "messages", "responses"):
             assert (ROOT / place.replace("<dialect>", dialect)).exists(), place

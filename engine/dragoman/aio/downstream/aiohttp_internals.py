@@ -1,6 +1,7 @@
 """All uses of private parts of aiohttp's server, one function per use. Each docstring states what it assumes.
 
-`tests/unit/test_aiohttp_internals.py` tests each assumption: run it first after an update of aiohttp.
+`tests/unit/engine/aio/downstream/test_aiohttp_internals.py` tests each assumption. Run it first after an update of
+aiohttp.
 """
 
 from __future__ import annotations
