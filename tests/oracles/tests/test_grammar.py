@@ -198,7 +198,7 @@ TEXT: Json = {"type": "text", "text": ""}
 THINKING: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
-def mend(reason: str | None = "end_turn", **more: Any) -> Json:
+def message_delta(reason: str | None = "end_turn", **more: Any) -> Json:
     delta = {"stop_reason": reason, "stop_sequence": None, **more}
     return {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 9}}
 
@@ -234,7 +234,7 @@ def test_messages_accepts_and_accumulates() -> None:
         bdelta(1, "input_json_delta", partial_json="1}"),
         bstop(2),
         bstop(1),
-        mend("tool_use"),
+        message_delta("tool_use"),
         MSTOP,
     ]
     assert messages.check(named(stream), overlapping=True) == Accumulated(
@@ -253,11 +253,11 @@ def test_messages_accepts_and_accumulates() -> None:
         messages.check(named(stream))
     assert messages.check(named([MSTART, *WORDS[:2], MERROR])).error == MERROR["error"]
     half = bdelta(0, "input_json_delta", partial_json="{")
-    messages.check(named([MSTART, bstart(0, TOOL), half, bstop(0), mend("max_tokens"), MSTOP]))
+    messages.check(named([MSTART, bstart(0, TOOL), half, bstop(0), message_delta("max_tokens"), MSTOP]))
 
 
 def sent(*blocks: Json, reason: str = "end_turn") -> list[Json]:
-    return [MSTART, *blocks, mend(reason), MSTOP]
+    return [MSTART, *blocks, message_delta(reason), MSTOP]
 
 
 def without(key: str) -> Json:
@@ -269,29 +269,29 @@ def without(key: str) -> Json:
     [
         [],
         [MSTART],
-        [MSTART, mend()],
+        [MSTART, message_delta()],
         [MSTART, MSTOP],
-        [mend(), MSTOP],
-        [MSTART, MSTART, mend(), MSTOP],
-        [MSTART, mend(), mend(), MSTOP],
-        [MSTART, mend(), MSTOP, {"type": "ping"}],
-        [MSTART, mend(), *WORDS, MSTOP],
-        [*WORDS, MSTART, mend(), MSTOP],
-        [MSTART, MERROR, mend(), MSTOP],
+        [message_delta(), MSTOP],
+        [MSTART, MSTART, message_delta(), MSTOP],
+        [MSTART, message_delta(), message_delta(), MSTOP],
+        [MSTART, message_delta(), MSTOP, {"type": "ping"}],
+        [MSTART, message_delta(), *WORDS, MSTOP],
+        [*WORDS, MSTART, message_delta(), MSTOP],
+        [MSTART, MERROR, message_delta(), MSTOP],
         [MSTART, MERROR, MERROR],
         [MSTART, {"type": "error", "error": {"type": "server_error", "message": "x"}}],
         [MSTART, {"type": "error", "error": {"type": "api_error", "message": ""}}],
-        [without("usage"), mend(), MSTOP],
-        [without("stop_sequence"), mend(), MSTOP],
-        [without("id"), mend(), MSTOP],
-        [MSTART, mend(None), MSTOP],
-        [MSTART, mend("stop"), MSTOP],
-        [MSTART, mend(stop_sequence="x"), MSTOP],
-        [MSTART, mend(stop_details={"type": "refusal", "category": None, "explanation": None}), MSTOP],
-        [MSTART, {**mend(), "usage": {}}, MSTOP],
-        [MSTART, {**mend(), "usage": {"output_tokens": None}}, MSTOP],
-        [MSTART, {**mend(), "usage": {"output_tokens": 1, "completion_tokens": 1}}, MSTOP],
-        [MSTART, {"type": "novelty"}, mend(), MSTOP],
+        [without("usage"), message_delta(), MSTOP],
+        [without("stop_sequence"), message_delta(), MSTOP],
+        [without("id"), message_delta(), MSTOP],
+        [MSTART, message_delta(None), MSTOP],
+        [MSTART, message_delta("stop"), MSTOP],
+        [MSTART, message_delta(stop_sequence="x"), MSTOP],
+        [MSTART, message_delta(stop_details={"type": "refusal", "category": None, "explanation": None}), MSTOP],
+        [MSTART, {**message_delta(), "usage": {}}, MSTOP],
+        [MSTART, {**message_delta(), "usage": {"output_tokens": None}}, MSTOP],
+        [MSTART, {**message_delta(), "usage": {"output_tokens": 1, "completion_tokens": 1}}, MSTOP],
+        [MSTART, {"type": "novelty"}, message_delta(), MSTOP],
         sent(*WORDS[:2]),
         sent(*WORDS[1:]),
         sent(*WORDS, bstop(0)),
@@ -372,7 +372,7 @@ def tidied(data: bytes) -> bytes:
 
 
 @given(messages_streams(replace(MESSAGES, empty_blocks=False), quirks=False))
-def test_raw_messages_streams_mean_what_they_say(upstream: Upstream) -> None:
+def test_raw_messages_streams_keep_their_meaning(upstream: Upstream) -> None:
     """Two independent pieces of the tests agree: the renderer of upstream bytes and the judge."""
     judged, meant = messages.check(tidied(upstream.data), overlapping=True), canonical.check(upstream.events)
     assert judged.blocks == [(kind, "" if kind == "opaque" else text) for kind, text in meant.blocks]
@@ -382,7 +382,7 @@ def test_raw_messages_streams_mean_what_they_say(upstream: Upstream) -> None:
 
 
 @given(chat_streams(CHAT, quirks=True))
-def test_raw_chat_streams_mean_what_they_say(upstream: Upstream) -> None:
+def test_raw_chat_streams_keep_their_meaning(upstream: Upstream) -> None:
     meant = canonical.check(upstream.events)
     text, reasoning, refusal = "", "", ""
     calls: dict[int, list[str]] = {}

@@ -59,7 +59,7 @@ def at(kind: str, index: int, item: str, **more: Any) -> Json:
 
 MESSAGE: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
 CALL: Json = {"id": "fc_1", "type": "function_call", "call_id": "c1", "name": "f", "arguments": ""}
-THOUGHT: Json = {"id": "rs_1", "type": "reasoning", "summary": [], "status": "in_progress"}
+REASONING_ITEM: Json = {"id": "rs_1", "type": "reasoning", "summary": [], "status": "in_progress"}
 
 
 def text_part(text: str) -> Json:
@@ -67,19 +67,19 @@ def text_part(text: str) -> Json:
 
 
 def whole() -> Events:
-    thought = {**THOUGHT, "status": "completed", "summary": [{"type": "summary_text", "text": "hm"}]}
-    thought["encrypted_content"] = "e"
+    reasoning_item = {**REASONING_ITEM, "status": "completed", "summary": [{"type": "summary_text", "text": "hm"}]}
+    reasoning_item["encrypted_content"] = "e"
     message = {**MESSAGE, "status": "completed", "content": [text_part("ab")]}
     call = {**CALL, "status": "completed", "arguments": '{"a":1}'}
     return [
         {"type": "response.created", "response": snapshot("in_progress", [])},
         {"type": "response.in_progress", "response": snapshot("in_progress", [])},
-        {"type": "response.output_item.added", "output_index": 0, "item": THOUGHT},
+        {"type": "response.output_item.added", "output_index": 0, "item": REASONING_ITEM},
         at("reasoning_summary_part.added", 0, "rs_1", summary_index=0, part={"type": "summary_text", "text": ""}),
         at("reasoning_summary_text.delta", 0, "rs_1", summary_index=0, delta="hm"),
         at("reasoning_summary_text.done", 0, "rs_1", summary_index=0, text="hm"),
-        at("reasoning_summary_part.done", 0, "rs_1", summary_index=0, part=thought["summary"][0]),
-        {"type": "response.output_item.done", "output_index": 0, "item": thought},
+        at("reasoning_summary_part.done", 0, "rs_1", summary_index=0, part=reasoning_item["summary"][0]),
+        {"type": "response.output_item.done", "output_index": 0, "item": reasoning_item},
         {"type": "response.output_item.added", "output_index": 1, "item": MESSAGE},
         at("content_part.added", 1, "msg_1", content_index=0, part=text_part("")),
         at("output_text.delta", 1, "msg_1", content_index=0, delta="a", logprobs=[]),
@@ -92,7 +92,7 @@ def whole() -> Events:
         at("function_call_arguments.delta", 2, "fc_1", delta="1}"),
         at("function_call_arguments.done", 2, "fc_1", arguments='{"a":1}', name="f"),
         {"type": "response.output_item.done", "output_index": 2, "item": call},
-        {"type": "response.completed", "response": snapshot("completed", [thought, message, call], usage=USAGE)},
+        {"type": "response.completed", "response": snapshot("completed", [reasoning_item, message, call], usage=USAGE)},
     ]
 
 
@@ -297,9 +297,9 @@ EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
 @given(responses_streams(KNOWN, quirks=False))
-def test_raw_responses_streams_mean_what_they_say(upstream: Upstream) -> None:
+def test_raw_responses_streams_keep_their_meaning(upstream: Upstream) -> None:
     """Three independent pieces agree: the renderer of upstream bytes, the judge, and the official SDK's types."""
-    # A server may tell a cut free-text call as done; the judge holds our writer, which must not (Codex would run it).
+    # A server may report a cut free-text call as done. The oracle checks our writer, which must not (Codex would run it).
     output = upstream.notes.get("response", {}).get("output", [])
     assume(not any(item["type"] == "custom_tool_call" and item["status"] == "incomplete" for item in output))
     events = [json.loads(item.data) for item in sse.split(upstream.data) if item.data is not None]
