@@ -6,8 +6,8 @@ from dragoman.dialects.messages.errors import read_failure, write_failure
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.dialects.messages.request.read import read_request
-from dragoman.dialects.messages.request.restore_reasoning import unseal_history
-from dragoman.dialects.messages.request.strip_billing_line import drop_noise
+from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
+from dragoman.dialects.messages.request.strip_billing_line import strip_billing_line
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.dialects.messages.stream.observer import MessagesObserver as Observer
 from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
@@ -20,12 +20,12 @@ __all__ = (
     "Reader",
     "Validator",
     "Writer",
-    "drop_noise",
+    "strip_billing_line",
     "read_failure",
     "read_reply",
     "read_request",
     "read_usage",
-    "unseal_history",
+    "restore_reasoning",
     "write_failure",
     "write_reply",
     "write_request",

@@ -15,22 +15,22 @@ from dragoman.dialects.messages.wire import DIALECT, read_citation
 from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 
-def write_citation(citation: Citation, seal: Envelope | None) -> Json | None:
+def write_citation(citation: Citation, envelope: Envelope | None) -> Json | None:
     """A citation of a reply, or None if it names no web page and is not Messages' own."""
     if citation.origin == DIALECT:
         return citation.native or None
-    if citation.url is None or seal is None:
+    if citation.url is None or envelope is None:
         return None
     return {
         "type": "web_search_result_location",
         "cited_text": "",
         "url": citation.url,
         "title": citation.title,
-        "encrypted_index": seal.wrap(citation.origin, citation.native),
+        "encrypted_index": envelope.wrap(citation.origin, citation.native),
     }
 
 
-def read_sent_citation(block: Json) -> Citation:
+def read_request_citation(block: Json) -> Citation:
     """A citation of a request's text. One of another dialect has that as its origin again.
 
     The origin is empty if the envelope was damaged on its way: such a citation can be sent to no upstream.
@@ -54,9 +54,9 @@ def read_sent_citation(block: Json) -> Citation:
     )
 
 
-def own_citations(given: list[Any]) -> list[Any]:
+def without_envelopes(citations: list[Any]) -> list[Any]:
     """The citations of a request's text that a Messages upstream may be sent: those that hold no envelope."""
-    return [citation for citation in given if not _is_enveloped(citation)]
+    return [citation for citation in citations if not _is_enveloped(citation)]
 
 
 def _is_enveloped(citation: Any) -> bool:

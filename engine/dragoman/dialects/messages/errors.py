@@ -33,7 +33,7 @@ _TABLE: dict[FailureKind, tuple[int, str]] = {
 }
 """Kind → HTTP status and `error.type` (mapping §10.2)."""
 
-_DETAILED = frozenset({"thread_unsupported_request"})
+_DETAIL_CODES = frozenset({"thread_unsupported_request"})
 """Machine codes that an SDK acts on (messages §11): its tool runner goes on by itself without `thread`."""
 
 
@@ -66,7 +66,7 @@ def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:
     if failure.kind is _K.CONTEXT_LENGTH:
         message = as_prompt_too_long(message)
     error: Json = {"type": _TABLE[failure.kind][1], "message": message}
-    if failure.code in _DETAILED:
+    if failure.code in _DETAIL_CODES:
         error["details"] = {"error_code": failure.code}
     body: Json = {"type": "error", "error": error}
     known = request_id or failure.request_id

@@ -50,14 +50,14 @@ _READ_STOP: Final[dict[str, StopReason]] = {
     "compaction": StopReason.POLICY_CUT,
 }
 
-_OTHER_WORDS: Final[dict[str, StopReason]] = {
+_READ_CHAT_STOP: Final[dict[str, StopReason]] = {
     "stop": StopReason.END,
     "tool_calls": StopReason.TOOL_CALLS,
     "length": StopReason.LENGTH,
     "content_filter": StopReason.FILTERED,
 }
 """Chat's words for the same, which servers of both dialects mix up."""
-_FAILED: Final = frozenset({"error", "abort", "cancelled"})
+_FAILURE_STOPS: Final = frozenset({"error", "abort", "cancelled"})
 """Words of other servers for a reply that broke off. To take one of these for an end would hide that."""
 
 _WRITE_STOP: Final[dict[StopReason, str]] = {
@@ -80,14 +80,14 @@ def read_stop(native: str | None) -> StopReason | None:
     """
     if not native:
         return None
-    reason = _READ_STOP.get(native) or _OTHER_WORDS.get(native)
-    if reason is None and native in _FAILED:
+    reason = _READ_STOP.get(native) or _READ_CHAT_STOP.get(native)
+    if reason is None and native in _FAILURE_STOPS:
         message = f"upstream broke the reply off with stop_reason {native!r}"
         raise UpstreamStatusError(Failure(FailureKind.API, message, 502))
     return reason
 
 
-def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
+def resolve_stop_reason(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
     """The reason of a reply whose whole content is known: where word and content disagree, the content decides.
 
     Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` as `read_stop` does.
@@ -98,7 +98,7 @@ def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at
             raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
         losses.add(LossCode.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
         reason = StopReason.END
-    elif native in _OTHER_WORDS:
+    elif native in _READ_CHAT_STOP:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
     if reason is StopReason.END and calls:
         reason = StopReason.TOOL_CALLS
@@ -168,7 +168,7 @@ def write_usage(usage: Usage) -> Json:
     return out
 
 
-_WEB = ("http://", "https://")
+_WEB_SCHEMES = ("http://", "https://")
 
 
 def read_citation(obj: Any) -> Citation:
@@ -177,7 +177,7 @@ def read_citation(obj: Any) -> Citation:
     if type(obj) is not dict:
         return Citation(DIALECT, {})
     url, title = obj.get("url"), obj.get("title")
-    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB):
+    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB_SCHEMES):
         url = source
     return Citation(
         DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None

@@ -15,7 +15,7 @@ from dragoman.dialects.messages.wire import (
     read_citation,
     read_stop_details,
     read_usage,
-    settle,
+    resolve_stop_reason,
 )
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import UpstreamProtocolError
@@ -47,16 +47,16 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     parts: list[Part] = []
-    identity, ids = _string(body.get("id")), set[str]()
+    upstream_id, ids = _string(body.get("id")), set[str]()
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
         if type(part) is ToolCall:
-            _tell_apart(part, identity, index, ids, losses)
+            _ensure_unique_id(part, upstream_id, index, ids, losses)
         if part is not None:
             parts.append(part)
     stop = _read_stop(body, parts, losses)
     return Reply(
-        identity,
+        upstream_id,
         _string(body.get("model")),
         parts,
         stop,
@@ -110,7 +110,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     given = block.get("input")
     if given is None:
         given = {}
-    if type(given) is str and (parsed := _parsed(given)) is not None:
+    if type(given) is str and (parsed := parse_arguments(given)) is not None:
         losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
         given = parsed
     if type(given) is not dict:
@@ -121,7 +121,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
 
 
-def _parsed(arguments: str, empty: str = "{}") -> Json | None:
+def parse_arguments(arguments: str, empty: str = "{}") -> Json | None:
     try:
         value = loads(arguments or empty)
     except ValueError:
@@ -129,11 +129,11 @@ def _parsed(arguments: str, empty: str = "{}") -> Json | None:
     return value if type(value) is dict else None
 
 
-def _tell_apart(call: ToolCall, identity: str, index: int, ids: set[str], losses: Losses) -> None:
+def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:
     """Give a call an id if it has none of its own: its result must name one, and only one."""
     if not call.id or call.id in ids:
         losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
-        call.id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
+        call.id = sanitize_call_id(f"{reply_id(message_id, 'call_')}_{index}", _LONGEST_MINTED_ID)
     ids.add(call.id)
 
 
@@ -143,7 +143,7 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
         raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
     sequence = body.get("stop_sequence")
     called = any(type(part) is ToolCall for part in parts)
-    reason = settle(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
+    reason = resolve_stop_reason(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 

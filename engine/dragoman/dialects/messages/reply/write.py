@@ -9,7 +9,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.reply.read import _FRAGILE_NUMBER, _LONGEST_CALL_ID, _parsed
+from dragoman.dialects.messages.reply.read import _FRAGILE_NUMBER, _LONGEST_CALL_ID, parse_arguments
 from dragoman.dialects.messages.wire import (
     DIALECT,
     write_stop,
@@ -40,7 +40,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             elif part.citations:
                 losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and not _is_own(part) and _parsed(part.arguments, empty="") is None:
+            if may_be_cut(reply, index) and not _from_messages(part) and parse_arguments(part.arguments, empty="") is None:
                 # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
                 losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue
@@ -83,7 +83,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     return out
 
 
-def _is_own(call: ToolCall) -> bool:
+def _from_messages(call: ToolCall) -> bool:
     """Was it read from a Messages reply."""
     return call.at[:1] == ("content",)
 
@@ -125,10 +125,10 @@ def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
     # No length limit is known of Messages clients, only the charset.
     longest = len(part.id) or _LONGEST_CALL_ID
     call_id = sanitize_call_id(part.id or f"{reply.id}:{index}", longest)
-    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _object(part)}
+    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _arguments(part)}
 
 
-def _object(part: ToolCall) -> Any:
+def _arguments(part: ToolCall) -> Any:
     text = part.arguments
     if not text or text.isspace():
         # A call without arguments, as many servers spell it.

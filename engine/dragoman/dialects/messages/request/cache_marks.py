@@ -8,7 +8,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
-MOST: Final = 4
+MAX_MARKS: Final = 4
 """Marks that the API takes in one request; the automatic one at the top level counts."""
 
 # Never to a dearer tier: what has no equal falls to the cheaper neighbour.
@@ -36,8 +36,8 @@ class CacheMarks:
         block["cache_control"] = {"type": "ephemeral", "ttl": ttl} if ttl else {"type": "ephemeral"}
         self._put.append((block, at))
 
-    def trim(self, most: int = MOST) -> None:
+    def trim(self, limit: int = MAX_MARKS) -> None:
         """Keep the last `most` marks: later ones cover the longer prefix."""
-        for block, at in self._put[: max(0, len(self._put) - most)]:
+        for block, at in self._put[: max(0, len(self._put) - limit)]:
             del block["cache_control"]
-            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {most} marks are sent")
+            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {limit} marks are sent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
-from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools, read_choice, read_tools
 from dragoman.dialects.messages.request.thinking import read_effort, read_thinking
@@ -62,7 +62,7 @@ _READ: Final = (
     "mcp_servers",
 )
 FIELDS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
-_ASIDE: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
+_NOT_CARRIED: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
 _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k", "stop_sequences"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
 _SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
@@ -90,8 +90,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         drop_unknown(body, FIELDS, losses)
     model = required(body, "model", str)
     max_tokens = _max_tokens(body)
-    if not _ASIDE.isdisjoint(body):
-        _put_aside(body, losses)
+    if not _NOT_CARRIED.isdisjoint(body):
+        _reject_or_drop(body, losses)
 
     # Most requests say little: what is not there is not looked for one by one.
     config: Json = {}
@@ -99,7 +99,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         config = optional(body, "output_config", dict) or {}
         drop_unknown(config, _OUTPUT_KEYS, losses, ("output_config",))
     tools = read_tools(body, losses)
-    reader = _Conversation(tools, read_effort(config, losses) if config else None, losses)
+    reader = _TurnReader(tools, read_effort(config, losses) if config else None, losses)
     turns = reader.read(body, limits)
     # A Messages stream always ends with its usage.
     request = Request(DIALECT, model, turns, include_usage=True, tools=tools)
@@ -124,7 +124,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     return request
 
 
-def _put_aside(body: Json, losses: Losses) -> None:
+def _reject_or_drop(body: Json, losses: Losses) -> None:
     """What no other dialect has: refused or dropped."""
     for key, why in _REJECTED.items():
         reject_if_set(body, key, why, code=_REJECTED_CODES.get(key))
@@ -185,7 +185,7 @@ def _service_tier(body: Json, losses: Losses) -> tuple[str | None, Path]:
     return (None, ()) if tier is None else (_TIERS[tier], ("service_tier",))
 
 
-class _Conversation:
+class _TurnReader:
     """Reads `system` and `messages`; `effort` and `tools` end as what is in effect after the last message."""
 
     __slots__ = ("_changed", "_losses", "effort", "tools")
@@ -209,7 +209,7 @@ class _Conversation:
             turns.append(Turn(_INSTRUCTION, parts, ("system",), "top", plain))
         last_user: int | None = None
         numbered = enumerate(messages)  # goes on where the last steps ended
-        while (other := read_steps(numbered, turns)) is not None:
+        while (other := read_compact_turns(numbered, turns)) is not None:
             index, message = other
             at = ("messages", index)
             if type(message) is not dict:

@@ -22,15 +22,15 @@ from dragoman.canonical.compact_turns import (
     to_tool_result,
 )
 from dragoman.canonical.request import Image, Inline, Json, Part, Role, Text, Turn
-from dragoman.dialects.messages.request.read_content import recalled
+from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.errors import Path
 
 # Member access on an enum class costs more than a global.
-_PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
+_STRING_ROLES: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
 _USER: Final = Role.USER
 
 
-def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
+def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
     """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
     number, or None if all were steps.
 
@@ -47,9 +47,9 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
             turn: Turn | None
             if type(content) is list:
                 if role == "assistant":
-                    turn = _spoken(content, number)
+                    turn = _assistant_turn(content, number)
                 elif role == "user":
-                    turn = _given(content, number)
+                    turn = _result_turn(content, number)
                 else:
                     return number, message
                 if turn is None:
@@ -61,16 +61,16 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
                     ("messages", number), [], content, ("messages", number, "content"), [], False, True
                 )
             else:
-                who, spelling = _PLAIN[role]
-                turn = single_text_turn(who, content, ("messages", number, "content"), ("messages", number), spelling)
+                canonical_role, original = _STRING_ROLES[role]
+                turn = single_text_turn(canonical_role, content, ("messages", number, "content"), ("messages", number), original)
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
         return number, message
     return None
 
 
-def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
-    thoughts: list[Thought] = []
+def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | None:
+    reasoning: list[Thought] = []
     calls: list[Call] = []
     text: str | None = None
     text_at: Path | None = None
@@ -90,12 +90,12 @@ def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
             if len(block) != 2 or type(text) is not str or not text:
                 return None
         elif kind == "thinking":
-            thought, signature = block["thinking"], block["signature"]
-            if type(thought) is not str or type(signature) is not str:
+            thinking, signature = block["thinking"], block["signature"]
+            if type(thinking) is not str or type(signature) is not str:
                 return None
-            thoughts.append(recalled(thought, signature or None, block, at))
+            reasoning.append(reasoning_fields(thinking, signature or None, block, at))
         elif kind == "redacted_thinking" and type(block["data"]) is str:
-            thoughts.append(recalled("", block["data"], block, at, redacted=True))
+            reasoning.append(reasoning_fields("", block["data"], block, at, redacted=True))
         else:
             return None
     turn: CompactAssistantTurn = CompactAssistantTurn()
@@ -103,12 +103,12 @@ def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
     turn.plain = turn.apart = False
     turn.text = text
     turn.text_at = text_at
-    turn.reasoning = thoughts
+    turn.reasoning = reasoning
     turn.calls = calls
     return turn
 
 
-def _given(content: list[Any], number: int) -> Turn | None:
+def _result_turn(content: list[Any], number: int) -> Turn | None:
     results: list[Result] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
@@ -116,14 +116,14 @@ def _given(content: list[Any], number: int) -> Turn | None:
         index += 1
         at = ("messages", number, "content", index)
         if block["type"] != "tool_result":
-            part = _shown(block, at)
+            part = _text_or_image(block, at)
             if part is None:
                 return None
             if parts is None:
                 parts = [to_tool_result(result) for result in results]
             parts.append(part)
             continue
-        call_id, told, size = block["tool_use_id"], block["content"], len(block)
+        call_id, output, size = block["tool_use_id"], block["content"], len(block)
         failed = False
         if size > 3:
             failed = block["is_error"]
@@ -131,16 +131,16 @@ def _given(content: list[Any], number: int) -> Turn | None:
                 return None
         if type(call_id) is not str:
             return None
-        if type(told) is not str:
-            told = _told(told, (*at, "content"))
-            if told is None:
+        if type(output) is not str:
+            output = _result_parts(output, (*at, "content"))
+            if output is None:
                 return None
             if parts is None:
                 parts = [to_tool_result(result) for result in results]
         if parts is None:
-            results.append((call_id, told, at, failed))
+            results.append((call_id, output, at, failed))
         else:
-            parts.append(to_tool_result((call_id, told, at, failed)))
+            parts.append(to_tool_result((call_id, output, at, failed)))
     if parts is not None:
         return Turn(_USER, parts, ("messages", number))
     turn: CompactResultTurn = CompactResultTurn()
@@ -149,20 +149,20 @@ def _given(content: list[Any], number: int) -> Turn | None:
     return turn
 
 
-def _told(content: Any, at: Path) -> list[Part] | None:
+def _result_parts(content: Any, at: Path) -> list[Part] | None:
     """What a result shows, if it is texts and pictures alone."""
     if type(content) is not list:
         return None
     parts: list[Part] = []
     for block in content:
-        part = _shown(block, (*at, len(parts)))
+        part = _text_or_image(block, (*at, len(parts)))
         if part is None:
             return None
         parts.append(part)
     return parts
 
 
-def _shown(block: Json, at: Path) -> Text | Image | None:
+def _text_or_image(block: Json, at: Path) -> Text | Image | None:
     """A text, or a picture in the body, with nothing beside it."""
     if len(block) != 2:
         return None

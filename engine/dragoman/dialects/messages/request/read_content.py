@@ -25,7 +25,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Url,
 )
-from dragoman.dialects.messages.citations import read_sent_citation
+from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -46,7 +46,7 @@ _COMPACTION_KEYS: Final = frozenset(
     {"type", "content", "cache_control", "encrypted_content", "signature", "tool_changes"}
 )
 _CACHE_KEYS: Final = frozenset({"type", "ttl"})
-_CITES_KEYS: Final = frozenset({"enabled"})
+_CITATIONS_KEYS: Final = frozenset({"enabled"})
 _SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
     "base64": frozenset({"type", "media_type", "data"}),
     "text": frozenset({"type", "media_type", "data"}),
@@ -99,11 +99,11 @@ def read_blocks(
         elif kind == "compaction" and summaries is not None:
             summaries.append(_compaction(block, path, losses))
         else:
-            _refuse(kind, path, role)
+            _reject_block(kind, path, role)
     return parts
 
 
-def _refuse(kind: Any, path: Path, role: str) -> None:
+def _reject_block(kind: Any, path: Path, role: str) -> None:
     if type(kind) is not str:
         raise ClientRequestError((*path, "type"), "a content block needs a type")
     if kind == "container_upload":
@@ -121,7 +121,7 @@ def _text(block: Json, at: Path, losses: Losses) -> Text:
         part.cache = read_cache(block, at, losses)
         if "citations" in block:
             for index, citation in enumerate(optional(block, "citations", list, at) or ()):
-                part.citations.append(read_sent_citation(typed(citation, dict, (*at, "citations", index))))
+                part.citations.append(read_request_citation(typed(citation, dict, (*at, "citations", index))))
     return part
 
 
@@ -154,11 +154,11 @@ def _image(block: Json, at: Path, losses: Losses) -> Image:
     return part
 
 
-def _cites(block: Json, at: Path, losses: Losses) -> bool:
+def _citations_enabled(block: Json, at: Path, losses: Losses) -> bool:
     asked = optional(block, "citations", dict, at)
     if asked is None:
         return False
-    drop_unknown(asked, _CITES_KEYS, losses, (*at, "citations"))
+    drop_unknown(asked, _CITATIONS_KEYS, losses, (*at, "citations"))
     return asked.get("enabled") is True
 
 
@@ -183,7 +183,7 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
         at,
         name=optional(block, "title", str, at),
         context=optional(block, "context", str, at),
-        cite=_cites(block, at, losses),
+        cite=_citations_enabled(block, at, losses),
         cache=read_cache(block, at, losses),
     )
 
@@ -197,21 +197,21 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
         required(block, "title", str, at),
         body,  # type: ignore[arg-type]
         at,
-        cite=_cites(block, at, losses),
+        cite=_citations_enabled(block, at, losses),
         cache=read_cache(block, at, losses),
     )
 
 
 def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     signature = optional(block, "signature", str, at)
-    return Reasoning(*recalled(required(block, "thinking", str, at), signature or None, block, at))
+    return Reasoning(*reasoning_fields(required(block, "thinking", str, at), signature or None, block, at))
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    return Reasoning(*recalled("", required(block, "data", str, at), block, at, redacted=True))
+    return Reasoning(*reasoning_fields("", required(block, "data", str, at), block, at, redacted=True))
 
 
-def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
+def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
     """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
     # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
     if proof and "." in proof and (envelope := unwrap(proof)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.citations import own_citations
+from dragoman.dialects.messages.citations import without_envelopes
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
@@ -11,7 +11,7 @@ from dragoman.reasoning.envelope import unwrap
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-def unseal_history(body: Json, family: str, losses: Losses) -> bool:
+def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
     """Restore the thinking that this family made and leave out what others made, and citations of other dialects; was
     there any?
 
@@ -26,7 +26,7 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
     for number, message in enumerate(messages):
         content = message.get("content") if type(message) is dict else None
         if type(content) is list:
-            blocks = _unsealed(content, ("messages", number, "content"), family, losses)
+            blocks = _restored_blocks(content, ("messages", number, "content"), family, losses)
             if blocks is not None:
                 found = True
                 if not blocks:
@@ -35,11 +35,11 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
         kept.append(message)
     if found:
         body["messages"] = kept
-        _keep_thinking(body, kept, losses)
+        _disable_unprovable_thinking(body, kept, losses)
     return found
 
 
-def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
+def _disable_unprovable_thinking(body: Json, messages: list[object], losses: Losses) -> None:
     """With a thinking budget, the assistant turn of a running tool loop has to begin with thinking, which this one may
     just have lost: it is then finished without, as in a translated request (mapping §5.4)."""
     thinking = body.get("thinking")
@@ -72,13 +72,13 @@ def _blocks(message: object, role: str) -> list[Json]:
     return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
-def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
+def _restored_blocks(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
     """The blocks that may be sent, or None if there was no envelope among them."""
     blocks: list[object] = []
     found = False
     for index, block in enumerate(content):
         if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
-            own = own_citations(given)
+            own = without_envelopes(given)
             if len(own) < len(given):
                 found = True
                 losses.add(LossCode.CITATIONS, (*at, index))

@@ -7,14 +7,14 @@ from dragoman.losses import LossCode, Losses
 from dragoman.policies.billing_line import BILLING_LINE, TOLD, without_first_line
 
 
-def drop_noise(payload: Json, losses: Losses) -> bool:
+def strip_billing_line(payload: Json, losses: Losses) -> bool:
     """Take the billing line from the head of `system`, in place at the top level; was there one?"""
     system = payload.get("system")
     if type(system) is str:
         if not system.startswith(BILLING_LINE):
             return False
         losses.add(LossCode.REQUEST_NOISE, ("system",), TOLD)
-        _put(payload, without_first_line(system))
+        _set_system(payload, without_first_line(system))
         return True
     if type(system) is not list or not system:
         return False
@@ -24,11 +24,11 @@ def drop_noise(payload: Json, losses: Losses) -> bool:
         return False
     losses.add(LossCode.REQUEST_NOISE, ("system", 0), TOLD)
     rest = without_first_line(text)
-    _put(payload, [{**first, "text": rest}, *system[1:]] if rest else system[1:])
+    _set_system(payload, [{**first, "text": rest}, *system[1:]] if rest else system[1:])
     return True
 
 
-def _put(payload: Json, system: object) -> None:
+def _set_system(payload: Json, system: object) -> None:
     if system:
         payload["system"] = system
     else:

@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Turn
-from dragoman.dialects.messages.request.cache_marks import MOST, CacheMarks
+from dragoman.dialects.messages.request.cache_marks import MAX_MARKS, CacheMarks
 from dragoman.dialects.messages.request.thinking import write_thinking
 from dragoman.dialects.messages.request.write_content import ContentWriter
-from dragoman.dialects.messages.request.write_messages import bare, write_conversation
+from dragoman.dialects.messages.request.write_messages import collapse_single_text, write_conversation
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
@@ -25,7 +25,7 @@ from dragoman.tools.names import NameTable
 _TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
 _LONGEST_USER_ID: Final = 64
 _THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
-_JSON_WISH: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
+_JSON_INSTRUCTION: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
 
 
 def write_request(
@@ -36,7 +36,7 @@ def write_request(
     Tool arguments are embedded with `orjson.Fragment`, so the body is for `orjson.dumps`. Raises `Unsupported`, naming
     the client's own field, for what the dialect or the profile cannot carry.
     """
-    _refuse(request, losses)
+    _reject_or_drop(request, losses)
     marks = CacheMarks(losses, explicit=profile.explicit_cache)
     max_tokens = _max_tokens(request, profile, losses)
     tools, sent = write_tools(request, profile, knobs, losses, names, marks)
@@ -44,15 +44,15 @@ def write_request(
     writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
     system, messages = write_conversation(request, writer, model, profile, knobs, losses)
     thinking, effort = write_thinking(request, max_tokens, profile, losses)
-    thinking = _keep_thinking(request, thinking, messages, profile, losses)
-    thinking, effort, choice = _forced_choice(request, thinking, effort, choice, profile, losses)
+    thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
+    thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)
 
     body: Json = {"model": model, "max_tokens": max_tokens}
     if request.stream:
         body["stream"] = True
     output = _write_format(request, profile, knobs, losses, system)
     if system:
-        body["system"] = bare(system, request.origin != DIALECT or _plain_system(request.turns))
+        body["system"] = collapse_single_text(system, request.origin != DIALECT or _plain_system(request.turns))
     body["messages"] = messages
     if tools:
         body["tools"] = tools
@@ -76,20 +76,20 @@ def write_request(
             body["service_tier"] = tier
     if knobs.auto_cache == "on" and profile.explicit_cache and request.origin != DIALECT:
         body["cache_control"] = {"type": "ephemeral"}
-        marks.trim(MOST - 1)
+        marks.trim(MAX_MARKS - 1)
     else:
         marks.trim()
     return body
 
 
-def _refuse(request: Request, losses: Losses) -> None:
+def _reject_or_drop(request: Request, losses: Losses) -> None:
     """The fields that Messages has no place for: refused or dropped (mapping §8.1)."""
     if request.logprobs or request.top_logprobs:
         asked = request.logprobs and request.origin == "chat"
         at = ("logprobs",) if asked else ("top_logprobs",) if request.top_logprobs else ("include",)
         raise Unsupported(at, "a Messages upstream gives no log probabilities")
     if request.moderation is not None:
-        if _blocks(request.moderation):
+        if _is_blocking(request.moderation):
             raise Unsupported(("moderation",), "blocking moderation cannot be carried to a Messages upstream")
         losses.add(LossCode.MODERATION, ("moderation",))
     for key in request.sampling:
@@ -100,7 +100,7 @@ def _refuse(request: Request, losses: Losses) -> None:
         losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
 
 
-def _blocks(moderation: Json) -> bool:
+def _is_blocking(moderation: Json) -> bool:
     policy = moderation.get("policy")
     sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
     return any(type(side) is dict and side.get("mode") == "block" for side in sides)
@@ -117,7 +117,7 @@ def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
     return wanted
 
 
-def _keep_thinking(
+def _disable_unprovable_thinking(
     request: Request, thinking: Json | None, messages: list[Json], profile: Profile, losses: Losses
 ) -> Json | None:
     """With a thinking budget, Claude wants the assistant turn of a running tool loop to begin with a thinking block.
@@ -140,7 +140,7 @@ def _thinking_at(request: Request) -> Path:
     return () if request.thinking is None else request.thinking.at
 
 
-def _forced_choice(
+def _resolve_forced_choice(
     request: Request,
     thinking: Json | None,
     effort: str | None,
@@ -175,7 +175,7 @@ def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Loss
         if knobs.json_mode == "reject":
             raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
         if knobs.json_mode == "instruct":
-            system.append({"type": "text", "text": _JSON_WISH})
+            system.append({"type": "text", "text": _JSON_INSTRUCTION})
             losses.add(LossCode.JSON_MODE, wanted.at, "asked for in the system prompt")
         else:
             losses.add(LossCode.JSON_MODE, wanted.at)

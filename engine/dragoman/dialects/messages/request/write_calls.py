@@ -19,7 +19,7 @@ from dragoman.wire.json_codec import embed, loads
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
 
 
-class CallsWriter:
+class CallWriter:
     """Writes the calls and results of one request."""
 
     __slots__ = ("_arguments_at", "_known", "_longest_id", "_names")
@@ -29,7 +29,7 @@ class CallsWriter:
         self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
 
-    def write(self, calls: Sequence[Call], blocks: list[Json]) -> None:
+    def calls(self, calls: Sequence[Call], blocks: list[Json]) -> None:
         """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
         nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
         known, fit = self._known, self._names.ids_fit
@@ -41,10 +41,10 @@ class CallsWriter:
                 sound = type(parse(arguments)) is dict
             except ValueError:
                 sound = False
-            given = Fragment(arguments) if sound else self._unusual(arguments, at)
+            given = Fragment(arguments) if sound else self._parse_carefully(arguments, at)
             blocks.append({"type": "tool_use", "id": call_id, "name": sent, "input": given})
 
-    def _unusual(self, text: str, at: Path) -> Any:
+    def _parse_carefully(self, text: str, at: Path) -> Any:
         """Arguments that are empty or that only the careful parser takes.
 
         Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
@@ -61,7 +61,7 @@ class CallsWriter:
             raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
         return embed(text)
 
-    def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
+    def results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
         """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
         blocks: list[Json] = []
         fit = self._names.ids_fit

@@ -26,8 +26,8 @@ from dragoman.canonical.request import (
     Url,
 )
 from dragoman.dialects.messages.request.cache_marks import CacheMarks
-from dragoman.dialects.messages.request.write_calls import CallsWriter
-from dragoman.dialects.messages.request.write_reasoning import ThoughtsWriter, is_blank
+from dragoman.dialects.messages.request.write_calls import CallWriter
+from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
 from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
@@ -43,19 +43,19 @@ _IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
 class ContentWriter:
     """Writes the parts of one request; its reasoning by `thoughts`, its calls and results by `calls`."""
 
-    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "thoughts")
+    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "reasoning")
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self._profile, self._losses = profile, losses
         self._names, self._marks = names, marks
-        self.calls = CallsWriter(origin, profile, names)
-        self.thoughts = ThoughtsWriter(profile, knobs, losses)
+        self.calls = CallWriter(origin, profile, names)
+        self.reasoning = ReasoningWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
 
-    def bare_text(self, turn: Turn) -> str | None:
+    def single_text(self, turn: Turn) -> str | None:
         """The text of a turn that holds nothing else and nothing with it, so that a bare string can stay one."""
         parts = turn.parts
         if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
@@ -90,7 +90,7 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def spoken(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
+    def compact_assistant(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
         """The content of an assistant's turn in short, whose client speaks another dialect."""
         text = turn.text
         if text and text.isspace():
@@ -98,17 +98,17 @@ class ContentWriter:
         if not calls and turn.plain and not turn.reasoning:
             return text or ""
         blocks: list[Json] = []
-        for thought in turn.reasoning:
-            if thought[6] is None:
-                block = self.thoughts.foreign(thought[0], thought[1], thought[3])
+        for fields in turn.reasoning:
+            if fields[6] is None:
+                block = self.reasoning.write_foreign(fields[0], fields[1], fields[3])
             else:
-                block = self.thoughts.write(Reasoning(*thought))
+                block = self.reasoning.write(Reasoning(*fields))
             if block is not None:
                 blocks.append(block)
         if text:
             blocks.append({"type": "text", "text": text})
         if calls:
-            self.calls.write(calls, blocks)
+            self.calls.calls(calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
@@ -243,7 +243,7 @@ class ContentWriter:
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
         written: list[Json] = []
-        self.calls.write([(part.id, part.name, part.arguments, part.at)], written)
+        self.calls.calls([(part.id, part.name, part.arguments, part.at)], written)
         block = written[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
@@ -255,7 +255,7 @@ class ContentWriter:
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
-        block = self.calls.answers([(part.call_id, written, part.at, part.is_error)])[0]
+        block = self.calls.results([(part.call_id, written, part.at, part.is_error)])[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
@@ -289,7 +289,7 @@ class ContentWriter:
     # --- reasoning and opaque blocks ------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self.thoughts.write(part)
+        return self.reasoning.write(part)
 
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT and not self._profile.rewrite:

@@ -22,7 +22,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-class ThoughtsWriter:
+class ReasoningWriter:
     """Writes the reasoning of one request. `replay` False leaves all of it out (its prefix was edited)."""
 
     __slots__ = ("_demotes", "_family", "_losses", "_policy", "replay")
@@ -38,12 +38,12 @@ class ThoughtsWriter:
         """The block to send, or None."""
         own = own_block(part, DIALECT, self._family)
         if own is not None:
-            return self._own(part, own)
+            return self._write_own(part, own)
         if part.family is None:
-            return self.foreign(part.text, part.at, part.proof)
-        return self._leave_out(part, _FOREIGN)
+            return self.write_foreign(part.text, part.at, part.proof)
+        return self._drop(part, _FOREIGN)
 
-    def foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
+    def write_foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
         """The same for reasoning that no Messages upstream made and that came in no envelope."""
         if not text or text.isspace():
             if proof is None:
@@ -51,31 +51,31 @@ class ThoughtsWriter:
         elif self._policy == "own_required":
             return {"type": "thinking", "thinking": text, "signature": ""}
         elif self._demotes:
-            return self._forget(text, at, _UNSIGNED if proof is None else _FOREIGN)
+            return self._demote_or_drop(text, at, _UNSIGNED if proof is None else _FOREIGN)
         self._losses.add(_UNSIGNED if proof is None else _FOREIGN, at)
         return None
 
-    def _own(self, part: Reasoning, native: Json) -> Json | None:
+    def _write_own(self, part: Reasoning, native: Json) -> Json | None:
         policy = self._policy
         if policy == "drop":
-            return self._leave_out(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
+            return self._drop(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
         if policy == "verify":
             # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
             if not (native.get("signature") or native.get("data")):
-                return self._leave_out(part, _UNSIGNED)
+                return self._drop(part, _UNSIGNED)
             if not self.replay:
-                return self._leave_out(part, LossCode.THINKING_INVALIDATED)
+                return self._drop(part, LossCode.THINKING_INVALIDATED)
         if "cache_control" in native:
             # The schema has no such field; it spoils the check of the signature.
             return {key: value for key, value in native.items() if key != "cache_control"}
         return native
 
-    def _leave_out(self, part: Reasoning, code: LossCode) -> Json | None:
+    def _drop(self, part: Reasoning, code: LossCode) -> Json | None:
         if part.proof is None and part.family is None and is_blank(part.text):
             return None
-        return self._forget(part.text, part.at, code)
+        return self._demote_or_drop(part.text, part.at, code)
 
-    def _forget(self, text: str, at: Path, code: LossCode) -> Json | None:
+    def _demote_or_drop(self, text: str, at: Path, code: LossCode) -> Json | None:
         if self._demotes and not is_blank(text):
             self._losses.add(code, at, "became plain text")
             return {"type": "text", "text": text}

@@ -77,8 +77,8 @@ class MessagesObserver(Observer):
                 self.tool_open = len(self._calls) > 0
         elif name == "message_delta":
             self._count(payload.get("usage"))
-            told = payload.get("delta")
-            self._stopped |= type(told) is dict and bool(told.get("stop_reason"))
+            delta = payload.get("delta")
+            self._stopped |= type(delta) is dict and bool(delta.get("stop_reason"))
         elif name == "message_stop":
             if self._open or not self._started:
                 self.violation("message_stop out of place")

@@ -9,7 +9,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.shared.tool_arguments import Room
 
 
-class Thought:
+class ThinkingBuffer:
     """A thinking block as it was streamed, to be given back whole."""
 
     __slots__ = ("_room", "_signature", "_start", "_text")
@@ -19,22 +19,22 @@ class Thought:
         self._start = start
         self._text: list[str] = []
         self._signature: list[str] = []
-        self.think(start.get("thinking"))
+        self.add_text(start.get("thinking"))
 
-    def think(self, text: Any) -> None:
+    def add_text(self, text: Any) -> None:
         """Take more text. Raises LimitExceeded."""
         if type(text) is str:
             self._room.take(len(text))
             self._text.append(text)
 
-    def think_on(self, run: TextRun) -> bool:
+    def add_run(self, run: TextRun) -> bool:
         """Take more texts; False, and none is taken, if there is no room for all."""
         if not self._room.fits(len(run.text)):
             return False
         self._text.append(run.text)
         return True
 
-    def sign(self, signature: Any) -> None:
+    def add_signature(self, signature: Any) -> None:
         """Take more of the signature. Raises LimitExceeded."""
         if type(signature) is str:
             self._room.take(len(signature))

@@ -44,18 +44,18 @@ _OWNERS: Final = {
     "citations_delta": ("text", "citation"),
 }
 """Delta → the block that takes it, and where it stands."""
-_PLAIN: Final = frozenset((*_EMPTY, "redacted_thinking"))
+_KNOWN_BLOCKS: Final = frozenset((*_EMPTY, "redacted_thinking"))
 _SIGNED: Final = "signed"
 """A thinking block behind its signature, which comes last."""
 
 
-_SAME: Final = frozenset(("content_block_start", "content_block_stop", "message_stop"))
+_REPEATED: Final = frozenset(("content_block_start", "content_block_stop", "message_stop"))
 """Events that most streams spell alike."""
-_SAME_LONGEST: Final = 120
-_MOVES: Final[dict[bytes, tuple[str, int, str]]] = {}
+_REPEATED_MAX: Final = 120
+_KNOWN_EVENTS: Final[dict[bytes, tuple[str, int, str]]] = {}
 """Such events that were judged, by their payload: name, index, type of block."""
-_MOVES_MAX: Final = 128
-_TEXTS: Final[dict[tuple[int, str], Template]] = {}
+_KNOWN_EVENTS_MAX: Final = 128
+_TEXT_TEMPLATES: Final[dict[tuple[int, str], Template]] = {}
 """How texts begin, by the index and the type of their block; of the first hundred blocks only."""
 _INDEX: Final = re.compile(rb'event: content_block_delta\ndata: \{"type":"content_block_delta","index":(\d+),')
 
@@ -76,16 +76,16 @@ class MessagesValidator(Validator):
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
         """One event."""
-        move = _MOVES.get(payload)
-        if move is None or move[0] != name or not self._started:
-            said = self._event(name, payload_of(payload))
-            if name in _SAME and len(payload) <= _SAME_LONGEST and len(_MOVES) < _MOVES_MAX:
-                _remember(name, payload)
-            return said
+        known = _KNOWN_EVENTS.get(payload)
+        if known is None or known[0] != name or not self._started:
+            sole_text = self._event(name, payload_of(payload))
+            if name in _REPEATED and len(payload) <= _REPEATED_MAX and len(_KNOWN_EVENTS) < _KNOWN_EVENTS_MAX:
+                _remember_event(name, payload)
+            return sole_text
         if name == "content_block_stop":
-            self._close(move[1])
+            self._close(known[1])
         elif name == "content_block_start":
-            self._open_block(move[1], move[2])
+            self._open_block(known[1], known[2])
         else:
             self._stop()
         return None
@@ -93,7 +93,7 @@ class MessagesValidator(Validator):
     def restore_templates(self, name: str) -> None:
         """The texts of a block begin alike in all streams."""
         for block in self._open.items():
-            if (known := _TEXTS.get(block)) is not None:
+            if (known := _TEXT_TEMPLATES.get(block)) is not None:
                 self.add_template(known)
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
@@ -102,7 +102,7 @@ class MessagesValidator(Validator):
         found = _INDEX.match(low)
         if found is not None and len(found[1]) < 3:
             index = int(found[1])
-            _TEXTS[index, self._open[index]] = self._known[-1]
+            _TEXT_TEMPLATES[index, self._open[index]] = self._known[-1]
 
     def _event(self, name: str, payload: Json) -> SoleText | None:
         if not name or payload.get("type") != name:
@@ -136,8 +136,8 @@ class MessagesValidator(Validator):
         if self._started:
             raise GrammarError("message_start twice (T-13)")
         self._started = True
-        told, model = message.get("id"), message.get("model")
-        if type(told) is not str or not told or type(model) is not str:
+        message_id, model = message.get("id"), message.get("model")
+        if type(message_id) is not str or not message_id or type(model) is not str:
             raise GrammarError("message_start without an id or a model")
         if message.get("type") != "message" or message.get("role") != "assistant":
             raise GrammarError("message_start without a message of the assistant's")
@@ -188,7 +188,7 @@ class MessagesValidator(Validator):
         if block is None:
             raise GrammarError("a delta of a block that is not open (T-02)")
         kind = member(delta, "type", str)
-        if block not in _PLAIN:
+        if block not in _KNOWN_BLOCKS:
             if block == _SIGNED:
                 raise GrammarError("a delta behind the signature, which comes last")
             return NO_CHANGE
@@ -224,9 +224,9 @@ class MessagesValidator(Validator):
         self._reason = reason
 
 
-def _remember(name: str, payload: bytes) -> None:
+def _remember_event(name: str, payload: bytes) -> None:
     """Keep an event that was judged, unless it holds something of its stream."""
     event = payload_of(payload)
     kind = event["content_block"]["type"] if name == "content_block_start" else ""
     if kind in ("", "text", "thinking"):
-        _MOVES[payload] = name, event.get("index", 0), kind
+        _KNOWN_EVENTS[payload] = name, event.get("index", 0), kind
