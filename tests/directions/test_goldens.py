@@ -79,7 +79,7 @@ class Case:
     def translation(self) -> Translation:
         settings = {"include_usage": True, "input_estimate": 20, **BY_SOURCE.get(self.source, {}), **self.settings}
         way = direction(self.client, self.upstream)
-        if way.client.unseal_history is not None:
+        if way.client.restore_reasoning is not None:
             settings.setdefault("envelope", Envelope(self.upstream, "upstream-model"))
         context = ReplyContext("client-model", 1, "req_x", **settings)
         return Translation(way, b"", True, context, "upstream-model")

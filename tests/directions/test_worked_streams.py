@@ -195,7 +195,7 @@ def test_a_worked_case_gives_the_events_of_its_table(name: str) -> None:
     # The tables hold the `native` value of what is `completed` by default (mapping §9.3).
     context = ReplyContext("client-model", 1, "req_x", include_usage=True, input_estimate=20)
     context.knobs = Knobs(refusal_terminal="native", block_order="interleave")
-    context.envelope = Envelope(upstream, "upstream-model") if way.client.unseal_history is not None else None
+    context.envelope = Envelope(upstream, "upstream-model") if way.client.restore_reasoning is not None else None
     machine: Chain = Translation(way, b"", True, context, "upstream-model").stream_machine()
     data = (HERE.parent / "transcripts" / upstream / f"{case}.sse").read_bytes()
     lines = spelled(client, machine.feed(data) + machine.finish())

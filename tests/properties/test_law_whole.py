@@ -87,7 +87,7 @@ def undone(row: Direction) -> Translation:
     """A translation of the direction whose reply is read and written, in the same dialect too."""
     if not row.passthrough:
         return translated(row)
-    seal = Envelope("family", "m") if row.client.unseal_history is not None else None
+    seal = Envelope("family", "m") if row.client.restore_reasoning is not None else None
     context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=seal)
     return Translation(row, b"", True, context, "m", rewritten=True)
 

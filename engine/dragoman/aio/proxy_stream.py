@@ -21,7 +21,7 @@ from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import redact
 from dragoman.errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
@@ -254,7 +254,7 @@ async def _pass(
     finally:
         context.usage = observer.usage
         failure = observer.failure or stage.fault
-        context.failure = cleaned(failure, context.secrets) if failure is not None else None
+        context.failure = redact_failure(failure, context.secrets) if failure is not None else None
         if observer.violations:
             context.violation = Violation(redact(observer.violations[0], context.secrets))
 

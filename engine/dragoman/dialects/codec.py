@@ -37,10 +37,10 @@ class Codec:
     write_failure: Callable[..., tuple[int, Any]]
     model_paths: tuple[tuple[str, ...], ...]
     """Where a stream's payloads name the model."""
-    unseal_history: Callable[[Any, str, Losses], bool] | None
+    restore_reasoning: Callable[[Any, str, Losses], bool] | None
     """Restore or leave out the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
     dialect and of the given family; was there any? None if the dialect's clients bring no reasoning back."""
-    drop_noise: Callable[[Any, Losses], bool] | None
+    strip_billing_line: Callable[[Any, Losses], bool] | None
     """Take what only the vendor of the dialect's best-known client reads from a request of this dialect, in place at
     the top level; was there any? None if there is no such thing."""
     prompt: tuple[str | None, str]
@@ -73,8 +73,8 @@ def _codec(
         package.read_failure,
         package.write_failure,
         model_paths,
-        package.unseal_history if seals else None,
-        getattr(package, "drop_noise", None),
+        package.restore_reasoning if seals else None,
+        getattr(package, "strip_billing_line", None),
         prompt,
         conversation,
     )

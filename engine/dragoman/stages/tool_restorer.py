@@ -56,11 +56,11 @@ class ToolRestorer:
             if unwrapper is not None:
                 if text := unwrapper.finish(self._losses):
                     out.append(Delta(event.index, text))
-                if unwrapper.cut:  # without its JSON nobody could tell any more, and agents run what they are given
+                if unwrapper.truncated:  # the decoded text does not show it, and agents run what they receive
                     event = BlockEnd(event.index, complete=False)
                     self._broken = self._broken or unwrapper
         elif isinstance(event, Finish) and self._broken is not None and event.stop.reason not in CUTS:
-            raise self._broken.broken()
+            raise self._broken.malformed()
         out.append(event)
 
     def finish(self) -> list[Event]:
@@ -99,5 +99,5 @@ def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losse
             unwrapper = FreeTextDecoder(declared.name)
             part.arguments = unwrapper.feed(part.arguments) + unwrapper.finish(losses)
             part.custom = True
-            if unwrapper.cut and reply.stop.reason not in CUTS:
-                raise unwrapper.broken()
+            if unwrapper.truncated and reply.stop.reason not in CUTS:
+                raise unwrapper.malformed()

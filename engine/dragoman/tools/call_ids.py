@@ -1,8 +1,9 @@
-"""Calls of one conversation that have one id (mapping §11).
+"""Tool calls of a conversation that share an id (mapping §11).
 
-Some servers count their calls anew in every reply. Messages refuses a conversation with two calls of one id, and
-Responses pairs calls and outputs by it, so every call but the first gets an id made of its own and of how often that
-came before. What a call is called depends on what stands before it alone: a longer history extends a shorter one.
+Some servers number the calls of every reply from the start. Messages refuses a conversation in which two calls have
+the same id, and Responses pairs calls and outputs by it. So every repeated id is replaced by one that is made of it and
+of the number of earlier calls with it. The new id depends on earlier turns only: a longer history extends a shorter
+one, and prompt caches stay valid.
 """
 
 from __future__ import annotations
@@ -20,37 +21,40 @@ _LONGEST = 40
 
 
 class CallPairing(NamedTuple):
-    """What one look at a conversation tells of its calls, so that what has nothing to mend need not look again."""
+    """The calls and results of a conversation, collected in one pass.
+
+    Later stages skip their own pass if the pairing shows that they have nothing to change.
+    """
 
     distinct: bool
-    """Has every call an id of its own."""
+    """True if no two calls have the same id."""
     complete: bool
-    """Is every call answered, once and in order, before the assistant's next turn, and is nothing else answered."""
+    """True if each call has exactly one result, in order, before the next assistant turn, and there are no others."""
     ids: list[str]
-    """Those of the calls, and of the results where they are others."""
-    whole: list[Turn]
-    """The turns that are not in short: calls of anything but plain functions can only be among their parts."""
+    """The ids of all calls, followed by those of the results if they differ."""
+    full_turns: list[Turn]
+    """The turns that are not compact. Only these can hold calls of free-text or namespaced tools and tool searches."""
     calls: int
-    """How many calls there are."""
+    """The number of calls."""
 
 
 def pair_calls(turns: list[Turn]) -> CallPairing:
-    """How the calls of a conversation and their results go together."""
-    called: list[tuple[Any, ...]] = []  # tuples that begin with an id, as short turns have them
+    """Collect the calls and results of a conversation and compare them."""
+    called: list[tuple[Any, ...]] = []  # tuples that begin with the id, as compact turns hold them
     answered: list[tuple[Any, ...]] = []
-    whole: list[Turn] = []
-    in_step = True
+    full_turns: list[Turn] = []
+    in_order = True
     for turn in turns:
         if type(turn) is CompactAssistantTurn and (calls := turn.calls) is not None:
             if len(called) != len(answered):
-                in_step = False
+                in_order = False
             called += calls
         elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
             answered += results
         else:
-            whole.append(turn)
+            full_turns.append(turn)
             if turn.role is _ASSISTANT and len(called) != len(answered):
-                in_step = False
+                in_order = False
             for part in turn.parts:
                 if type(part) is ToolCall:
                     called.append((part.id,))
@@ -60,34 +64,34 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     distinct = len(set(ids)) == len(ids)
     answers = [result[0] for result in answered]
     if ids == answers:
-        return CallPairing(distinct, distinct and in_step, ids, whole, len(ids))
-    return CallPairing(distinct, False, ids + answers, whole, len(ids))
+        return CallPairing(distinct, distinct and in_order, ids, full_turns, len(ids))
+    return CallPairing(distinct, False, ids + answers, full_turns, len(ids))
 
 
 def deduplicate_call_ids(request: Request, losses: Losses) -> None:
-    """Give every call of the history an id that no other has, and its result the same, in place.
+    """Replace the repeated call ids of `request` in calls and their results, in place.
 
-    To be called before anybody asks for the parts of a short turn.
+    Must run before the `parts` of any compact turn are read.
     """
-    _Renaming(losses).rename(request.turns)
+    _IdDeduplicator(losses).rename(request.turns)
 
 
-class _Renaming:
-    """One pass. `_waiting` has the new ids, by the old one, of the calls that the next results answer."""
+class _IdDeduplicator:
+    """One pass over a conversation. `_pending_ids` holds, by original id, the ids of calls without a result so far."""
 
-    __slots__ = ("_losses", "_seen", "_waiting")
+    __slots__ = ("_losses", "_pending_ids", "_seen")
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._seen: dict[str, int] = {}
-        self._waiting: dict[str, deque[str]] = {}
+        self._pending_ids: dict[str, deque[str]] = {}
 
     def rename(self, turns: list[Turn]) -> None:
         answered = False
         for turn in turns:
             if turn.role is _ASSISTANT:
-                if answered:  # whatever was not answered by now never is
-                    self._waiting.clear()
+                if answered:  # results follow their calls at once: what has none by now never gets one
+                    self._pending_ids.clear()
                 answered = False
                 self._calls(turn)
             else:
@@ -97,34 +101,34 @@ class _Renaming:
     def _calls(self, turn: Turn) -> None:
         if type(turn) is CompactAssistantTurn and turn.calls is not None:
             for place, call in enumerate(turn.calls):
-                turn.calls[place] = (self._new(call[0], call[3]), *call[1:])
+                turn.calls[place] = (self._call_id(call[0], call[3]), *call[1:])
             return
         for part in turn.parts:
             if type(part) is ToolCall:
-                part.id = self._new(part.id, part.at)
+                part.id = self._call_id(part.id, part.at)
 
     def _results(self, turn: Turn) -> None:
         if type(turn) is CompactResultTurn and turn.results is not None:
             for place, result in enumerate(turn.results):
-                turn.results[place] = (self._answered(result[0]), *result[1:])
+                turn.results[place] = (self._result_id(result[0]), *result[1:])
             return
         for part in turn.parts:
             if type(part) is ToolResult:
-                part.call_id = self._answered(part.call_id)
+                part.call_id = self._result_id(part.call_id)
 
-    def _new(self, call_id: str, at: tuple[str | int, ...]) -> str:
+    def _call_id(self, call_id: str, at: tuple[str | int, ...]) -> str:
         times = self._seen.get(call_id, 0)
         self._seen[call_id] = times + 1
         new = call_id
         if times:
             new = sanitize_call_id(f"{call_id}:{times}", _LONGEST)
             self._losses.add(LossCode.CALL_ID, at, "another call before it has its id")
-        waiting = self._waiting.get(call_id)
+        waiting = self._pending_ids.get(call_id)
         if waiting is None:
-            waiting = self._waiting[call_id] = deque()
+            waiting = self._pending_ids[call_id] = deque()
         waiting.append(new)
         return new
 
-    def _answered(self, call_id: str) -> str:
-        waiting = self._waiting.get(call_id)
+    def _result_id(self, call_id: str) -> str:
+        waiting = self._pending_ids.get(call_id)
         return waiting.popleft() if waiting else call_id

@@ -126,7 +126,7 @@ def _model_of(payload: Json) -> str | None:
 def _reply_translation(way: Direction, named: str, model: str | None, profile: Profile, knobs: Knobs) -> Translation:
     """The translation of a reply that names the model `named`, for a client that asked for all optional parts."""
     seal = None
-    if way.client.unseal_history is not None:
+    if way.client.restore_reasoning is not None:
         seal = Envelope(profile.family or way.upstream.dialect, named)
     context = ReplyContext(
         model or named, include_usage=True, input_estimate=1, logprobs=True, envelope=seal, profile=profile, knobs=knobs

@@ -24,8 +24,8 @@ from dragoman.caches import TTLCache
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.dialects.errors.headers import RETRY, passed
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.headers import RETRY, select_headers
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.shared.count_endpoints import COUNTING
 from dragoman.directions import DIRECTIONS, Direction
@@ -235,8 +235,8 @@ class Counting:
         endpoint, direction = COUNTING[asked.provider.dialect], asked.translation.direction
         if not 200 <= status < 300:
             secrets = asked.secrets
-            failure = cleaned(direction.upstream.read_failure(status, body, headers), secrets)
-            failure.headers = passed(headers, RETRY, secrets)
+            failure = redact_failure(direction.upstream.read_failure(status, body, headers), secrets)
+            failure.headers = select_headers(headers, RETRY, secrets)
             raise _Refused(failure, status)
         try:
             tokens = endpoint.read(loads(body))

@@ -15,9 +15,9 @@ from dragoman.aio.proxy_stream import DEFECT, open_proxy_stream, ping_of, send_p
 from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.headers import reply_headers
-from dragoman.dialects.errors.read import cleaned, own_envelope
+from dragoman.dialects.errors.read import own_envelope, redact_failure
 from dragoman.dialects.errors.redact import quote
 from dragoman.errors import DragomanError, Failure, UpstreamError
 from dragoman.losses import Losses
@@ -95,7 +95,7 @@ class Exchange:
     async def _fail(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
         """The error, in a reply that has nothing but its beginning."""
         translation = self.translation
-        return await self._say(client, translation.failed(sized(failure, translation.context)))
+        return await self._say(client, translation.failed(add_sizes(failure, translation.context)))
 
     async def _say(self, client: DownstreamResponse, words: bytes) -> web.StreamResponse:
         """All of a reply that has begun."""
@@ -127,14 +127,14 @@ class Exchange:
         tell_losses(headers, translation.losses)
         secrets = translation.context.secrets
         failure = translation.direction.upstream.read_failure(answer.status, body, answer.headers)
-        failure = cleaned(failure, secrets)
+        failure = redact_failure(failure, secrets)
         if (begun := await self._begun()) is not None:
             return await self._fail(begun, failure)
         same = translation.direction.passthrough
         if same and (own := own_envelope(body, secrets)) is not None:
             response = web.Response(status=answer.status, body=own, content_type="application/json", headers=headers)
         else:
-            failure = sized(failure, translation.context)
+            failure = add_sizes(failure, translation.context)
             failure.headers = headers
             response = error_response(self.client, failure, translation.context.request_id)
             if same and answer.status >= 400:  # a foreign body, perhaps of a balancer: its status is the client's still

@@ -23,8 +23,8 @@ from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import Transport, UpstreamRequest
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import quote
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
@@ -266,7 +266,7 @@ class Gateway:
             failure = error.failure
             if receipt.translation is not None:
                 context = receipt.translation.context
-                failure = error.failure = sized(cleaned(failure, context.secrets), context)
+                failure = error.failure = add_sizes(redact_failure(failure, context.secrets), context)
             # Whatever failed before there was anything to send is the gateway's own refusal.
             ended = "rejected" if receipt.translation is None else "failed"
             response = self._failure_response(receipt, failure)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import as_prompt_too_long
-from dragoman.dialects.errors.read import read, read_payload
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -42,12 +42,12 @@ def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failur
 
     The status is the upstream's; under 400 it is the one that the body's type tells, else 502.
     """
-    return read(status, body, headers, Dialect.MESSAGES)
+    return read_error_response(status, body, headers, Dialect.MESSAGES)
 
 
 def read_error_frame(payload: Json) -> Failure:
     """What the payload of an `error` event says; its status is what its type implies. Never raises."""
-    return read_payload(payload, Dialect.MESSAGES)
+    return read_error_payload(payload, Dialect.MESSAGES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:

@@ -40,7 +40,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             elif part.citations:
                 losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and not _from_messages(part) and parse_arguments(part.arguments, empty="") is None:
+            if (
+                may_be_cut(reply, index)
+                and not _from_messages(part)
+                and parse_arguments(part.arguments, empty="") is None
+            ):
                 # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
                 losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue

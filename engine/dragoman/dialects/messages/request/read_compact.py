@@ -62,7 +62,9 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
                 )
             else:
                 canonical_role, original = _STRING_ROLES[role]
-                turn = single_text_turn(canonical_role, content, ("messages", number, "content"), ("messages", number), original)
+                turn = single_text_turn(
+                    canonical_role, content, ("messages", number, "content"), ("messages", number), original
+                )
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
         return number, message

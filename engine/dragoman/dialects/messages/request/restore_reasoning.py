@@ -72,7 +72,9 @@ def _blocks(message: object, role: str) -> list[Json]:
     return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
-def _restored_blocks(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
+def _restored_blocks(
+    content: list[object], at: tuple[str | int, ...], family: str, losses: Losses
+) -> list[object] | None:
     """The blocks that may be sent, or None if there was no envelope among them."""
     blocks: list[object] = []
     found = False

@@ -29,7 +29,7 @@ class CallWriter:
         self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
 
-    def calls(self, calls: Sequence[Call], blocks: list[Json]) -> None:
+    def write_calls(self, calls: Sequence[Call], blocks: list[Json]) -> None:
         """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
         nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
         known, fit = self._known, self._names.ids_fit
@@ -61,7 +61,7 @@ class CallWriter:
             raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
         return embed(text)
 
-    def results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
+    def write_results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
         """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
         blocks: list[Json] = []
         fit = self._names.ids_fit

@@ -108,7 +108,7 @@ class ContentWriter:
         if text:
             blocks.append({"type": "text", "text": text})
         if calls:
-            self.calls.calls(calls, blocks)
+            self.calls.write_calls(calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
@@ -243,7 +243,7 @@ class ContentWriter:
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
         written: list[Json] = []
-        self.calls.calls([(part.id, part.name, part.arguments, part.at)], written)
+        self.calls.write_calls([(part.id, part.name, part.arguments, part.at)], written)
         block = written[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
@@ -255,7 +255,7 @@ class ContentWriter:
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
-        block = self.calls.results([(part.call_id, written, part.at, part.is_error)])[0]
+        block = self.calls.write_results([(part.call_id, written, part.at, part.is_error)])[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block

@@ -42,7 +42,7 @@ def write_conversation(
         writer.reasoning.replay = False
     builder = _MessageBuilder(writer, mode, knobs, losses)
     foreign = request.origin != DIALECT
-    spoken, answers = writer.compact_assistant, writer.calls.results
+    spoken, answers = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
         if type(turn) is CompactAssistantTurn and turn.calls is not None and foreign:
             builder.add_assistant(spoken(turn, turn.calls), turn)
@@ -83,18 +83,18 @@ class _MessageBuilder:
     """The message being built from a run of equal roles, and the instructions that wait for it to end."""
 
     __slots__ = (
-        "_user_at",
-        "_result_count",
         "_after_results",
         "_instructions",
+        "_instructions_at",
         "_knobs",
-        "_searched",
+        "_last_assistant",
         "_losses",
         "_mode",
+        "_result_count",
         "_role",
-        "_last_assistant",
+        "_searched",
         "_thinking",
-        "_instructions_at",
+        "_user_at",
         "_writer",
         "messages",
         "system",
@@ -227,7 +227,9 @@ class _MessageBuilder:
         holder, looked, seen = self._thinking
         if holder is not message:
             looked, seen = 0, set()
-        seen.update(_identity(run[place]) for place in range(looked, len(run)) if run[place]["type"] in _THINKING_BLOCKS)
+        seen.update(
+            _identity(run[place]) for place in range(looked, len(run)) if run[place]["type"] in _THINKING_BLOCKS
+        )
         self._thinking = (message, len(run), seen)
         kept = [block for block in blocks if block["type"] not in _THINKING_BLOCKS or _identity(block) not in seen]
         if len(kept) < len(blocks):

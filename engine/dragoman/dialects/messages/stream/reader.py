@@ -32,7 +32,14 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame
 from dragoman.dialects.messages.stream.read_thinking import ThinkingBuffer
-from dragoman.dialects.messages.wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, resolve_stop_reason
+from dragoman.dialects.messages.wire import (
+    DIALECT,
+    OPAQUE_BLOCKS,
+    read_citation,
+    read_stop_details,
+    read_usage,
+    resolve_stop_reason,
+)
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
@@ -59,21 +66,21 @@ class MessagesReader(StreamReader):
         "_arguments",
         "_blocks",
         "_calls",
-        "_output_counted",
         "_early",
         "_finished",
-        "_initial_input",
+        "_has_content",
         "_id",
         "_ids",
         "_ignored",
+        "_initial_input",
         "_last",
+        "_merged_usage",
+        "_output_counted",
+        "_pending_call",
         "_room",
-        "_has_content",
         "_started",
         "_thinking",
-        "_merged_usage",
         "_usage",
-        "_pending_call",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -201,7 +208,9 @@ class MessagesReader(StreamReader):
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         still_open = list(self._blocks.open)
         losses = self.context.losses
-        reason = resolve_stop_reason(native, calls=bool(self._calls), content=self._has_content, losses=losses, at=_STOP_REASON)
+        reason = resolve_stop_reason(
+            native, calls=bool(self._calls), content=self._has_content, losses=losses, at=_STOP_REASON
+        )
         for key in still_open:
             self._flush_block(key, out)
         if reason not in CUTS:
@@ -293,7 +302,9 @@ class MessagesReader(StreamReader):
             self._ids = set()
         if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
             repeated = type(call_id) is str and call_id
-            self._record_repair("a call with the id of another" if repeated else "a call without an id", code=LossCode.CALL_ID)
+            self._record_repair(
+                "a call with the id of another" if repeated else "a call without an id", code=LossCode.CALL_ID
+            )
             call_id = sanitize_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
         self._ids.add(call_id)
         self._has_content = True
@@ -359,7 +370,9 @@ class MessagesReader(StreamReader):
     def _repair_fragment(self, form: str, kind: BlockKind, text: Any) -> str:
         """A fragment that is no text: arguments that the server forgot to encode, or none."""
         if _DELTA_KIND[form] is kind is _TOOL and (text is None or type(text) is dict):
-            self._record_repair("arguments came as an object instead of its text" if text else "a fragment of arguments is null")
+            self._record_repair(
+                "arguments came as an object instead of its text" if text else "a fragment of arguments is null"
+            )
             return dumps(text).decode() if text is not None else ""
         raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
 

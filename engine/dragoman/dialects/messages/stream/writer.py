@@ -65,7 +65,17 @@ class MessagesWriter(StreamWriter):
 
     one_open: ClassVar[bool] = True
 
-    __slots__ = ("_prefixes", "_count", "_framed_prefixes", "_pending_opaque", "_indexes", "_start_usage", "_refusal_texts", "_deferred", "_text_size")
+    __slots__ = (
+        "_count",
+        "_deferred",
+        "_framed_prefixes",
+        "_indexes",
+        "_pending_opaque",
+        "_prefixes",
+        "_refusal_texts",
+        "_start_usage",
+        "_text_size",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -248,7 +258,9 @@ class MessagesWriter(StreamWriter):
         if usage.output_total is None or (usage.input_total is None and base.input_total is None):
             # About four characters make a token; an estimate keeps context meters alive (mapping §9.4).
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
-            base = base.merged_onto(Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4))
+            base = base.merged_onto(
+                Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
+            )
         payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.merged_onto(base))}
         out.append(Frame("message_delta", dumps(payload)))
 
