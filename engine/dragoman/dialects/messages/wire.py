@@ -11,6 +11,7 @@ from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import loads
 
 DIALECT: Final = "messages"
 
@@ -38,6 +39,10 @@ OPAQUE_BLOCKS: Final[dict[str, LossCode]] = {
     "container_upload": LossCode.HOSTED_HISTORY,
 }
 """The same for replies. A request's `compaction` becomes text and its `container_upload` is refused instead."""
+
+WEB_SEARCH: Final = "web_search"
+"""Name of the hosted web search tool, and the beginning of its versioned types."""
+WEB_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
 
 _READ_STOP: Final[dict[str, StopReason]] = {
     "end_turn": StopReason.END,
@@ -166,6 +171,15 @@ def write_usage(usage: Usage) -> Json:
     if usage.reasoning is not None:
         out["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     return out
+
+
+def parse_arguments(text: str, empty: str = "{}") -> Json | None:
+    """Return a call's arguments as an object, or None if they are not one. `empty` stands for an empty text."""
+    try:
+        value = loads(text or empty)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
 
 
 _WEB_SCHEMES = ("http://", "https://")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, Tool
 from dragoman.dialects.messages.wire import (
     DIALECT,
     OPAQUE_BLOCKS,
+    parse_arguments,
     read_citation,
     read_stop_details,
     read_usage,
@@ -22,13 +22,9 @@ from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
-from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_codec import dumps
 
-_LONGEST_CALL_ID: Final = 64
 _LONGEST_MINTED_ID: Final = 40
-
-# Numbers that a parsed object would not give back as they were: 17 digits and more, and exponents.
-_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
@@ -119,14 +115,6 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if type(caller) is dict and caller.get("type") != "direct":
         losses.add(LossCode.CALL_META, (*at, "caller"))
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
-
-
-def parse_arguments(arguments: str, empty: str = "{}") -> Json | None:
-    try:
-        value = loads(arguments or empty)
-    except ValueError:
-        return None
-    return value if type(value) is dict else None
 
 
 def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from dragoman.canonical.events import StopReason
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.reply.read import _FRAGILE_NUMBER, _LONGEST_CALL_ID, parse_arguments
 from dragoman.dialects.messages.wire import (
     DIALECT,
+    parse_arguments,
     write_stop,
     write_stop_details,
     write_usage,
@@ -21,6 +22,10 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
+
+_LONGEST_CALL_ID: Final = 64
+_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
+"""Numbers that parsing and serializing would change: those of 17 digits and more, and those with exponents."""
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
 from dragoman.dialects.messages.request.read_content import read_cache
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH_OPTIONS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -18,8 +18,7 @@ _OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})
 _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
 _TYPED: Final = ("bash_", "text_editor_", "memory_")
-_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
-_SEARCH_TOOL: Final = frozenset({"type", "name", *_SEARCH_OPTIONS})
+_SEARCH_TOOL: Final = frozenset({"type", "name", *WEB_SEARCH_OPTIONS})
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
 _CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
@@ -27,9 +26,6 @@ _MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "non
 
 # Member access on an enum class costs more than a global.
 _FUNCTION: Final = ToolKind.FUNCTION
-
-WEB_SEARCH: Final = "web_search_20250305"
-_WEB_SEARCH: Final = "web_search"
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
@@ -70,7 +66,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
     if kind.startswith(_HOSTED):
         tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
         if kind.startswith("web_search_"):
-            tool.options = {key: given[key] for key in _SEARCH_OPTIONS if given.get(key) is not None}
+            tool.options = {key: given[key] for key in WEB_SEARCH_OPTIONS if given.get(key) is not None}
             # What the writer of the target does not know becomes a row there, if the tool is sent at all.
             tool.options |= {
                 key: value for key, value in given.items() if key not in _SEARCH_TOOL and value is not None

@@ -6,14 +6,15 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
 from dragoman.dialects.messages.request.cache_marks import CacheMarks
-from dragoman.dialects.messages.request.read_tools import _FUNCTION, _SEARCH_OPTIONS, _WEB_SEARCH, WEB_SEARCH
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH, WEB_SEARCH_OPTIONS
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
+_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+_WEB_SEARCH_TYPE: Final = "web_search_20250305"
 _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf"})
 
 
@@ -44,8 +45,8 @@ def write_tools(
             names.fit(tool.name, tool.at)
         elif tool.kind is ToolKind.HOSTED:
             if searches is None:
-                searches = sum(other.name == _WEB_SEARCH for other in request.tools)
-            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == _WEB_SEARCH))
+                searches = sum(other.name == WEB_SEARCH for other in request.tools)
+            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == WEB_SEARCH))
             if mapped is None:
                 continue
             written = mapped
@@ -102,17 +103,17 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Jso
     """The tool as Anthropic's own, or None; `taken` says that another tool has its name."""
     if knobs.hosted_tools == "reject":
         raise Unsupported(tool.at, f"the provider-run tool {tool.name!r} does not exist at this upstream")
-    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type", "")).startswith(_WEB_SEARCH)
+    is_search = tool.name == WEB_SEARCH or str(tool.native.get("type", "")).startswith(WEB_SEARCH)
     if knobs.hosted_tools != "map" or not is_search or taken:
         losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
-    written: Json = {"type": WEB_SEARCH, "name": _WEB_SEARCH}
+    written: Json = {"type": _WEB_SEARCH_TYPE, "name": WEB_SEARCH}
     for key, value in tool.options.items():
         if not value and value is not False:
             continue
         if key == "user_location" and type(value) is dict:
             written[key] = {"type": "approximate", **{k: v for k, v in value.items() if v is not None and k != "type"}}
-        elif key in _SEARCH_OPTIONS and key != "user_location":
+        elif key in WEB_SEARCH_OPTIONS and key != "user_location":
             written[key] = value
         else:
             losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
