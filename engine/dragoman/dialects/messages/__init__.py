@@ -1,4 +1,8 @@
-"""The messages dialect: what `directions` needs of it."""
+"""The dialect of Anthropic's Messages API: readers and writers of requests, whole replies, streams and errors.
+
+It imports `canonical`, `wire`, `tools`, `reasoning`, `profiles`, `stages`, `dialects.shared` and `dialects.errors`;
+`dialects.codec` imports the names below. Start with `wire.py`, then `stream/reader.py` and `request/read.py`.
+"""
 
 from __future__ import annotations
 

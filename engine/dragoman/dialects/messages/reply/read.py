@@ -1,4 +1,4 @@
-"""A whole Messages reply, both ways (mapping §9.1 to §9.4)."""
+"""Reads whole Messages replies (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LONGEST_MINTED_ID: Final = 40
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
-    """The canonical reply.
+    """Return the canonical reply of an upstream's body.
 
-    A block of unknown type is left out with a row. Raises `UpstreamProtocolError` for what breaks the dialect.
+    A block of unknown type is dropped and recorded. Raises `UpstreamProtocolError` for a malformed reply.
     """
     losses, names = context.losses, context.names
     if type(body) is not dict:
@@ -89,7 +89,7 @@ def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]
     if kind == "tool_use":
         return _read_call(block, index, losses, names)
     if kind == "thinking":
-        # Third parties leave the signature out.
+        # Other servers than Anthropic's may leave the signature out.
         signature = _string(block.get("signature"))
         return Reasoning(_field(block, "thinking", index), at, DIALECT, signature or None, native=block)
     if kind == "redacted_thinking":
@@ -118,7 +118,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
 
 
 def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:
-    """Give a call an id if it has none of its own: its result must name one, and only one."""
+    """Replace a missing or repeated call id: the call's result has to name exactly one call."""
     if not call.id or call.id in ids:
         losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
         call.id = sanitize_call_id(f"{reply_id(message_id, 'call_')}_{index}", _LONGEST_MINTED_ID)
@@ -136,9 +136,10 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
 
 
 def _read_cut(parts: list[Part], blocks: int, stop: Stop) -> frozenset[int]:
-    """The position of the call that a cut reply ends with, if it holds nothing: that is no call without arguments.
+    """Return the position of the call that was cut before its arguments, as a set of at most one.
 
-    Its text is that of a stream, which ends before the first of them. Any other call is whole, as far as one can see.
+    A truncated reply that ends with a call without arguments was cut there. Its arguments become "", as in a stream
+    that ends before the first of them. Any other call counts as complete.
     """
     last = parts[-1] if parts else None
     if stop.reason not in CUTS or type(last) is not ToolCall or last.at != ("content", blocks - 1):

@@ -1,6 +1,7 @@
-"""The steps of a tool loop, read in short: nearly all messages of an agent's long history (`steps`).
+"""Reads the usual messages of a tool loop into compact turns: nearly all of an agent's long history.
 
-Nothing is refused or lost here: a message that is anything else is read block by block.
+A fast path in front of `read_content`: it rejects and drops nothing, and leaves any other message to the full reader.
+See `canonical.compact_turns`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ _USER: Final = Role.USER
 
 
 def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
-    """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
-    number, or None if all were steps.
+    """Append a turn for each of the following messages, up to the first that is not of a usual form.
 
-    A step is what the assistant says: thoughts, one text and calls, in this order; or what the user's side gives:
-    results, texts and pictures; or a bare string of anyone's. Keys are looked up as if they were there, which costs
-    half of asking for them, and what lacks one is no step.
+    The usual forms are: a string as the content; reasoning, at most one text and calls of the assistant, in this order;
+    results, texts and inline images of the user. Keys are looked up without a check, which costs half of `get`; a
+    message that lacks one is not of a usual form.
+
+    Args:
+        numbered: the messages with their positions; those that are read are consumed.
+        turns: the list to extend.
+
+    Returns:
+        The first other message with its position, already consumed; None if there are no more messages.
     """
     number, message = 0, None
     try:
@@ -66,7 +73,7 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
                     canonical_role, content, ("messages", number, "content"), ("messages", number), original
                 )
             turns.append(turn)
-    except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
+    except (KeyError, TypeError):  # TypeError: not an object where one is expected, or half a surrogate pair in it
         return number, message
     return None
 
@@ -152,7 +159,7 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
 
 
 def _result_parts(content: Any, at: Path) -> list[Part] | None:
-    """What a result shows, if it is texts and pictures alone."""
+    """Return the parts of a result, or None unless it holds only texts and inline images."""
     if type(content) is not list:
         return None
     parts: list[Part] = []
@@ -165,7 +172,7 @@ def _result_parts(content: Any, at: Path) -> list[Part] | None:
 
 
 def _text_or_image(block: Json, at: Path) -> Text | Image | None:
-    """A text, or a picture in the body, with nothing beside it."""
+    """Return a text or an inline image, or None if the block is anything else or has further fields."""
     if len(block) != 2:
         return None
     if block["type"] == "text":

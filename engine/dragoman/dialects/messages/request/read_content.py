@@ -1,6 +1,6 @@
-"""Content blocks of a Messages request → canonical parts (mapping §4, §5.1, §6.4, §8.4).
+"""Reads the content blocks of a Messages request into canonical parts (mapping §4, §5.1, §6.4, §8.4).
 
-One table per role: a type that is missing in both is refused, never skipped.
+There is a table of block types for each role. A type that is not in the role's table is rejected, never dropped.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
     "content": frozenset({"type", "content"}),
 }
 _DIRECT: Final[Json] = {"type": "direct"}
-"""The caller that an absent one means."""
+"""The value that a missing `caller` stands for."""
 
 
 def read_cache(block: Json, at: Path, losses: Losses) -> Json | None:
-    """The cache mark of a block or tool: `{"ttl": …}`, or None."""
+    """Return the cache mark of a block or tool, `{"ttl": …}`, or None."""
     mark = block.get("cache_control")
     if mark is None:
         return None
@@ -79,9 +79,17 @@ def read_blocks(
     losses: Losses,
     summaries: list[Part] | None = None,
 ) -> list[Part]:
-    """The parts of a content array at `at`; those of `compaction` blocks go to `summaries` where one is given.
+    """Return the parts of a content array.
 
-    Raises `ClientRequestError`, `Unsupported`.
+    Raises `ClientRequestError` for a malformed block, `Unsupported` for one that cannot be translated.
+
+    Args:
+        content: the blocks.
+        table: the readers of the types that are allowed here.
+        role: the place of the blocks, for error messages.
+        at: the path of the array.
+        losses: where dropped fields are recorded.
+        summaries: receives the parts of `compaction` blocks; None if they are not allowed here.
     """
     parts: list[Part] = []
     index = -1
@@ -91,7 +99,7 @@ def read_blocks(
         if type(block) is not dict:
             raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
         kind = block.get("type")
-        # Bare texts are most of any history; they are read on the spot.
+        # Plain texts are the most frequent blocks; reading them here saves a call.
         if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
             parts.append(Text(text, path))
         elif type(kind) is str and (reader := table.get(kind)) is not None:
@@ -129,7 +137,7 @@ def _source(block: Json, at: Path, losses: Losses) -> tuple[Json, str, Path]:
     source, path = required(block, "source", dict, at), (*at, "source")
     kind = required(source, "type", str, path)
     known = _SOURCE_KEYS.get(kind)
-    if known is not None:  # any other kind is refused
+    if known is not None:  # the caller rejects any other kind
         drop_unknown(source, known, losses, path)
     return source, kind, path
 
@@ -173,7 +181,7 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
         if type(content) is str:
             given = [Text(content, inside)]
         else:
-            # The table yields nothing but texts and images.
+            # This table has readers of texts and images only.
             given = read_blocks(typed(content, list, inside), _NESTED, "a document", inside, losses)  # type: ignore[assignment]
     else:
         given = _media(source, kind, path)
@@ -212,8 +220,16 @@ def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
 
 
 def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
-    """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
-    # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
+    """Return the fields of a `Reasoning` part for a block of an earlier turn, opened if `proof` is an envelope.
+
+    Args:
+        text: the thinking, "" for a redacted block.
+        proof: the block's signature or data.
+        block: the block itself.
+        at: its path.
+        redacted: True for a redacted block.
+    """
+    # Envelopes begin with a tag that ends with a dot; a vendor's signature has no dot.
     if proof and "." in proof and (envelope := unwrap(proof)) is not None:
         dialect, family, _, original = envelope
         return text, at, dialect, proof, redacted, original, family
@@ -253,7 +269,7 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
     elif type(content) is list and all(type(item) is dict and "type" in item for item in content):
         given = read_blocks(content, RESULT, "a tool result", (*at, "content"), losses)
     else:
-        # Seen from old clients: bare JSON as content (mapping §6.4).
+        # Old clients send any JSON as content (mapping §6.4).
         given = dumps(content).decode()
     call_id = block.get("tool_use_id")
     if type(call_id) is not str:

@@ -1,4 +1,4 @@
-"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1.7)."""
+"""Restores enveloped reasoning in requests that are passed through to a Messages upstream (mapping §5.2, §1.7)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the thinking that this family made and leave out what others made, and citations of other dialects; was
-    there any?
+    """Restore the enveloped thinking of this family; drop that of others and enveloped citations.
 
-    `body` gets new messages, the old ones stay as they are. A message that held nothing else goes with its thinking:
-    the API refuses empty content. The body may be of any shape; what is wrong with it is for the upstream to say.
+    A message without any other content is dropped too, because the API rejects empty content. The messages of `body`
+    are replaced, not changed. The body may be malformed: the upstream rejects it then.
+
+    Args:
+        body: the parsed request, changed at its top level.
+        family: the endpoint family of the upstream.
+        losses: where dropped blocks are recorded.
+
+    Returns:
+        True if there was an envelope.
     """
     messages = body.get("messages")
     if type(messages) is not list:
@@ -40,8 +47,10 @@ def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
 
 
 def _disable_unprovable_thinking(body: Json, messages: list[object], losses: Losses) -> None:
-    """With a thinking budget, the assistant turn of a running tool loop has to begin with thinking, which this one may
-    just have lost: it is then finished without, as in a translated request (mapping §5.4)."""
+    """Disable thinking with a budget if the running tool loop lost the thinking that it has to begin with.
+
+    The same rule holds for translated requests (mapping §5.4).
+    """
     thinking = body.get("thinking")
     if type(thinking) is not dict or thinking.get("type") != "enabled" or len(messages) < 2:
         return
@@ -55,7 +64,7 @@ def _disable_unprovable_thinking(body: Json, messages: list[object], losses: Los
     management = body.get("context_management")
     edits = management.get("edits") if type(management) is dict else None
     if type(edits) is list:
-        # Thinking can only be cleared where there is some.
+        # Edits that clear thinking need thinking to be enabled.
         kept = [
             edit for edit in edits if not (type(edit) is dict and str(edit.get("type")).startswith("clear_thinking"))
         ]
@@ -75,7 +84,7 @@ def _blocks(message: object, role: str) -> list[Json]:
 def _restored_blocks(
     content: list[object], at: tuple[str | int, ...], family: str, losses: Losses
 ) -> list[object] | None:
-    """The blocks that may be sent, or None if there was no envelope among them."""
+    """Return the blocks that may be sent, or None if there was no envelope among them."""
     blocks: list[object] = []
     found = False
     for index, block in enumerate(content):

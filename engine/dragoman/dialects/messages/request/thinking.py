@@ -1,4 +1,4 @@
-"""How much to reason, both ways (mapping §5.5)."""
+"""Reads and writes the thinking settings of a request: `thinking` and `output_config.effort` (mapping §5.5)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _KEYS: Final = frozenset({"type", "budget_tokens", "display", "block_binding"})
 _DISPLAYS: Final = ("summarized", "omitted", "updates")
 
 _BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 64000}
+"""Effort → thinking budget in tokens."""
 _MIN_BUDGET: Final = 1024
+"""Smallest budget that the API accepts, in tokens."""
 _BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
+"""Largest budget in tokens that is read as each effort. Any larger one is `max`."""
 
 
 def read_effort(config: Json, losses: Losses) -> str | None:
-    """`effort` of an `output_config`; the keys that only the vendor has are dropped with a row."""
+    """Return `effort` of an `output_config`. Its `task_budget` is dropped and recorded."""
     drop_if_set(config, "task_budget", LossCode.TASK_BUDGET, losses, ("output_config",))
     return one_of(config, "effort", _LEVELS, ("output_config",))
 
 
 def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | None:
-    """`thinking` and the effort in effect as one wish, or None when the client said nothing.
+    """Return the thinking settings, or None if the request has neither `thinking` nor an effort.
 
-    An effort wins over a budget; `disabled` wins over an effort.
+    An effort overrides a budget; `disabled` overrides an effort.
     """
     given = optional(body, "thinking", dict)
     if given is None:
@@ -59,7 +62,14 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
 def write_thinking(
     request: Request, max_tokens: int, profile: Profile, losses: Losses
 ) -> tuple[Json | None, str | None]:
-    """The `thinking` object and the `output_config.effort` to send, each or None."""
+    """Return the `thinking` object and the `output_config.effort` to send, each may be None.
+
+    Args:
+        request: the canonical request.
+        max_tokens: the output cap that is sent; a thinking budget has to be smaller.
+        profile: the upstream's abilities.
+        losses: where settings that cannot be sent are recorded.
+    """
     wanted = request.thinking
     if wanted is None:
         return None, None
@@ -69,11 +79,11 @@ def write_thinking(
             losses.add(LossCode.REASONING_MODE, wanted.at)
         return None, None
     display = wanted.display or ("summarized" if wanted.summary else None)
-    if display == "updates" and profile.rewrite:  # goes with a beta, and none is asked for there
+    if display == "updates" and profile.rewrite:  # it needs a beta header, which such upstreams do not receive
         losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         display = None
     if effort is None:
-        # Nothing said of the depth: only what is to be seen of it is worth a field, and Messages' own wish.
+        # No effort was requested: send the field only for its display, or if a Messages client sent it.
         if profile.thinking == "adaptive" and (display is not None or (wanted.at and request.origin == DIALECT)):
             return _with_display({"type": "adaptive"}, display), None
         return None, None

@@ -1,4 +1,4 @@
-"""Calls and their results → blocks of a Messages request (mapping §6.3, §6.4, §11)."""
+"""Writes tool calls and their results as blocks of a Messages request (mapping §6.3, §6.4, §11)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
-# Where a call holds its arguments in each client's dialect; the client is told its own field.
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
+"""Client's dialect → path of the arguments in a call, for error messages."""
 
 
 class CallWriter:
@@ -30,8 +30,11 @@ class CallWriter:
         self._longest_id = profile.call_id_max
 
     def write_calls(self, calls: Sequence[Call], blocks: list[Json]) -> None:
-        """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
-        nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
+        """Append the blocks of `calls` to `blocks`.
+
+        The text of the arguments is embedded unchanged, so that digits and key order stay. Raises `Unsupported` for
+        arguments that are not a JSON object.
+        """
         known, fit = self._known, self._names.ids_fit
         for call_id, name, arguments, at in calls:
             if not fit:
@@ -45,9 +48,11 @@ class CallWriter:
             blocks.append({"type": "tool_use", "id": call_id, "name": sent, "input": given})
 
     def _parse_carefully(self, text: str, at: Path) -> Any:
-        """Arguments that are empty or that only the careful parser takes.
+        """Return the input for arguments that orjson does not parse as an object: they are empty, or need the fallback
+        parser.
 
-        Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
+        Raises `Unsupported` for anything else. Invalid arguments never become `{}`: a guessed argument would run a real
+        tool (mapping §6.3).
         """
         if not text:
             return {}
@@ -62,7 +67,7 @@ class CallWriter:
         return embed(text)
 
     def write_results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
-        """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
+        """Return the blocks of results: each is a call id, the content as sent, its path, and True for an error."""
         blocks: list[Json] = []
         fit = self._names.ids_fit
         for call_id, content, _, failed in results:

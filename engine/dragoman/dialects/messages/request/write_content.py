@@ -1,4 +1,4 @@
-"""Canonical parts → content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
+"""Writes canonical parts as content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,23 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
+"""Media types of text files besides `text/*`."""
 
 _IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
+"""Parts besides text and tool references that a tool result may hold."""
 
 
 class ContentWriter:
-    """Writes the parts of one request; its reasoning by `thoughts`, its calls and results by `calls`."""
+    """Writes the parts of one request. Its `reasoning` writes reasoning, its `calls` writes calls and results.
+
+    Args:
+        origin: the client's dialect.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where dropped and changed parts are recorded.
+        names: receives the upstream names of tools.
+        marks: receives the cache marks.
+    """
 
     __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "reasoning")
 
@@ -56,14 +67,17 @@ class ContentWriter:
     # --- turns ----------------------------------------------------------------------------------------------------
 
     def single_text(self, turn: Turn) -> str | None:
-        """The text of a turn that holds nothing else and nothing with it, so that a bare string can stay one."""
+        """Return the text of a turn that holds only this text, without marks and citations; None for any other turn.
+
+        Such a text can be written as a string instead of a block.
+        """
         parts = turn.parts
         if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
             return None
         return None if part.text.isspace() else part.text
 
     def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
-        """Append the turn's blocks: tool results apart, since they must come first."""
+        """Append the blocks of a user turn: tool results to `results`, since they must come first, others to `rest`."""
         for part in turn.parts:
             if type(part) is ToolResult:
                 results.append(self._result(part, rest))
@@ -79,7 +93,7 @@ class ContentWriter:
                 rest.append(block)
 
     def assistant(self, turn: Turn) -> list[Json]:
-        """The turn's blocks in their order: thinking must directly precede its call."""
+        """Return the blocks of an assistant turn in the same order: thinking must directly precede its call."""
         blocks: list[Json] = []
         for part in turn.parts:
             writer = _ASSISTANT_PARTS.get(type(part))
@@ -91,7 +105,7 @@ class ContentWriter:
         return blocks
 
     def compact_assistant(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
-        """The content of an assistant's turn in short, whose client speaks another dialect."""
+        """Return the content of a compact assistant turn of another dialect; `calls` are those of the turn."""
         text = turn.text
         if text and text.isspace():
             text = None
@@ -112,7 +126,7 @@ class ContentWriter:
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
-        """The turn's text blocks. Raises `Unsupported` for anything but text (mapping §3)."""
+        """Return the text blocks of an instruction. Raises `Unsupported` for anything but text (mapping §3)."""
         blocks: list[Json] = []
         for part in turn.parts:
             if type(part) is not Text:
@@ -149,7 +163,7 @@ class ContentWriter:
             and "citations" in block
             and self._profile.anthropic_version == "2026-10-21"
         ):
-            # That version refuses them on user text.
+            # That version rejects citations on text of the user.
             del block["citations"]
             self._losses.add(LossCode.CITATIONS, part.at)
         return block
@@ -298,7 +312,7 @@ class ContentWriter:
         return None
 
 
-# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+# Plain functions: a table of bound methods in each writer would be a reference cycle, freed by the garbage collector.
 _PartWriter = Callable[[ContentWriter, Any], Json | None]
 _USER_PARTS: Final[dict[type, _PartWriter]] = {
     Text: ContentWriter._user_text,

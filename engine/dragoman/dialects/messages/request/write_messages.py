@@ -1,7 +1,8 @@
-"""Canonical turns → `system` and `messages`: where instructions go, and alternation (mapping §3, §6.4, §13).
+"""Writes canonical turns as `system` and `messages` (mapping §3, §6.4, §13).
 
-Turns of one role that follow each other become one message by putting their blocks together, tool results first.
-Where an instruction lands depends on its neighbours only, so a longer history is an extension of the shorter one.
+Consecutive turns of one role become one message that holds the blocks of all, tool results first. The place of an
+instruction depends only on the turns next to it, so a longer history extends a shorter one, and prompt caches stay
+valid.
 """
 
 from __future__ import annotations
@@ -21,33 +22,42 @@ from dragoman.wire.json_codec import dumps
 # Member access on an enum class costs more than the comparison.
 _USER: Final = Role.USER
 _ASSISTANT: Final = Role.ASSISTANT
-_NONE: Final[list[Json]] = []
+_NO_BLOCKS: Final[list[Json]] = []
 _THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 _PREFILL_TYPES: Final = _THINKING_BLOCKS | {"text"}
+"""Types of blocks in an assistant message that is to be continued."""
 
 
 def write_conversation(
     request: Request, writer: ContentWriter, model: str, profile: Profile, knobs: Knobs, losses: Losses
 ) -> tuple[list[Json], list[Json]]:
-    """The instruction blocks of `system`, and `messages`.
+    """Return the blocks of `system`, and `messages`.
 
-    Raises `Unsupported` for content without a place, for a final assistant turn with calls (or with any text where the
-    `prefill` knob says so), and when no message is left.
+    Raises `Unsupported` for content that the API cannot express, for a conversation that ends on calls without results
+    (or on any assistant turn if the knob `prefill` rejects it), and if no message is left.
+
+    Args:
+        request: the canonical request.
+        writer: writes the content of turns.
+        model: the upstream's model, which decides if `system` messages are allowed between others.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where moved and dropped content is recorded.
     """
     mode = knobs.mid_system
     if mode == "auto":
         mode = "inline" if profile.takes_late_system(model) else "hoist"
     if mode == "hoist" and profile.takes_late_system(model) and _has_late_instructions(request.turns):
-        # The prefix was edited, and models that take `system` in place bind their signatures to it (mapping §5.4).
+        # The prefix is edited, and models that accept `system` messages sign it with their thinking (mapping §5.4).
         writer.reasoning.replay = False
     builder = _MessageBuilder(writer, mode, knobs, losses)
     foreign = request.origin != DIALECT
-    spoken, answers = writer.compact_assistant, writer.calls.write_results
+    write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
         if type(turn) is CompactAssistantTurn and turn.calls is not None and foreign:
-            builder.add_assistant(spoken(turn, turn.calls), turn)
+            builder.add_assistant(write_assistant(turn, turn.calls), turn)
         elif type(turn) is CompactResultTurn and turn.results is not None:
-            builder.add_results(answers(turn.results))
+            builder.add_results(write_results(turn.results))
         else:
             builder.add(turn)
     builder.finish()
@@ -60,7 +70,10 @@ def write_conversation(
 
 
 def collapse_single_text(blocks: list[Json], plain: bool) -> str | list[Json]:
-    """A single text that was a plain string stays one, unless it carries a cache mark."""
+    """Return the string of a single text block without a cache mark if `plain`, else the blocks.
+
+    So content that the client sent as a string stays one.
+    """
     if plain and len(blocks) == 1:
         block = blocks[0]
         if len(block) == 2 and block["type"] == "text":
@@ -80,7 +93,10 @@ def _has_late_instructions(turns: list[Turn]) -> bool:
 
 
 class _MessageBuilder:
-    """The message being built from a run of equal roles, and the instructions that wait for it to end."""
+    """Builds `system` and `messages` turn by turn. The last message is open until the role changes.
+
+    Call `add`, `add_assistant` or `add_results` for each turn, then `finish`.
+    """
 
     __slots__ = (
         "_after_results",
@@ -105,24 +121,26 @@ class _MessageBuilder:
         self.system: list[Json] = []
         self.messages: list[Json] = []
         self._role = ""
-        """Whose message is open: it is the last of `messages`."""
+        """The role of the open message, the last of `messages`; "" if none is open."""
         self._result_count = 0
-        """How many blocks at the beginning of a user's message are results."""
+        """The number of results at the beginning of the open user message."""
         self._after_results: list[Json] = []
-        """Blocks that results have overtaken: they follow the results once the user's message is closed."""
+        """Blocks that move after later results. They are put back when the user message is closed."""
         self._searched: tuple[Json | None, int] = (None, 0)
-        """An assistant's message, and how many of its blocks are known to be no calls; -1: it holds one."""
+        """An assistant message, and the number of its first blocks that are known to be no calls; -1 if it has one."""
         self._thinking: tuple[Json | None, int, set[bytes]] = (None, 0, set())
-        """An assistant's message, how many of its blocks were gone through for thinking, and the thinking found."""
+        """An assistant message, the number of its first blocks that were searched for thinking, and the keys found."""
         self._last_assistant: Turn | None = None
-        """The assistant's last turn that said anything."""
+        """The last assistant turn with content."""
         self._instructions: list[Json] = []
+        """Blocks of late instructions whose place is not decided yet."""
         self._instructions_at: list[Path] = []
+        """The paths of these instructions."""
         self._user_at: list[Path] = []
-        """User turns of the run whose words no result has overtaken yet."""
+        """The paths of user turns in the open message that stand before no result so far."""
 
     def add(self, turn: Turn) -> None:
-        """Any turn, part by part."""
+        """Add any turn, part by part."""
         if turn.name is not None:
             self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
@@ -133,7 +151,7 @@ class _MessageBuilder:
         if role is _ASSISTANT:
             self.add_assistant(text or collapse_single_text(self._writer.assistant(turn), turn.plain), turn)
         elif text:
-            self._add_user(_NONE, text, turn.at)
+            self._add_user(_NO_BLOCKS, text, turn.at)
         else:
             self._add_user_turn(turn)
 
@@ -147,10 +165,10 @@ class _MessageBuilder:
             self._losses.add(LossCode.BLANK_CUT, turn.at, "a message of white space only was left out")
 
     def add_results(self, results: list[Json]) -> None:
-        """The results of a turn that holds nothing else."""
+        """Add the results of a turn that holds nothing else."""
         if self._instructions_at or self._user_at:
-            self._add_user(results, _NONE, ())
-        elif self._role == "user":  # another message of them, as Chat has one for each
+            self._add_user(results, _NO_BLOCKS, ())
+        elif self._role == "user":  # Chat has a message for each result
             self._put_results_first(self.messages[-1]["content"], results)
         else:
             self._role = "user"
@@ -159,14 +177,14 @@ class _MessageBuilder:
 
     def _add_user(self, results: list[Json], rest: str | list[Json], at: Path) -> None:
         if self._instructions_at:
-            # An instruction may only follow a user message: it slides behind this one.
+            # A `system` message may only follow a user message: it moves after this one.
             for instruction_at in self._instructions_at:
                 self._losses.add(LossCode.SYSTEM_REORDERED, instruction_at, "moved behind the next user turn")
             self._instructions_at.clear()
         if self._role == "user":
             run = self._open_blocks()
             if results:
-                # The API wants the results of a turn first (mapping §6.4): what was said before them comes behind.
+                # The API requires the results of a turn first (mapping §6.4): other content moves after them.
                 for user_at in self._user_at:
                     self._losses.add(LossCode.BLOCK_ORDER, user_at, "moved behind the tool results")
                 self._user_at.clear()
@@ -182,8 +200,10 @@ class _MessageBuilder:
             self._user_at.append(at)
 
     def _put_results_first(self, run: list[Json], results: list[Json]) -> None:
-        """Add results to the open user's message. What stands behind the earlier ones is set aside: to move it with
-        each result would take quadratic time."""
+        """Add results to the open user message, after its earlier results.
+
+        Other blocks are set aside until the message is closed: moving them with each result would take quadratic time.
+        """
         if len(run) > self._result_count:
             self._after_results += run[self._result_count :]
             del run[self._result_count :]
@@ -191,20 +211,20 @@ class _MessageBuilder:
         self._result_count = len(run)
 
     def _close_user_message(self) -> None:
-        """The open user's message is complete."""
+        """Complete the open user message: put back the blocks that were set aside."""
         if self._after_results:
             run: list[Json] = self.messages[-1]["content"]
             run[self._result_count : self._result_count] = self._after_results
             self._after_results = []
 
     def _open_blocks(self) -> list[Json]:
-        """The blocks of the open message, for more to come."""
+        """Return the blocks of the open message, to be extended."""
         message = self.messages[-1]
         blocks = message["content"] = _blocks(message["content"])
         return blocks
 
     def add_assistant(self, content: str | list[Json], turn: Turn) -> None:
-        """The content of an assistant's turn."""
+        """Add the content of an assistant turn."""
         if not content:
             return
         if self._instructions:
@@ -220,7 +240,7 @@ class _MessageBuilder:
         self._last_assistant = turn
 
     def _without_repeated_thinking(self, blocks: list[Json], run: list[Json], turn: Turn) -> list[Json]:
-        """Without thinking that the turn has already: the check of signatures takes no block twice."""
+        """Return `blocks` without thinking that the open message has already: the API rejects a repeated signature."""
         if blocks[0]["type"] not in _THINKING_BLOCKS:
             return blocks
         message = self.messages[-1]
@@ -247,13 +267,13 @@ class _MessageBuilder:
             self.system += blocks
         elif self._mode == "user":
             self._losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            self._add_user(_NONE, [_wrap_system(block) for block in blocks], turn.at)
+            self._add_user(_NO_BLOCKS, [_wrap_system(block) for block in blocks], turn.at)
         else:
             self._instructions += blocks
             self._instructions_at.append(turn.at)
 
     def finish(self) -> None:
-        """All turns are there."""
+        """End the conversation after the last turn."""
         if self._role == "assistant" and not (self._instructions and not self._has_calls()):
             self._finish_on_assistant()
         elif self._instructions:
@@ -262,7 +282,7 @@ class _MessageBuilder:
             self._close_user_message()
 
     def _has_calls(self) -> bool:
-        """Does the assistant's message hold calls? Nothing but their results may then follow it."""
+        """True if the open assistant message holds calls. Only their results may follow it then."""
         message = self.messages[-1]
         content = message["content"]
         if type(content) is not list:
@@ -274,9 +294,10 @@ class _MessageBuilder:
         return self._searched[1] < 0
 
     def _place_instructions(self) -> None:
-        """No user's words follow the instructions that wait: they take their place, but for a call's results to come.
+        """Write the pending instructions before an assistant turn or at the end.
 
-        Behind a user's message they are one `system` message; behind an assistant's they become the user's themselves.
+        After a user message they become one `system` message, after an assistant message a user message. If results of
+        calls have to come first, they stay pending.
         """
         if self._role == "user":
             self._close_user_message()
@@ -292,15 +313,17 @@ class _MessageBuilder:
         self._role = ""
 
     def _finish_on_assistant(self) -> None:
-        """A conversation that ends on the assistant's turn asks Messages to continue that turn; OpenAI's dialects take
-        it as history, and Claude 4.6 and later refuse it (mapping §4.2, §13)."""
+        """Handle a conversation that ends on an assistant turn, by the knob `prefill` (mapping §4.2, §13).
+
+        Messages continues such a turn, Claude 4.6 and later reject it; the OpenAI dialects read it as history.
+        """
         at = () if self._last_assistant is None else self._last_assistant.at
         if self._has_calls():
             raise Unsupported(at, "the conversation ends on tool calls without results")
         policy = self._knobs.prefill
         blocks = _blocks(self.messages[-1]["content"])
         if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in blocks):
-            # Server-side blocks: a paused turn, which is continued by sending it back.
+            # Blocks of server-side tools: a paused turn, which is continued by sending it back.
             self._cut_trailing_space(at)
         elif policy == "reject":
             raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
@@ -309,11 +332,11 @@ class _MessageBuilder:
             self.messages.pop()
 
     def _cut_trailing_space(self, at: Path) -> None:
-        """The API refuses white space at the end of the text that it is to continue."""
+        """Cut white space at the end of a text to be continued, which the API rejects."""
         message = self.messages[-1]
         content = message["content"]
         holder, key = (message, "content") if type(content) is str else (content[-1], "text")
-        if key == "text" and holder["type"] != "text":  # a block as it came is nobody's to change
+        if key == "text" and holder["type"] != "text":  # blocks of other types are sent unchanged
             return
         text: str = holder[key]
         if text != (cut := text.rstrip()):
@@ -326,7 +349,7 @@ def _blocks(content: str | list[Json]) -> list[Json]:
 
 
 def _identity(block: Json) -> bytes:
-    """The same for thinking blocks that are equal."""
+    """Return a key that is equal for equal thinking blocks."""
     return dumps(dict(sorted(block.items())))
 
 

@@ -1,4 +1,8 @@
-"""Reasoning of earlier turns → thinking blocks: whose goes back, what becomes of the rest (mapping §5.2 to §5.4)."""
+"""Writes the reasoning of earlier turns as thinking blocks (mapping §5.2 to §5.4).
+
+The upstream's own reasoning is sent back if the profile's `thinking_replay` allows it. Any other is dropped, or becomes
+plain text with the knob `demote_reasoning`.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,15 @@ _UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 def is_blank(text: str) -> bool:
-    """The API refuses text blocks that are empty or hold only white space."""
+    """True if the text is empty or white space. The API rejects such text blocks."""
     return not text or text.isspace()
 
 
 class ReasoningWriter:
-    """Writes the reasoning of one request. `replay` False leaves all of it out (its prefix was edited)."""
+    """Writes the reasoning of one request.
+
+    Set `replay` to False if the prefix was edited: signatures are then invalid, and signed thinking is dropped.
+    """
 
     __slots__ = ("_demotes", "_family", "_losses", "_policy", "replay")
 
@@ -35,7 +42,7 @@ class ReasoningWriter:
         self.replay = True
 
     def write(self, part: Reasoning) -> Json | None:
-        """The block to send, or None."""
+        """Return the block to send, or None."""
         own = own_block(part, DIALECT, self._family)
         if own is not None:
             return self._write_own(part, own)
@@ -44,7 +51,7 @@ class ReasoningWriter:
         return self._drop(part, _FOREIGN)
 
     def write_foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
-        """The same for reasoning that no Messages upstream made and that came in no envelope."""
+        """Return the block to send, or None, for reasoning of another dialect that was not in an envelope."""
         if not text or text.isspace():
             if proof is None:
                 return None
@@ -60,13 +67,13 @@ class ReasoningWriter:
         if policy == "drop":
             return self._drop(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
         if policy == "verify":
-            # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
+            # An envelope proves nothing: blocks of servers that do not sign are enveloped too.
             if not (native.get("signature") or native.get("data")):
                 return self._drop(part, _UNSIGNED)
             if not self.replay:
                 return self._drop(part, LossCode.THINKING_INVALIDATED)
         if "cache_control" in native:
-            # The schema has no such field; it spoils the check of the signature.
+            # Thinking blocks have no such field; with it the check of the signature fails.
             return {key: value for key, value in native.items() if key != "cache_control"}
         return native
 
