@@ -1,8 +1,8 @@
-"""Messages stream to canonical events.
+"""Reads Messages streams into canonical events (mapping §9.6).
 
-Messages names its blocks itself, so this reader maps its indexes, checks that every delta fits an open block, and lays
-the cumulative usage of `message_delta` over that of `message_start` (overwriting, never adding). What it does not know
-it leaves out with its whole index, counted (mapping §9.6).
+The reader maps the upstream's block indexes to canonical ones, checks that every delta fits an open block, and merges
+the cumulative usage of `message_delta` into that of `message_start` (counts replace earlier ones, they are not added).
+Unknown events and blocks are dropped and recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame
-from dragoman.dialects.messages.stream.read_thinking import ThinkingBuffer
+from dragoman.dialects.messages.stream.read_calls import CallReader
+from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.wire import (
     DIALECT,
     OPAQUE_BLOCKS,
@@ -41,43 +42,36 @@ from dragoman.dialects.messages.wire import (
     resolve_stop_reason,
 )
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared.tool_arguments import Room
 from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import reply_id, sanitize_call_id
-from dragoman.wire.json_codec import dumps
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
-_LONGEST_MINTED_ID = 40
 _STOP_REASON = ("delta", "stop_reason")
 _DELTA_KIND = {"text_delta": BlockKind.TEXT, "thinking_delta": BlockKind.REASONING, "input_json_delta": BlockKind.TOOL}
 
 
 class MessagesReader(StreamReader):
-    """See the module's docstring."""
+    """Reads one Messages stream into canonical events.
+
+    The upstream's block indexes are called keys here, canonical ones indexes.
+    """
 
     __slots__ = (
-        "_arguments",
         "_blocks",
         "_calls",
-        "_early",
         "_finished",
         "_has_content",
         "_id",
-        "_ids",
         "_ignored",
-        "_initial_input",
         "_last",
         "_merged_usage",
         "_output_counted",
-        "_pending_call",
-        "_room",
         "_started",
         "_thinking",
         "_usage",
@@ -86,35 +80,30 @@ class MessagesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
-        self._early = EarlyEnds(self._blocks, context)
         self._started = False
         self._finished = False
         self._has_content = False
         self._id = ""
-        self._ids: set[str] | None = None
-        """The ids that calls were given."""
         self._last = -1
-        """The index of the block that was started last, for servers that leave it out."""
+        """The upstream's index of the block that was started last, for servers that leave it out."""
         self._output_counted = False
-        """Did the end count the output. What `message_start` says of it is no final count."""
-        self._room = Room(context.limits)
-        self._calls: list[Arguments] = []
+        """True once `message_delta` counted the output: the count of `message_start` is not final."""
+        room = Room(context.limits)
+        self._calls = CallReader(self._blocks, room, context)
+        self._thinking = ThinkingReader(room, context)
         self._usage: Json = {}
+        """The upstream's counts so far."""
         self._merged_usage: Usage | None = None
-        """What `_usage` says, if it has not changed since it was asked for."""
+        """The canonical form of `_usage`; None if it has changed since."""
         self._ignored: set[int] = set()
-        self._thinking: dict[int, ThinkingBuffer] = {}
-        """Open thinking blocks, kept whole only for clients that bring them back."""
-        self._arguments: dict[int, Arguments] = {}
-        """By upstream index, of the call that was last open there."""
-        self._initial_input: dict[int, str] = {}
-        """Arguments that came whole in the start of a call: they count unless the usual fragments follow."""
-        self._pending_call: int | None = None
-        """The block of a call that ended without arguments. It is whole, unless the reply turns out to be cut there."""
+        """The upstream's indexes of blocks of unknown types."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing, unless the server is
-        known to leave `message_stop` out."""
+        """Read one event.
+
+        Some servers send `[DONE]`, which Messages does not have. It is ignored, unless the server is known to leave
+        `message_stop` out.
+        """
         if data == b"[DONE]":
             if self._finished and not self.context.profile.message_stop:
                 self._end(out)
@@ -147,17 +136,20 @@ class MessagesReader(StreamReader):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))
 
     def follow(self, delta: Delta) -> Note | None:
-        """See `StreamReader.follow`."""
+        """Return the callback for further deltas of the block of `delta`, see `StreamReader`."""
         for key, (index, kind) in self._blocks.open.items():
             if index == delta.index and type(key) is int:
                 if kind is _TOOL:
-                    return self._arguments[key].add_all if self._early.is_last(index) else None
-                return self._thinking[key].add_run if key in self._thinking else no_note
+                    return self._calls.arguments[key].add_all if self._calls.early.is_last(index) else None
+                buffers = self._thinking.buffers
+                return buffers[key].add_run if key in buffers else no_note
         return None
 
     def read_eof(self, out: list[Event]) -> None:
-        """Only `message_stop` ends the stream; anything less was cut (mapping §9.6). Of a server that is known to leave
-        it out, the stop reason is the end: nothing but it is missing."""
+        """Read the end of the upstream's body: without `message_stop` the stream was cut (mapping §9.6).
+
+        For a server that is known to leave it out, a stop reason is enough.
+        """
         if not self._finished or self.context.profile.message_stop:
             raise StreamTruncated
         self._end(out)
@@ -166,9 +158,9 @@ class MessagesReader(StreamReader):
         self._record_repair("the stream ended without message_stop", "message_stop")
         self._stop(out)
 
-    def _record_repair(self, what: str, at: Path | str = "content", code: LossCode = LossCode.REPLY_REPAIRED) -> None:
-        """A row for what was read as the one thing that it can mean."""
-        self.context.losses.add_once(code, at, what)
+    def _record_repair(self, done: str, at: Path | str = "content") -> None:
+        """Record a fault that has only one possible meaning and was read so."""
+        self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, done)
 
     # --- the message ---------------------------------------------------------------------------------------------
 
@@ -182,13 +174,7 @@ class MessagesReader(StreamReader):
             self._usage = dict(usage)
         upstream_id, model = message.get("id"), message.get("model")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(
-            Start(
-                self._id,
-                model if type(model) is str else "",
-                self._read_usage(),
-            )
-        )
+        out.append(Start(self._id, model if type(model) is str else "", self._read_usage()))
 
     def _message_delta(self, event: Json, out: list[Event]) -> None:
         self._need_start()
@@ -207,17 +193,20 @@ class MessagesReader(StreamReader):
 
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         still_open = list(self._blocks.open)
-        losses = self.context.losses
         reason = resolve_stop_reason(
-            native, calls=bool(self._calls), content=self._has_content, losses=losses, at=_STOP_REASON
+            native,
+            calls=bool(self._calls.all),
+            content=self._has_content,
+            losses=self.context.losses,
+            at=_STOP_REASON,
         )
         for key in still_open:
             self._flush_block(key, out)
         if reason not in CUTS:
-            for arguments in self._calls:
+            for arguments in self._calls.all:
                 arguments.check()
-        self._end_pending_call(out, complete=reason not in CUTS)
-        if still_open or self._early.ended:
+        self._calls.end_pending(out, complete=reason not in CUTS)
+        if still_open or self._calls.early.ended:
             self._record_repair("a block ended without content_block_stop")
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
@@ -258,10 +247,11 @@ class MessagesReader(StreamReader):
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(_malformed("content_block_start"))
         self._last = key
-        self._end_pending_call(out)
-        if key in self._early.ended:
+        self._calls.end_pending(out)
+        early = self._calls.early
+        if key in early.ended:
             raise UpstreamProtocolError(f"upstream started block {key} twice")
-        self._early.before_start(out)
+        early.before_start(out)
         kind = block.get("type")
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
@@ -271,12 +261,10 @@ class MessagesReader(StreamReader):
                 out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
             self._open_prose(key, _REASONING, block.get("thinking"), out)
-            if self.context.envelope is not None:
-                self._thinking[key] = ThinkingBuffer(block, self._room)
-            if signature := block.get("signature"):
-                self._add_signature(key, signature, out)
+            self._thinking.start(key, self._blocks.open[key][0], block, out)
         elif kind == "tool_use":
-            self._open_call(key, block, out)
+            self._calls.start(key, block, self._id, out)
+            self._has_content = True
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
             index = self._blocks.start(key, _OPAQUE)
             out.append(BlockStart(index, _OPAQUE, name=kind, code=_OPAQUE_BLOCKS[kind]))
@@ -293,28 +281,6 @@ class MessagesReader(StreamReader):
         if text and type(text) is str:
             out.append(Delta(index, text))
 
-    def _open_call(self, key: int, block: Json, out: list[Event]) -> None:
-        call_id, name = block.get("id"), block.get("name")
-        if type(name) is not str or not name:
-            raise UpstreamProtocolError("upstream started a tool_use block without a name")
-        index = self._blocks.start(key, _TOOL)
-        if self._ids is None:
-            self._ids = set()
-        if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
-            repeated = type(call_id) is str and call_id
-            self._record_repair(
-                "a call with the id of another" if repeated else "a call without an id", code=LossCode.CALL_ID
-            )
-            call_id = sanitize_call_id(f"{reply_id(self._id, 'call_')}_{index}", _LONGEST_MINTED_ID)
-        self._ids.add(call_id)
-        self._has_content = True
-        out.append(BlockStart(index, _TOOL, call_id, self.context.names.get(name, name)))
-        self._arguments[key] = Arguments(self._room, name)
-        self._calls.append(self._arguments[key])
-        self._early.watch(key, self._arguments[key])
-        if initial := block.get("input"):
-            self._initial_input[key] = initial if type(initial) is str else dumps(initial).decode()
-
     def _delta(self, event: Json, out: list[Event]) -> None:
         key = event.get("index")
         delta = event.get("delta")
@@ -322,7 +288,7 @@ class MessagesReader(StreamReader):
             key = self._last_index(key, "content_block_delta")
         entry = self._blocks.open.get(key)
         if entry is None:
-            if key in self._ignored or self._is_late(key, delta):
+            if key in self._ignored or self._calls.is_late(key, delta):
                 return
             raise UpstreamProtocolError(f"upstream continued block {key}, which is not open")
         if type(delta) is not dict:
@@ -334,15 +300,15 @@ class MessagesReader(StreamReader):
             if _DELTA_KIND[form] is not kind or type(text) is not str:
                 text = self._repair_fragment(form, kind, text)
             if kind is _TOOL:
-                self._arguments[key].add(text)
-            elif kind is _REASONING and key in self._thinking:
-                self._thinking[key].add_text(text)
+                self._calls.arguments[key].add(text)
+            elif kind is _REASONING and key in (buffers := self._thinking.buffers):
+                buffers[key].add_text(text)
             if text:
                 out.append(Delta(index, text))
                 if kind is _TOOL:
-                    self._early.after_delta(key, out)
+                    self._calls.early.after_delta(key, out)
         elif form == "signature_delta" and kind is _REASONING:
-            self._add_signature(key, delta.get("signature"), out)
+            self._thinking.sign(key, index, delta.get("signature"), out)
         elif form == "citations_delta" and kind is _TEXT:
             out.append(Annotation(index, read_citation(delta.get("citation"))))
         elif kind is _OPAQUE:
@@ -352,35 +318,18 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(form)))
 
-    def _is_late(self, key: int, delta: Any) -> bool:
-        """True for white space behind a call that was ended early. Raises UpstreamProtocolError for anything else."""
-        text = delta.get("partial_json") if type(delta) is dict else None
-        return self._early.late(key, text if type(text) is str else "?", self._name_of(key))
-
-    def _name_of(self, key: int) -> str:
-        return self._arguments[key].name if key in self._arguments else ""
-
     def _last_index(self, key: Any, what: str) -> int:
-        """The block of an event that does not tell its index: the last one."""
+        """Return the index for an event without one: that of the last block. `what` is the event's name."""
         if key is not None:
             raise UpstreamProtocolError(_malformed(what))
         self._record_repair("a block came without its index")
         return self._last
 
     def _repair_fragment(self, form: str, kind: BlockKind, text: Any) -> str:
-        """A fragment that is no text: arguments that the server forgot to encode, or none."""
+        """Return the text of a fragment that is not a string, if there is only one possible meaning."""
         if _DELTA_KIND[form] is kind is _TOOL and (text is None or type(text) is dict):
-            self._record_repair(
-                "arguments came as an object instead of its text" if text else "a fragment of arguments is null"
-            )
-            return dumps(text).decode() if text is not None else ""
+            return self._calls.repair_fragment(text)
         raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
-
-    def _add_signature(self, key: int, signature: Any, out: list[Event]) -> None:
-        if key in self._thinking:
-            self._thinking[key].add_signature(signature)
-        else:
-            out.append(Opaque(self._blocks.open[key][0], DIALECT, "signature", signature))
 
     def _stop_block(self, event: Json, out: list[Event]) -> None:
         key = event.get("index")
@@ -389,39 +338,23 @@ class MessagesReader(StreamReader):
         if key in self._ignored:
             self._ignored.discard(key)
             return
-        if key in self._early.ended:
-            del self._early.ended[key]
+        if key in (ended := self._calls.early.ended):
+            del ended[key]
             return
         self._flush_block(key, out)
         entry = self._blocks.open.get(key)
         index = self._blocks.end(key)
-        if entry is not None and entry[1] is _TOOL and key == self._last and self._arguments[key].is_blank():
-            self._pending_call = index  # a guessed argument would run a real tool (mapping §6.3)
+        if entry is not None and entry[1] is _TOOL:
+            self._calls.end(key, index, out, last=key == self._last)
         else:
             out.append(BlockEnd(index))
 
-    def _end_pending_call(self, out: list[Event], *, complete: bool = True) -> None:
-        """End the block that waits, now that something follows it, or nothing."""
-        if self._pending_call is not None:
-            out.append(BlockEnd(self._pending_call, complete))
-            self._pending_call = None
-
     def _flush_block(self, key: Any, out: list[Event]) -> None:
-        """What a block is given with its end."""
+        """Emit whatever a block holds back until its end."""
         entry = self._blocks.open.get(key)
-        if entry is None:
-            return
-        index = entry[0]
-        buffer = self._thinking.pop(key, None)
-        if buffer is not None:
-            # Unsigned as well: some servers sign nothing and still want their own blocks back (mapping §5.4).
-            block = buffer.block()
-            out.append(Opaque(index, DIALECT, "signature", block["signature"], block))
-        initial = self._initial_input.pop(key, None)
-        if initial is not None and not self._arguments[key]:
-            self._record_repair("the arguments of a call came whole in content_block_start")
-            self._arguments[key].add(initial)
-            out.append(Delta(index, initial))
+        if entry is not None:
+            self._thinking.flush(key, entry[0], out)
+            self._calls.flush(key, entry[0], out)
 
 
 def _malformed(what: str) -> str:

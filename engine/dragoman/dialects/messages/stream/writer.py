@@ -1,8 +1,8 @@
-"""Canonical events to a Messages stream: named events, own block indexes in the order they speak, each start empty.
+"""Writes canonical events as a Messages stream (mapping §9.7).
 
-A block of text or reasoning opens with the first that it says: an empty one is none of the dialect, whose API refuses
-it when it comes back, and a whole reply has none either. The bytes around the one changing string of a delta are built
-once per block. A refusal is a text block here, told as `stop_reason: refusal` at the end (mapping §9.7).
+A block gets its index when its start is written. A block of text or reasoning is deferred until its first text: the API
+rejects empty blocks when the client sends them back, and whole replies have none either. The bytes around the text of a
+delta are built once per block. A refusal becomes a text block and `stop_reason: refusal` at the end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from dragoman.wire.sse import Frame
 _REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_MAX = 65_536
-"""Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
+"""Characters of a reply up to which the text of a refusal is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 _PING = Frame("ping", b'{"type":"ping"}')
 _EMPTY: dict[BlockKind, Json] = {
@@ -61,7 +61,7 @@ _DELTA = {
 
 
 class MessagesWriter(StreamWriter):
-    """See the module's docstring."""
+    """Writes one reply as a Messages stream. Methods get the canonical index of a block."""
 
     one_open: ClassVar[bool] = True
 
@@ -80,20 +80,26 @@ class MessagesWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._prefixes: dict[int, bytes] = {}
+        """Open block → the payload of its deltas up to the text; b"" while its start is not written."""
         self._framed_prefixes: dict[int, bytes] = {}
-        """The same with the line of the event's name, for blocks whose text is only passed on."""
+        """Open block → its prefix after the event line, for runs of texts."""
         self._indexes: dict[int, int] = {}
+        """Open block → the index that was written."""
         self._pending_opaque: dict[int, BlockStart] = {}
-        """Opaque blocks whose payload, and so their dialect, is not known yet."""
+        """Opaque blocks whose payload, and so their dialect, has not arrived."""
         self._deferred: dict[int, tuple[BlockKind, list[Citation]]] = {}
-        """Blocks that have said nothing yet, with the sources that came before their text."""
+        """Blocks without text so far: their kind, and the citations that came before the text."""
         self._count = 0
+        """The number of blocks that were written, the index of the next one."""
         self._start_usage: Usage | None = None
+        """The usage that `message_start` had, if the upstream counted the input."""
         self._refusal_texts: dict[int, list[str]] = {}
+        """Refusal block → its texts."""
         self._text_size = 0
+        """Characters that were written."""
 
     def delta(self, event: Delta, out: Frames) -> None:
-        """One piece of a block's text."""
+        """Write one text of a block."""
         prefix = self._prefixes.get(event.index)
         if prefix is None:
             raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
@@ -105,7 +111,7 @@ class MessagesWriter(StreamWriter):
                 self._refusal_texts[event.index].append(text)
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Texts of one block, all at once."""
+        """Write a run of texts of one block; None if they have to be written one by one."""
         head = self._framed_prefixes.get(event.index)
         if head is None:
             prefix = self._prefixes.get(event.index)
@@ -159,7 +165,7 @@ class MessagesWriter(StreamWriter):
         self._deferred[event.index] = kind, []
 
     def _open_deferred(self, index: int, out: Frames) -> bytes:
-        """Open a block that has been silent; gives what stands before its text, b"" if it is none of the silent."""
+        """Write the start of a deferred block. Returns the prefix of its deltas, b"" if the block is not deferred."""
         deferred = self._deferred.pop(index, None)
         if deferred is None:
             return b""
@@ -203,17 +209,17 @@ class MessagesWriter(StreamWriter):
             self._open(event.index, event.payload, out)
         elif event.form == "signature":
             self._open_deferred(event.index, out)
-            signature = event.payload or ""  # None: the whole reply of a server that signs nothing
+            signature = event.payload or ""  # None: a whole reply of a server that does not sign
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.form == "delta":
             self._write_delta(event.index, event.payload, out)
 
     def _write_foreign(self, event: Opaque, out: Frames) -> None:
-        """Reasoning of another dialect goes into an envelope; any other block of one has no place here."""
+        """Write reasoning of another dialect as an envelope; drop any other opaque block."""
         if event.index in self._pending_opaque:
             self._drop_opaque(event.index)
         elif event.index not in self._indexes and event.index not in self._deferred:
-            return  # more of a block that was left out
+            return  # of a block that was dropped
         elif event.native is not None and self.context.envelope is not None:
             self._open_deferred(event.index, out)
             signature = self.context.envelope.wrap(event.origin, event.native)
@@ -256,7 +262,7 @@ class MessagesWriter(StreamWriter):
         usage = event.usage or Usage()
         base = self._start_usage or Usage()
         if usage.output_total is None or (usage.input_total is None and base.input_total is None):
-            # About four characters make a token; an estimate keeps context meters alive (mapping §9.4).
+            # About four characters make a token; clients need an estimate for their context meters (mapping §9.4).
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
             base = base.merged_onto(
                 Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
@@ -268,7 +274,7 @@ class MessagesWriter(StreamWriter):
         out.append(_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:
-        # No message_delta and no message_stop: a stop would read as success (mapping §10.3).
+        # Without message_delta and message_stop, which would make the reply look successful (mapping §10.3).
         out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 
     def _ping(self, event: Event, out: Frames) -> None:
@@ -282,7 +288,7 @@ class MessagesWriter(StreamWriter):
         End: _end,
         Annotation: _annotate,
         Opaque: _opaque,
-        Logprobs: _ping,  # Messages has none, and no client of it can ask for them
+        Logprobs: _ping,  # Messages has none, and its clients cannot request them
         Ping: _ping,
         Error: _fail,
     }
