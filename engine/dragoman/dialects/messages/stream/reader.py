@@ -1,8 +1,8 @@
 """Reads Messages streams into canonical events (mapping §9.6).
 
-The reader maps the upstream's block indexes to canonical ones, checks that every delta fits an open block, and merges
-the cumulative usage of `message_delta` into that of `message_start` (counts replace earlier ones, they are not added).
-Unknown events and blocks are dropped and recorded.
+The reader maps the upstream's block indexes to canonical ones and checks that every delta fits an open block. Unknown
+events and blocks are dropped and recorded. Tool calls, signatures and token counts are read by `read_calls`,
+`read_thinking` and `read_usage`, the order of events is kept by `phases`.
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ from dragoman.canonical.events import (
     Ping,
     Start,
     Stop,
-    Usage,
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame
+from dragoman.dialects.messages.stream.phases import Phase, read_phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
+from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.messages.wire import (
     DIALECT,
     OPAQUE_BLOCKS,
     read_citation,
     read_stop_details,
-    read_usage,
     resolve_stop_reason,
 )
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
 from dragoman.dialects.shared.tool_arguments import Room
-from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
+from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
+_STOPPED, _DONE = Phase.STOPPED, Phase.DONE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _STOP_REASON = ("delta", "stop_reason")
@@ -59,20 +60,18 @@ _DELTA_KIND = {"text_delta": BlockKind.TEXT, "thinking_delta": BlockKind.REASONI
 class MessagesReader(StreamReader):
     """Reads one Messages stream into canonical events.
 
-    The upstream's block indexes are called keys here, canonical ones indexes.
+    The upstream's block indexes are called keys here, canonical ones indexes. Structural events move the reader through
+    the table `phases.READER`.
     """
 
     __slots__ = (
         "_blocks",
         "_calls",
-        "_finished",
         "_has_content",
         "_id",
         "_ignored",
         "_last",
-        "_merged_usage",
-        "_output_counted",
-        "_started",
+        "_phase",
         "_thinking",
         "_usage",
     )
@@ -80,21 +79,15 @@ class MessagesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
-        self._started = False
-        self._finished = False
+        self._phase = Phase.WAITING
         self._has_content = False
         self._id = ""
         self._last = -1
         """The upstream's index of the block that was started last, for servers that leave it out."""
-        self._output_counted = False
-        """True once `message_delta` counted the output: the count of `message_start` is not final."""
         room = Room(context.limits)
         self._calls = CallReader(self._blocks, room, context)
         self._thinking = ThinkingReader(room, context)
-        self._usage: Json = {}
-        """The upstream's counts so far."""
-        self._merged_usage: Usage | None = None
-        """The canonical form of `_usage`; None if it has changed since."""
+        self._usage = UsageReader()
         self._ignored: set[int] = set()
         """The upstream's indexes of blocks of unknown types."""
 
@@ -105,7 +98,7 @@ class MessagesReader(StreamReader):
         `message_stop` out.
         """
         if data == b"[DONE]":
-            if self._finished and not self.context.profile.message_stop:
+            if self._phase is _STOPPED and not self.context.profile.message_stop:
                 self._end(out)
             return
         try:
@@ -130,6 +123,7 @@ class MessagesReader(StreamReader):
         elif name == "ping":
             out.append(Ping())
         elif name == "error" or (name is None and event.get("error")):
+            self._phase = read_phase(self._phase, "error")
             out.append(Error(read_error_frame(event)))
             self.done = True
         else:
@@ -150,9 +144,18 @@ class MessagesReader(StreamReader):
 
         For a server that is known to leave it out, a stop reason is enough.
         """
-        if not self._finished or self.context.profile.message_stop:
+        if self._phase is not _STOPPED or self.context.profile.message_stop:
             raise StreamTruncated
         self._end(out)
+
+    def fail(self, error: DragomanError, out: list[Event]) -> None:
+        """End the stream with an error."""
+        super().fail(error, out)
+        self._phase = _DONE
+
+    def __repr__(self) -> str:
+        blocks, calls = self._blocks, self._calls.all
+        return f"<MessagesReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
     def _end(self, out: list[Event]) -> None:
         self._record_repair("the stream ended without message_stop", "message_stop")
@@ -165,33 +168,28 @@ class MessagesReader(StreamReader):
     # --- the message ---------------------------------------------------------------------------------------------
 
     def _start(self, event: Json, out: list[Event]) -> None:
+        self._phase = read_phase(self._phase, "message_start")
         message = event.get("message")
-        if self._started or type(message) is not dict:
-            raise UpstreamProtocolError("upstream sent message_start twice" if self._started else _malformed("message"))
-        self._started = True
-        usage = message.get("usage")
-        if type(usage) is dict:
-            self._usage = dict(usage)
+        if type(message) is not dict:
+            raise UpstreamProtocolError(_malformed("message"))
+        self._usage.start(message.get("usage"))
         upstream_id, model = message.get("id"), message.get("model")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._id, model if type(model) is str else "", self._read_usage()))
+        out.append(Start(self._id, model if type(model) is str else "", self._usage.canonical()))
 
     def _message_delta(self, event: Json, out: list[Event]) -> None:
-        self._need_start()
-        usage = event.get("usage")
-        if type(usage) is dict:
-            self._merged_usage = None
-            self._usage.update((key, value) for key, value in usage.items() if value is not None)
-            self._output_counted |= usage.get("output_tokens") is not None
+        self._phase = read_phase(self._phase, "message_delta")
+        self._usage.update(event.get("usage"))
         delta = event.get("delta")
         if type(delta) is not dict or not (native := delta.get("stop_reason")):
             return
-        if self._finished:
+        if self._phase is _STOPPED:
             self._record_repair("a second stop_reason", _STOP_REASON)
         else:
             self._finish(str(native), delta, out)
 
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
+        self._phase = read_phase(self._phase, "stop_reason")
         still_open = list(self._blocks.open)
         reason = resolve_stop_reason(
             native,
@@ -211,35 +209,21 @@ class MessagesReader(StreamReader):
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
-        out.append(Finish(stop, self._read_usage(), read_stop_details(delta.get("stop_details"))))
-        self._finished = True
+        out.append(Finish(stop, self._usage.canonical(), read_stop_details(delta.get("stop_details"))))
 
     def _stop(self, out: list[Event]) -> None:
-        self._need_start()
-        if not self._finished:
-            raise StreamTruncated("upstream sent message_stop before a stop_reason")
-        out.append(End(self._read_usage()))
-        if not self._output_counted and self._usage.get("output_tokens"):
+        self._phase = read_phase(self._phase, "message_stop")
+        out.append(End(self._usage.canonical()))
+        if self._usage.is_preliminary():
             self.context.losses.add_once(
                 LossCode.USAGE_ESTIMATED, "usage", "only message_start counted, before the reply was made"
             )
         self.done = True
 
-    def _read_usage(self) -> Usage | None:
-        if self._merged_usage is None and self._usage:
-            self._merged_usage = read_usage(self._usage)
-        return self._merged_usage
-
-    def _need_start(self) -> None:
-        if not self._started:
-            raise UpstreamProtocolError("upstream sent an event before message_start")
-
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: Json, out: list[Event]) -> None:
-        self._need_start()
-        if self._finished:
-            raise UpstreamProtocolError("upstream started a block after the stop_reason")
+        self._phase = read_phase(self._phase, "content_block_start")
         key, block = event.get("index"), event.get("content_block")
         if key is None:
             self._record_repair("a block came without its index")
