@@ -26,75 +26,73 @@ class Phase(IntEnum):
     """The message has ended, or an error has ended the stream. Nothing more is read or written."""
 
 
-READER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.WAITING: {"message_start": Phase.BLOCKS, "error": Phase.DONE},
-    Phase.BLOCKS: {
-        "content_block_start": Phase.BLOCKS,
-        "message_delta": Phase.BLOCKS,
-        "stop_reason": Phase.STOPPED,
-        "error": Phase.DONE,
-    },
-    Phase.STOPPED: {"message_delta": Phase.STOPPED, "message_stop": Phase.DONE, "error": Phase.DONE},
-    Phase.DONE: {},
-}
-"""Phase of the reader → event of the upstream → next phase.
+class Moves(dict[str, Phase]):
+    """The events that are allowed in one phase, and the phases after them. Looking up any other event raises its error.
 
-`stop_reason` stands for a `message_delta` that holds one, which is both events. A second one is ignored and recorded.
-Any other event that is absent in a phase is an error of the upstream, see `READER_ERRORS`; like every error that the
-reader finds, it leads to `DONE`. If the upstream's body ends before `DONE`, the stream was cut, unless the profile
-allows to leave `message_stop` out and the phase is `STOPPED`. In `DONE`, events are not read.
-"""
+    Args:
+        moves: event → next phase.
+        errors: event → message of its error; other events have a general one.
+        truncated: an event that means that the stream was cut before it.
+    """
+
+    __slots__ = ("errors", "truncated")
+
+    def __init__(self, moves: dict[str, Phase], errors: dict[str, str] | None = None, truncated: str = "") -> None:
+        super().__init__(moves)
+        self.errors, self.truncated = errors or {}, truncated
+
+    def __missing__(self, event: str) -> Phase:
+        error = StreamTruncated if event == self.truncated else UpstreamProtocolError
+        raise error(self.errors.get(event, f"upstream sent {event} out of order"))
+
 
 _EARLY: Final = "upstream sent an event before message_start"
 _TWICE: Final = "upstream sent message_start twice"
 
-READER_ERRORS: Final[dict[Phase, dict[str, str]]] = {
-    Phase.WAITING: {"content_block_start": _EARLY, "message_delta": _EARLY, "message_stop": _EARLY},
-    Phase.BLOCKS: {"message_start": _TWICE, "message_stop": "upstream sent message_stop before a stop_reason"},
-    Phase.STOPPED: {
-        "message_start": _TWICE,
-        "content_block_start": "upstream started a block after the stop_reason",
-    },
+READER: Final[dict[Phase, Moves]] = {
+    Phase.WAITING: Moves(
+        {"message_start": Phase.BLOCKS, "error": Phase.DONE},
+        errors={"content_block_start": _EARLY, "message_delta": _EARLY, "message_stop": _EARLY},
+    ),
+    Phase.BLOCKS: Moves(
+        {
+            "content_block_start": Phase.BLOCKS,
+            "message_delta": Phase.BLOCKS,
+            "stop_reason": Phase.STOPPED,
+            "error": Phase.DONE,
+        },
+        errors={"message_start": _TWICE, "message_stop": "upstream sent message_stop before a stop_reason"},
+        truncated="message_stop",
+    ),
+    Phase.STOPPED: Moves(
+        {"message_delta": Phase.STOPPED, "message_stop": Phase.DONE, "error": Phase.DONE},
+        errors={"message_start": _TWICE, "content_block_start": "upstream started a block after the stop_reason"},
+    ),
+    Phase.DONE: Moves({}),
 }
-"""Phase of the reader → event that is not allowed in it → message of the error."""
+"""Phase of the reader → event of the upstream → next phase.
 
-WRITER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.WAITING: {"Start": Phase.BLOCKS, "Error": Phase.DONE},
-    Phase.BLOCKS: {
-        "BlockStart": Phase.BLOCKS,
-        "BlockEnd": Phase.BLOCKS,
-        "Finish": Phase.STOPPED,
-        "Error": Phase.DONE,
-    },
-    Phase.STOPPED: {"End": Phase.DONE, "Error": Phase.DONE},
-    Phase.DONE: {},
+`stop_reason` stands for a `message_delta` that holds one, which is both events. A second one is ignored and recorded.
+Any other event that is absent in a phase is an UpstreamProtocolError or StreamTruncated with the message in `errors`.
+Like every error that the reader finds, it leads to `DONE`. If the upstream's body ends before `DONE`, the stream was
+cut, unless the profile allows to leave `message_stop` out and the phase is `STOPPED`. In `DONE`, events are not read.
+"""
+
+WRITER: Final[dict[Phase, Moves]] = {
+    Phase.WAITING: Moves({"Start": Phase.BLOCKS, "Error": Phase.DONE}),
+    Phase.BLOCKS: Moves(
+        {
+            "BlockStart": Phase.BLOCKS,
+            "BlockEnd": Phase.BLOCKS,
+            "Finish": Phase.STOPPED,
+            "Error": Phase.DONE,
+        }
+    ),
+    Phase.STOPPED: Moves({"End": Phase.DONE, "Error": Phase.DONE}),
+    Phase.DONE: Moves({}),
 }
 """Phase of the writer → canonical event → next phase.
 
 An event of the table that is absent in a phase is an UpstreamProtocolError, which is written as an `Error`. Other
 events (`Delta`, `Opaque`, `Annotation`, `Logprobs`, `Ping`) do not change the phase. In `DONE`, events are not written.
 """
-
-
-def read_phase(phase: Phase, event: str) -> Phase:
-    """Return the next phase of a reader after an event of the upstream, by `READER`.
-
-    Raises UpstreamProtocolError if it is not allowed in `phase`, StreamTruncated for a `message_stop` before the stop
-    reason.
-    """
-    following = READER[phase].get(event)
-    if following is None:
-        error = StreamTruncated if phase is Phase.BLOCKS and event == "message_stop" else UpstreamProtocolError
-        raise error(READER_ERRORS[phase][event])
-    return following
-
-
-def write_phase(phase: Phase, event: str) -> Phase:
-    """Return the next phase of a writer after a canonical event, by `WRITER`.
-
-    Raises UpstreamProtocolError if it is not allowed in `phase`.
-    """
-    following = WRITER[phase].get(event)
-    if following is None:
-        raise UpstreamProtocolError(f"upstream sent {event} in the phase {phase.name}")
-    return following

@@ -30,7 +30,7 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame
-from dragoman.dialects.messages.stream.phases import Phase, read_phase
+from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.stream.read_usage import UsageReader
@@ -123,7 +123,7 @@ class MessagesReader(StreamReader):
         elif name == "ping":
             out.append(Ping())
         elif name == "error" or (name is None and event.get("error")):
-            self._phase = read_phase(self._phase, "error")
+            self._phase = READER[self._phase]["error"]
             out.append(Error(read_error_frame(event)))
             self.done = True
         else:
@@ -168,7 +168,7 @@ class MessagesReader(StreamReader):
     # --- the message ---------------------------------------------------------------------------------------------
 
     def _start(self, event: Json, out: list[Event]) -> None:
-        self._phase = read_phase(self._phase, "message_start")
+        self._phase = READER[self._phase]["message_start"]
         message = event.get("message")
         if type(message) is not dict:
             raise UpstreamProtocolError(_malformed("message"))
@@ -178,7 +178,7 @@ class MessagesReader(StreamReader):
         out.append(Start(self._id, model if type(model) is str else "", self._usage.canonical()))
 
     def _message_delta(self, event: Json, out: list[Event]) -> None:
-        self._phase = read_phase(self._phase, "message_delta")
+        self._phase = READER[self._phase]["message_delta"]
         self._usage.update(event.get("usage"))
         delta = event.get("delta")
         if type(delta) is not dict or not (native := delta.get("stop_reason")):
@@ -189,7 +189,7 @@ class MessagesReader(StreamReader):
             self._finish(str(native), delta, out)
 
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
-        self._phase = read_phase(self._phase, "stop_reason")
+        self._phase = READER[self._phase]["stop_reason"]
         still_open = list(self._blocks.open)
         reason = resolve_stop_reason(
             native,
@@ -212,7 +212,7 @@ class MessagesReader(StreamReader):
         out.append(Finish(stop, self._usage.canonical(), read_stop_details(delta.get("stop_details"))))
 
     def _stop(self, out: list[Event]) -> None:
-        self._phase = read_phase(self._phase, "message_stop")
+        self._phase = READER[self._phase]["message_stop"]
         out.append(End(self._usage.canonical()))
         if self._usage.is_preliminary():
             self.context.losses.add_once(
@@ -223,7 +223,7 @@ class MessagesReader(StreamReader):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: Json, out: list[Event]) -> None:
-        self._phase = read_phase(self._phase, "content_block_start")
+        self._phase = READER[self._phase]["content_block_start"]
         key, block = event.get("index"), event.get("content_block")
         if key is None:
             self._record_repair("a block came without its index")
@@ -336,8 +336,11 @@ class MessagesReader(StreamReader):
     def _flush_block(self, key: Any, out: list[Event]) -> None:
         """Emit whatever a block holds back until its end."""
         entry = self._blocks.open.get(key)
-        if entry is not None:
+        if entry is None:
+            return
+        if entry[1] is _REASONING:
             self._thinking.flush(key, entry[0], out)
+        elif entry[1] is _TOOL:
             self._calls.flush(key, entry[0], out)
 
 

@@ -31,7 +31,7 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.stream.phases import Phase, write_phase
+from dragoman.dialects.messages.stream.phases import WRITER, Phase
 from dragoman.dialects.messages.wire import DIALECT, write_stop, write_stop_details, write_usage
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
@@ -133,7 +133,7 @@ class MessagesWriter(StreamWriter):
         )
 
     def _start(self, event: Start, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "Start")
+        self._phase = WRITER[self._phase]["Start"]
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
@@ -153,7 +153,7 @@ class MessagesWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "BlockStart")
+        self._phase = WRITER[self._phase]["BlockStart"]
         kind = event.kind
         if kind is _OPAQUE:
             self._prefixes[event.index] = b""
@@ -201,7 +201,7 @@ class MessagesWriter(StreamWriter):
         out.append(Frame("content_block_start", dumps(start)))
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "BlockEnd")
+        self._phase = WRITER[self._phase]["BlockEnd"]
         self._prefixes.pop(event.index, None)
         self._framed_prefixes.pop(event.index, None)
         own = self._indexes.pop(event.index, None)
@@ -266,7 +266,7 @@ class MessagesWriter(StreamWriter):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _finish(self, event: Finish, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "Finish")
+        self._phase = WRITER[self._phase]["Finish"]
         stop = event.stop
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
         if stop.reason in _REFUSED:
@@ -284,11 +284,11 @@ class MessagesWriter(StreamWriter):
         out.append(Frame("message_delta", dumps(payload)))
 
     def _end(self, event: End, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "End")
+        self._phase = WRITER[self._phase]["End"]
         out.append(_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:
-        self._phase = write_phase(self._phase, "Error")
+        self._phase = WRITER[self._phase]["Error"]
         # Without message_delta and message_stop, which would make the reply look successful (mapping §10.3).
         out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 
