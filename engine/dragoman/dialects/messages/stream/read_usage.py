@@ -34,7 +34,7 @@ class UsageReader:
             self._final |= usage.get("output_tokens") is not None
 
     def canonical(self) -> Usage | None:
-        """Return the counts so far, None if there are none."""
+        """Return the counts so far, None if nothing was counted."""
         if self._canonical is None and self._counts:
             self._canonical = read_usage(self._counts)
         return self._canonical
