@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.providers import Secret
-from dragoman_server.observability.prompt_cache import SIDES, Prefixes
+from dragoman_server.observability.prompt_cache import SIDES, PromptCacheDiagnostics
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
@@ -75,7 +75,7 @@ async def test_it_is_off_unless_it_is_asked_for() -> None:
         assert (await told(entrance, MESSAGES, **said(MESSAGES, "a")))[1] is None
 
 
-def compare(prefixes: Prefixes, request_id: str, *words: str, session: str = "s", **fields: Any) -> Any:
+def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, session: str = "s", **fields: Any) -> Any:
     from dragoman.directions import direction
     from dragoman.translate import translate
 
@@ -86,7 +86,7 @@ def compare(prefixes: Prefixes, request_id: str, *words: str, session: str = "s"
 
 def test_a_request_is_held_against_the_one_that_it_goes_on_from() -> None:
     """Agents ask for titles, and start sub-agents, beside their main turns and under the same session."""
-    prefixes = Prefixes(2)
+    prefixes = PromptCacheDiagnostics(2)
     compare(prefixes, "main", "a")
     compare(prefixes, "title", "name it")
     assert compare(prefixes, "main-2", "a", "b", "c")["previous"] == "main"
@@ -94,14 +94,14 @@ def test_a_request_is_held_against_the_one_that_it_goes_on_from() -> None:
 
 
 def test_the_body_may_name_the_conversation() -> None:
-    prefixes = Prefixes(2)
+    prefixes = PromptCacheDiagnostics(2)
     compare(prefixes, "1", "a", session="", prompt_cache_key="k")
     assert compare(prefixes, "2", "a", session="", prompt_cache_key="k")["previous"] == "1"
     assert compare(prefixes, "3", "a", session="", prompt_cache_key="l")["previous"] is None
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    prefixes = Prefixes(2)
+    prefixes = PromptCacheDiagnostics(2)
     for session in ("s", "t", "u"):
         compare(prefixes, session, "a", session=session)
     assert compare(prefixes, "t2", "a", session="t")["previous"] == "t"

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.prompt_prefix import Agreement, agreement, prompt_digest
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.directions import direction
 from dragoman.translate import translate
 
-CHAT, MESSAGES, RESPONSES = CODECS[Dialect.CHAT], CODECS[Dialect.MESSAGES], CODECS[Dialect.RESPONSES]
+CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 OURS = {"anthropic": "messages", "chat": "chat", "responses": "responses"}
 
@@ -29,8 +28,8 @@ def body(*turns: Any, **fields: Any) -> bytes:
     return json.dumps({"model": "m", "tools": [{"name": "f"}], "messages": list(turns), **fields}).encode()
 
 
-def compared(earlier: bytes, later: bytes) -> Agreement:
-    return agreement(MESSAGES, prompt_digest(MESSAGES, earlier), prompt_digest(MESSAGES, later))
+def compared(earlier: bytes, later: bytes) -> PromptAgreement:
+    return PromptDigest.of(MESSAGES, earlier).agreement(PromptDigest.of(MESSAGES, later))
 
 
 A, B, C = turn("a"), turn("b", "assistant"), turn("c")
@@ -96,16 +95,17 @@ def sessions() -> list[tuple[str, list[dict[str, Any]]]]:
     return [(name, bodies) for name, bodies in found.items() if len(bodies) > 1]
 
 
-def _goes_on(codec: Any, earlier: Any, later: Any) -> bool:
+def _goes_on(dialect: Dialect, earlier: Any, later: Any) -> bool:
     encoded = [json.dumps(each).encode() for each in (earlier, later)]
-    return agreement(codec, *(prompt_digest(codec, each) for each in encoded)).broken_by is None
+    one, two = (PromptDigest.of(dialect, each) for each in encoded)
+    return one.agreement(two).broken_by is None
 
 
 PAIRS = [
     pytest.param(name.partition(":")[0], *pair, id=f"{name}-{number}")
     for name, bodies in sessions()
     for number, pair in enumerate(pairwise(bodies))
-    if _goes_on(CODECS[Dialect(name.partition(":")[0])], *pair)
+    if _goes_on(Dialect(name.partition(":")[0]), *pair)
 ]
 
 
@@ -122,7 +122,8 @@ def test_what_agrees_in_the_clients_words_agrees_in_the_upstreams(
     """T-81: whatever goes on as it began keeps its prefix through a translation."""
     row = direction(client, upstream)
     first, second = (translate(row, json.dumps(each).encode()).body for each in (earlier, later))
-    found = agreement(row.upstream, prompt_digest(row.upstream, first), prompt_digest(row.upstream, second))
+    dialect = row.upstream.dialect
+    found = PromptDigest.of(dialect, first).agreement(PromptDigest.of(dialect, second))
     found_tools = [str(each).count("'tool_search_output'") for each in (earlier, later)]
     if upstream != client and found_tools[0] < found_tools[1]:
         # Tools that were found are definitions for an upstream without tool search, and those come first of all.

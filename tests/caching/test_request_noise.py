@@ -41,7 +41,7 @@ def test_the_recorded_line_reaches_those_who_read_it_only(fixture: Path, upstrea
     )
     reads = builtin_profile(upstream, profile).billing_line
     assert reads == (b"x-anthropic-billing-header" in sent.body)
-    assert reads == ("request_noise" not in sent.losses.summary())
+    assert reads == ("request_noise" not in sent.losses.header())
     assert body["system"][1]["text"][:40].encode() in sent.body
 
 
@@ -82,14 +82,14 @@ def test_what_stands_below_it_stays(upstream: str, system: Any, rest: list[str])
 @pytest.mark.parametrize("system", [None, "Be brief.", [text("Be brief."), text(LINE)], []])
 def test_nothing_else_is_taken_for_it(upstream: str, system: Any) -> None:
     sent = asked(upstream, "compatible", system)
-    assert "request_noise" not in sent.losses.summary()
+    assert "request_noise" not in sent.losses.header()
 
 
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])
 def test_it_can_be_kept(upstream: str) -> None:
     sent = asked(upstream, "compatible", [text(LINE), text("Be brief.")], request_noise="keep")
     assert LINE.encode() in sent.body
-    assert "request_noise" not in sent.losses.summary()
+    assert "request_noise" not in sent.losses.header()
 
 
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])

@@ -17,7 +17,7 @@ from dragoman.dialects.codec import CODECS
 from dragoman.losses import Losses
 from dragoman.policies import apply
 from dragoman.profiles.profile import Profile
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 
@@ -86,7 +86,18 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
         [json.dumps(item) for item in sent(row, conversation.body(step), profile, chosen)[key]] for step in steps
     ]
     for before, after in itertools.pairwise(histories):
-        assert after[: len(before)] == before
+        assert after[: len(before) - 1] == before[:-1]
+        if before and after[len(before) - 1] != before[-1]:
+            # Of the assistant's turn after it nothing was left (an empty thought), so two user messages became one.
+            last, joined = json.loads(before[-1]), json.loads(after[len(before) - 1])
+            assert last["role"] == joined["role"] == "user"
+            assert [part["text"] for part in joined["content"]][: len(texts(last))] == texts(last)
+
+
+def texts(message: dict[str, Any]) -> list[str]:
+    """The texts of a user's message."""
+    content = message["content"]
+    return [content] if isinstance(content, str) else [part["text"] for part in content]
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)

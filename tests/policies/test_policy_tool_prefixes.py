@@ -9,8 +9,7 @@ import pytest
 from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
 from dragoman.tools.names import NameTable, with_prefix
-from dragoman_server.config.toml_reader import from_word, misfit
-from dragoman_server.observability.tool_renames import renamed
+from dragoman_server.config.toml_reader import parse_word, value_problem
 from support.spoken import translated
 
 RULE = ("mcp_=mcp__",)
@@ -37,7 +36,7 @@ def test_seed_S2_28_names_are_sent_with_the_other_prefix_everywhere() -> None:
     assert [tool["name"] for tool in body["tools"]] == ["mcp__read_file"]
     assert body["messages"][1]["content"][0]["name"] == "mcp__read_file"
     assert body["tool_choice"] == {"type": "tool", "name": "mcp__read_file"}
-    assert renamed(made.context) == {"mcp__read_file": "mcp_read_file"}
+    assert made.renamed_tools == {"mcp__read_file": "mcp_read_file"}
 
 
 def test_a_whole_reply_has_the_clients_name() -> None:
@@ -67,7 +66,7 @@ def test_a_streamed_reply_has_the_clients_name() -> None:
 def test_off_by_default() -> None:
     body, made = translated("chat", "messages", BODY)
     assert body["tools"][0]["name"] == "mcp_read_file"
-    assert renamed(made.context) == {}
+    assert made.renamed_tools == {}
 
 
 @pytest.mark.parametrize(
@@ -117,12 +116,12 @@ def test_a_long_name_is_fitted_after_the_rule_and_comes_back() -> None:
     ],
 )
 def test_rules_are_checked_where_they_are_configured(rules: object, wrong: str | None) -> None:
-    assert misfit(KNOBS["tool_prefixes"], rules) == wrong
+    assert value_problem(KNOBS["tool_prefixes"], rules) == wrong
 
 
 def test_rules_on_the_command_line_are_separated_by_commas() -> None:
-    assert from_word(KNOBS["tool_prefixes"], "a_=b_,c_=d_") == ("a_=b_", "c_=d_")
-    assert from_word(KNOBS["tool_prefixes"], "") == ()
+    assert parse_word(KNOBS["tool_prefixes"], "a_=b_,c_=d_") == ("a_=b_", "c_=d_")
+    assert parse_word(KNOBS["tool_prefixes"], "") == ()
 
 
 @pytest.mark.parametrize(
@@ -139,9 +138,9 @@ def test_rules_on_the_command_line_are_separated_by_commas() -> None:
     ],
 )
 def test_a_knob_that_takes_a_number_is_checked(value: object, wrong: str | None) -> None:
-    assert misfit(KNOBS["evict_images"], value) == wrong
+    assert value_problem(KNOBS["evict_images"], value) == wrong
 
 
 @pytest.mark.parametrize(("word", "value"), [("3", 3), ("off", "off"), ("1.5", 1.5)])
 def test_a_number_on_the_command_line_is_one(word: str, value: object) -> None:
-    assert from_word(KNOBS["evict_images"], word) == value
+    assert parse_word(KNOBS["evict_images"], word) == value

@@ -12,8 +12,15 @@ from multidict import CIMultiDict
 from dragoman.knobs import KNOBS, Knobs
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import misfit
-from dragoman_server.routing.client_profiles import AGENT_MAX, AGENTS_KEPT, CLIENTS, Clients, adapted, chosen
+from dragoman_server.config.toml_reader import value_problem
+from dragoman_server.routing.client_profiles import (
+    AGENT_MAX,
+    AGENTS_KEPT,
+    CLIENTS,
+    ClientProfiles,
+    explicit_knobs,
+    knobs_by_client,
+)
 from dragoman_server.routing.router import Router
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*.json"))
@@ -48,7 +55,7 @@ def told(client: str, headers: CIMultiDict[str]) -> str | None:
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_recorded_request_is_recognised(path: Path) -> None:
     client, headers = recorded(path)
-    found = Clients().recognise(headers)
+    found = ClientProfiles().recognise(headers)
     assert (found.name if found is not None else None) == told(client, headers)
 
 
@@ -62,14 +69,14 @@ def test_each_known_client_was_recorded() -> None:
 def test_a_changed_user_agent_leaves_the_other_evidence(path: Path) -> None:
     client, headers = recorded(path)
     headers["user-agent"] = "a-proxy/1.0"
-    found = Clients().recognise(headers)
+    found = ClientProfiles().recognise(headers)
     expected = None if client in AGENT_NEEDED else told(client, headers)
     assert (found.name if found is not None else None) == expected
 
 
 def test_the_ai_sdk_has_an_agent_for_whole_replies_too() -> None:
     whole = {"user-agent": "ai/6.0.326 ai-sdk/provider-utils/4.0.66 runtime/node.js/v20.20.2"}
-    found = Clients().recognise(whole)
+    found = ClientProfiles().recognise(whole)
     assert found is not None
     assert found.name == "ai-sdk"
 
@@ -86,12 +93,12 @@ def test_the_ai_sdk_has_an_agent_for_whole_replies_too() -> None:
     ],
 )
 def test_openais_helpers_are_told_from_the_rest_of_the_sdks(agent: str, helper: str | None, name: str | None) -> None:
-    found = Clients().recognise({"user-agent": agent} | ({HELPER: helper} if helper else {}))
+    found = ClientProfiles().recognise({"user-agent": agent} | ({HELPER: helper} if helper else {}))
     assert (found.name if found is not None else None) == name
 
 
 def test_nobody_is_recognised_where_it_is_switched_off() -> None:
-    assert Clients(enabled=False).recognise(CODEX) is None
+    assert ClientProfiles(enabled=False).recognise(CODEX) is None
 
 
 @pytest.mark.parametrize("switch", [True, False])
@@ -101,11 +108,11 @@ def test_the_switch_is_a_key_of_the_server(switch: bool) -> None:
 
 
 def test_the_memory_for_user_agents_is_bounded() -> None:
-    clients = Clients()
+    clients = ClientProfiles()
     for number in range(AGENTS_KEPT + 9):
         assert clients.recognise({"user-agent": f"stranger/{number}"}) is None
     assert len(clients._known) == AGENTS_KEPT
-    long = Clients()
+    long = ClientProfiles()
     assert long.recognise({"user-agent": "codex" + "x" * AGENT_MAX}) is not None
     assert not long._known
     assert long.recognise({}) is None
@@ -115,16 +122,16 @@ def test_the_memory_for_user_agents_is_bounded() -> None:
 def test_a_profile_changes_knobs_that_there_are(client: Any) -> None:
     assert client.why
     for name, value in client.knobs.items():
-        assert misfit(KNOBS[name], value) is None
+        assert value_problem(KNOBS[name], value) is None
         assert value != KNOBS[name].default
 
 
 def test_what_the_operator_set_goes_before_a_client_profile() -> None:
-    assert adapted(Knobs(), ())["codex"].reasoning_surface == "summary"
-    assert adapted(Knobs(), {"reasoning_surface"})["codex"] == Knobs(error_codes="codex")
-    assert "codex" not in adapted(Knobs(), {"reasoning_surface", "error_codes"})
-    assert chosen(Knobs(orphans="strip")) == {"orphans"}
-    assert chosen(Knobs(), ["reasoning_surface"]) == {"reasoning_surface"}
+    assert knobs_by_client(Knobs(), ())["codex"].reasoning_surface == "summary"
+    assert knobs_by_client(Knobs(), {"reasoning_surface"})["codex"] == Knobs(error_codes="codex")
+    assert "codex" not in knobs_by_client(Knobs(), {"reasoning_surface", "error_codes"})
+    assert explicit_knobs(Knobs(orphans="strip")) == {"orphans"}
+    assert explicit_knobs(Knobs(), ["reasoning_surface"]) == {"reasoning_surface"}
 
 
 def configured(toml: dict[str, Any] | None = None, **route: Any) -> Config:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
-from dragoman.profiles import NAMED, Vendor
-from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR, builtin_profile
+from dragoman.profiles import THIRD_PARTIES, Vendor
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
 from dragoman.translate import Translation
-from dragoman_server.config.toml_reader import misfit
+from dragoman_server.config.toml_reader import value_problem
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = (
@@ -29,7 +29,7 @@ RECORDED = (
 )
 DIALECTS = {"anthropic": "messages", "chat": "chat", "responses": "responses"}
 Json = dict[str, Any]
-by_name = pytest.mark.parametrize("vendor", NAMED, ids=lambda vendor: f"{vendor.dialect}-{vendor.name}")
+by_name = pytest.mark.parametrize("vendor", THIRD_PARTIES, ids=lambda vendor: f"{vendor.dialect}-{vendor.name}")
 
 
 def sent(vendor: Vendor, name: str, **changes: Any) -> tuple[Translation, Json]:
@@ -238,11 +238,11 @@ def test_a_profile_says_what_differs_and_where_it_says_so(vendor: Vendor) -> Non
     base = BUILTIN_PROFILES[vendor.dialect, vendor.base]
     profile = BUILTIN_PROFILES[vendor.dialect, vendor.name]
     assert vendor.source
-    assert vendor.base in ("compatible", VENDOR[vendor.dialect])
+    assert vendor.base in ("compatible", VENDOR_PROFILES[vendor.dialect])
     for flag, spec in PROFILE_FIELDS.items():
         fact = vendor.facts.get(flag)
         differs = getattr(profile, flag) != getattr(base, flag)
         assert differs == (fact is not None), flag
         assert fact is None or fact.source
-        assert misfit(spec, getattr(profile, flag)) is None
-    assert list(RULES) == [(known.dialect, known.name) for known in NAMED]
+        assert value_problem(spec, getattr(profile, flag)) is None
+    assert list(RULES) == [(known.dialect, known.name) for known in THIRD_PARTIES]

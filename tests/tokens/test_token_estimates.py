@@ -15,7 +15,7 @@ from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.tokens.by_characters import WHOLE
@@ -39,7 +39,7 @@ def recorded(name: str) -> tuple[Dialect, Any]:
 
 
 def read(dialect: Dialect, body: Any) -> Request:
-    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT)
+    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT_KNOBS)
     return request
 
 

@@ -1,4 +1,4 @@
-"""Reading a request's body: what is there costs no timer, and each 64 KiB of what is not have their time."""
+"""Reading a request's body: a complete one needs no timer, else each 64 KiB must arrive within the timeout."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dragoman.aio.timeouts import Timeouts
 from dragoman.errors import DragomanError, LimitExceeded
 from dragoman.limits import Limits
 from dragoman_server.config.schema import Server
-from dragoman_server.proxy.request_body import PIECE, Bodies
+from dragoman_server.proxy.request_body import PIECE, RequestBodies
 from support.waiting import turns
 
 SERVER = Server(timeouts=Timeouts(body=60.0), limits=Limits(request_body=4 * PIECE))
 
 
 class Clock:
-    """The loop's time, which stands still until it is told."""
+    """The loop's time, which changes only by `pass_by`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -48,18 +48,18 @@ async def test_a_body_that_is_there_costs_no_timer(monkeypatch: pytest.MonkeyPat
     for piece in (b"all", b" of ", b"it"):
         content.feed_data(piece)
     content.feed_eof()
-    assert await Bodies(SERVER).read(request) == b"all of it"
+    assert await RequestBodies(SERVER).read(request) == b"all of it"
 
 
 async def test_a_request_without_a_body_costs_none_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asyncio.timeout", _no_timer)
-    assert await Bodies(SERVER).read(make_mocked_request("POST", "/")) == b""
+    assert await RequestBodies(SERVER).read(make_mocked_request("POST", "/")) == b""
 
 
 async def test_each_64_kib_have_their_time_and_their_own_only(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     request, content = _asked()
-    reading = asyncio.create_task(Bodies(SERVER).read(request))
+    reading = asyncio.create_task(RequestBodies(SERVER).read(request))
     await turns()
     for _ in range(2):  # however slow: longer than the limit in all
         await clock.pass_by(40)
@@ -81,7 +81,7 @@ async def test_each_64_kib_have_their_time_and_their_own_only(monkeypatch: pytes
 async def test_a_body_in_time_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     request, content = _asked()
-    reading = asyncio.create_task(Bodies(SERVER).read(request))
+    reading = asyncio.create_task(RequestBodies(SERVER).read(request))
     for piece in (b"a" * PIECE, b"b" * PIECE, b"c"):
         await clock.pass_by(50)
         content.feed_data(piece)
@@ -97,14 +97,14 @@ async def test_one_too_long_is_refused_as_soon_as_it_is(ended: bool) -> None:
     if ended:
         content.feed_eof()
     with pytest.raises(LimitExceeded):
-        await Bodies(SERVER).read(request)
+        await RequestBodies(SERVER).read(request)
 
 
-async def test_who_still_sends_at_the_stop_is_refused_and_who_is_late_already_is_told_once(
+async def test_a_body_that_is_incomplete_at_the_stop_is_rejected_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(monkeypatch)
-    bodies = Bodies(SERVER)
+    bodies = RequestBodies(SERVER)
     late = asyncio.create_task(bodies.read(_asked()[0]))
     await turns()
     await clock.pass_by(30)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
-from dragoman_server.endpoints.models import KnownModel, anthropic_models, openai_models
+from dragoman_server.endpoints.models import anthropic_models, openai_models
+from dragoman_server.routing.model_names import KnownModel
 
 MODELS = [KnownModel(f"m{number}", "up") for number in range(5)]
 
@@ -70,7 +71,7 @@ def test_a_walk_over_the_pages_finds_each_model_once(count: int, limit: int, bac
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"limit": "0"}, "limit: expected a number from 1 to 1000; got '0'"),
         ({"limit": "1001"}, "limit: expected"),
@@ -81,6 +82,6 @@ def test_a_walk_over_the_pages_finds_each_model_once(count: int, limit: int, bac
         ({"before_id": ""}, "before_id: there is no model"),
     ],
 )
-def test_wrong_queries(query: dict[str, str], told: str) -> None:
-    with pytest.raises(ClientRequestError, match=told):
+def test_wrong_queries(query: dict[str, str], message: str) -> None:
+    with pytest.raises(ClientRequestError, match=message):
         anthropic_models(MODELS, query)

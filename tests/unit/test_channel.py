@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.workers.ipc import FRAME_MAX, PENDING_MAX, Channel, Unanswered, receive_first
+from dragoman_server.workers.ipc import FRAME_MAX, PENDING_MAX, IpcChannel, Unanswered, receive_first
 
 
 class Side:
-    """One end, which notes what it hears and answers as it is set to."""
+    """One end, which records messages and answers as configured."""
 
-    channel: Channel
+    channel: IpcChannel
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self.messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         self.gate = asyncio.Event()
         self.gate.set()
 
-    def hear(self, what: str, message: Any) -> None:
-        self.heard.put_nowait((what, message))
+    def on_message(self, what: str, message: Any) -> None:
+        self.messages.put_nowait((what, message))
 
     async def answer(self, what: str, message: Any) -> Any:
         await self.gate.wait()
@@ -38,7 +38,7 @@ async def a_pair() -> AsyncIterator[tuple[Side, Side]]:
     sides = Side(), Side()
     reading = []
     for side, sock in zip(sides, socket.socketpair(), strict=True):
-        side.channel = await Channel.open(sock, side.hear, side.answer)
+        side.channel = await IpcChannel.open(sock, side.on_message, side.answer)
         reading.append(asyncio.create_task(side.channel.run()))
     try:
         yield sides
@@ -48,17 +48,17 @@ async def a_pair() -> AsyncIterator[tuple[Side, Side]]:
         await asyncio.wait_for(asyncio.gather(*reading), 5)
 
 
-async def test_both_sides_tell_and_ask_at_once() -> None:
+async def test_both_sides_send_and_ask_at_once() -> None:
     async with a_pair() as (left, right):
-        left.channel.tell("hello", number=1, text="ü" * 100_000)
-        right.channel.tell("good day")
+        left.channel.send("hello", number=1, text="ü" * 100_000)
+        right.channel.send("good day")
         answers = await asyncio.gather(
             *(side.channel.ask("twice", 5, number=number) for number in range(20) for side in (left, right))
         )
         assert answers == [["twice", number] for number in range(20) for _ in range(2)]
-        what, message = await right.heard.get()
+        what, message = await right.messages.get()
         assert (what, message["number"], len(message["text"])) == ("hello", 1, 100_000)
-        assert (await left.heard.get())[0] == "good day"
+        assert (await left.messages.get())[0] == "good day"
 
 
 async def test_what_has_no_answer_is_unanswered() -> None:
@@ -83,7 +83,7 @@ async def test_a_side_that_leaves_leaves_no_question_open() -> None:
             await asked
         with pytest.raises(Unanswered):
             await left.channel.ask("late", 5, number=2)
-        left.channel.tell("nobody there")
+        left.channel.send("nobody there")
 
 
 async def test_questions_under_way_are_bounded() -> None:
@@ -101,22 +101,22 @@ async def test_questions_under_way_are_bounded() -> None:
 async def test_a_broken_or_endless_frame_ends_the_channel(tail: bytes) -> None:
     ours, theirs = socket.socketpair()
     side = Side()
-    side.channel = await Channel.open(ours, side.hear, side.answer)
+    side.channel = await IpcChannel.open(ours, side.on_message, side.answer)
     with theirs:
         theirs.sendall(tail)
         theirs.shutdown(socket.SHUT_WR)
         await asyncio.wait_for(side.channel.run(), 5)
-    assert side.heard.empty()
+    assert side.messages.empty()
 
 
 async def test_the_first_frame_is_taken_without_a_loop_and_nothing_behind_it() -> None:
     ours, theirs = socket.socketpair()
     side = Side()
-    side.channel = await Channel.open(ours, side.hear, side.answer)
+    side.channel = await IpcChannel.open(ours, side.on_message, side.answer)
     first = bytes(range(256)) * 1000
     with theirs:
         side.channel.send_first(first)
-        side.channel.tell("then")
+        side.channel.send("then")
         assert await asyncio.to_thread(receive_first, theirs) == first
         size = int.from_bytes(theirs.recv(4))
         assert b'"then"' in theirs.recv(size)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import LossCode, Profile, builtin_profile, direction, translate
-from dragoman.dialects.chat.reasoning_details import Details
+from dragoman.dialects.chat.reasoning_details import ReasoningDetails
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.wire.json_codec import dumps
@@ -57,14 +57,14 @@ def whole(client: str, message: Json, profile: Profile = ROUTER) -> tuple[list[J
     """The content or the output of a whole reply."""
     translation = ask(client, stream=False, profile=profile)
     choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": "stop"}
-    told = json.loads(translation.reply(dumps({"id": "1", "model": "m", "choices": [choice]})))
-    return told["content" if client == "messages" else "output"], translation.losses
+    reply = json.loads(translation.reply(dumps({"id": "1", "model": "m", "choices": [choice]})))
+    return reply["content" if client == "messages" else "output"], translation.losses
 
 
 def streamed(
     client: str, deltas: list[Json], reason: str = "tool_calls", *, size: int = 0
 ) -> tuple[list[Json], Losses]:
-    """The same that a client accumulates; `size` bytes come at once."""
+    """The output that a client accumulates from a stream that arrives in pieces of `size` bytes."""
     translation = ask(client, stream=True)
     chunks: list[Json] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     chunks.append({"index": 0, "delta": {}, "finish_reason": reason})
@@ -86,25 +86,25 @@ def streamed(
     return content, translation.losses
 
 
-def again(client: str, said: list[Json], profile: Profile = ROUTER) -> tuple[list[Json], Losses]:
+def again(client: str, output: list[Json], profile: Profile = ROUTER) -> tuple[list[Json], Losses]:
     """The assistant messages that a client's next request becomes."""
     if client == "messages":
-        turns = [{"role": "user", "content": "x"}, {"role": "assistant", "content": said}]
-        calls = [block["id"] for block in said if block["type"] == "tool_use"]
+        turns = [{"role": "user", "content": "x"}, {"role": "assistant", "content": output}]
+        calls = [block["id"] for block in output if block["type"] == "tool_use"]
         results: Any = [{"type": "tool_result", "tool_use_id": call, "content": "y"} for call in calls]
         body: Json = {"max_tokens": 5, "messages": [*turns, {"role": "user", "content": results or "and"}]}
     else:
-        calls = [item["call_id"] for item in said if item["type"] == "function_call"]
+        calls = [item["call_id"] for item in output if item["type"] == "function_call"]
         outputs = [{"type": "function_call_output", "call_id": call, "output": "y"} for call in calls]
-        body = {"input": [{"role": "user", "content": "x"}, *said, *outputs, {"role": "user", "content": "and"}]}
+        body = {"input": [{"role": "user", "content": "x"}, *output, *outputs, {"role": "user", "content": "and"}]}
     translation = translate(direction(client, "chat"), dumps({"model": "m", **body}), profile=profile)
     sent = json.loads(translation.body)["messages"]
     return [message for message in sent if message["role"] == "assistant"], translation.losses
 
 
-def kept(said: list[Json]) -> list[Any]:
-    """What is in the envelopes."""
-    proofs = [block.get("signature") or block.get("encrypted_content") for block in said]
+def kept(output: list[Json]) -> list[Any]:
+    """The blocks in the envelopes."""
+    proofs = [block.get("signature") or block.get("encrypted_content") for block in output]
     opened = [unwrap(proof) for proof in proofs if proof]
     assert all(envelope is not None and envelope.family == "router" for envelope in opened)
     return [envelope.block for envelope in opened if envelope is not None]
@@ -115,15 +115,15 @@ def kept(said: list[Json]) -> list[Any]:
 def test_typed_reasoning_goes_home_as_it_came(client: str, how: str) -> None:
     if how == "whole":
         proved: Json = {"reasoning": "Größer 👋", "reasoning_details": [SIGNED, HIDDEN]}
-        said, losses = whole(client, {**proved, "content": "Yes", "tool_calls": [CALL]})
+        output, losses = whole(client, {**proved, "content": "Yes", "tool_calls": [CALL]})
     else:
-        said, losses = streamed(client, FRAGMENTS, size=1 if how == "byte by byte" else 0)
+        output, losses = streamed(client, FRAGMENTS, size=1 if how == "byte by byte" else 0)
     assert not set(losses.counts) - {LossCode.FINISH_FIXED, LossCode.USAGE_ESTIMATED}
-    assert kept(said) == [{"reasoning_details": [SIGNED, HIDDEN]}]
-    assert [block["type"] for block in said] == (
+    assert kept(output) == [{"reasoning_details": [SIGNED, HIDDEN]}]
+    assert [block["type"] for block in output] == (
         ["thinking", "text", "tool_use"] if client == "messages" else ["reasoning", "message", "function_call"]
     )
-    [message], losses = again(client, said)
+    [message], losses = again(client, output)
     assert message["reasoning_details"] == [SIGNED, HIDDEN]
     assert "reasoning" not in message
     assert (message["content"], len(message["tool_calls"])) == ("Yes", 1)
@@ -131,14 +131,14 @@ def test_typed_reasoning_goes_home_as_it_came(client: str, how: str) -> None:
 
 
 def test_the_client_may_trim_the_text() -> None:
-    said, _ = whole("messages", {"reasoning_details": [SIGNED], "content": "Yes"})
-    said[0]["thinking"] = ""
-    assert again("messages", said)[0][0]["reasoning_details"] == [SIGNED]
+    output, _ = whole("messages", {"reasoning_details": [SIGNED], "content": "Yes"})
+    output[0]["thinking"] = ""
+    assert again("messages", output)[0][0]["reasoning_details"] == [SIGNED]
 
 
 @pytest.mark.parametrize("client", ["messages", "responses"])
 def test_a_proof_without_words_and_one_behind_a_call_go_home_too(client: str) -> None:
-    """Hidden reasoning has no text, and Gemini signs its calls, behind what it said before."""
+    """Hidden reasoning has no text, and Gemini signs its calls, after their text."""
     behind = {**HIDDEN, "id": "c1", "format": "google-gemini-v1"}
     deltas: list[Json] = [
         {"reasoning_details": [{**SUMMARY, "summary": "**Pl"}]},
@@ -146,9 +146,9 @@ def test_a_proof_without_words_and_one_behind_a_call_go_home_too(client: str) ->
         {"content": "Yes"},
         {"tool_calls": [{"index": 0, **CALL}], "reasoning_details": [behind]},
     ]
-    said, _ = streamed(client, deltas)
-    assert kept(said) == [{"reasoning_details": [SUMMARY]}, {"reasoning_details": [behind]}]
-    [message], losses = again(client, said)
+    output, _ = streamed(client, deltas)
+    assert kept(output) == [{"reasoning_details": [SUMMARY]}, {"reasoning_details": [behind]}]
+    [message], losses = again(client, output)
     assert message["reasoning_details"] == [SUMMARY, behind]
     assert not losses.counts
 
@@ -156,15 +156,15 @@ def test_a_proof_without_words_and_one_behind_a_call_go_home_too(client: str) ->
 @pytest.mark.parametrize("size", [0, 1, 400])
 def test_frames_that_differ_in_the_text_of_a_piece_only_are_kept_each(size: int) -> None:
     words = [f"word {number} " for number in range(40)]
-    said, _ = streamed("messages", [{"reasoning_details": [piece(text=word)]} for word in words], "stop", size=size)
-    assert (said[0]["thinking"], len(said)) == ("".join(words), 1)
-    assert kept(said) == [{"reasoning_details": [piece(text="".join(words))]}]
+    output, _ = streamed("messages", [{"reasoning_details": [piece(text=word)]} for word in words], "stop", size=size)
+    assert (output[0]["thinking"], len(output)) == ("".join(words), 1)
+    assert kept(output) == [{"reasoning_details": [piece(text="".join(words))]}]
 
 
 def test_plain_reasoning_of_the_same_upstream_stays_plain() -> None:
-    said, _ = streamed("messages", [{"reasoning": "Hm"}, {"content": "Yes"}], "stop")
-    assert kept(said) == [{"reasoning_content": "Hm"}]
-    [message], _ = again("messages", said)
+    output, _ = streamed("messages", [{"reasoning": "Hm"}, {"content": "Yes"}], "stop")
+    assert kept(output) == [{"reasoning_content": "Hm"}]
+    [message], _ = again("messages", output)
     assert (message["reasoning"], "reasoning_details" in message) == ("Hm", False)
 
 
@@ -173,17 +173,17 @@ def test_plain_reasoning_of_the_same_upstream_stays_plain() -> None:
     [ROUTER.replace({"family": "another"}), ROUTER.replace({"reasoning_details": False})],
     ids=["another-family", "no-details"],
 )
-def test_nobody_else_gets_them(profile: Profile) -> None:
-    said, _ = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"})
-    [message], losses = again("messages", said, profile)
+def test_no_other_upstream_gets_them(profile: Profile) -> None:
+    output, _ = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"})
+    [message], losses = again("messages", output, profile)
     assert message == {"role": "assistant", "content": "Yes"}
     assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
 
 def test_an_upstream_that_does_not_want_them_back_loses_them_on_the_way_out() -> None:
     plain = ROUTER.replace({"reasoning_details": False})
-    said, losses = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"}, plain)
-    assert kept(said) == [{"reasoning_content": "Größer 👋"}]
+    output, losses = whole("messages", {"reasoning_details": [SIGNED, HIDDEN], "content": "Yes"}, plain)
+    assert kept(output) == [{"reasoning_content": "Größer 👋"}]
     assert {LossCode.REASONING_SIGNATURE, LossCode.REASONING_ENCRYPTED} <= losses.counts.keys()
 
 
@@ -191,18 +191,18 @@ def test_a_text_of_claudes_that_was_cut_before_its_signature_stays_behind() -> N
     """OpenRouterTeam/ai-sdk-provider#423: Anthropic refuses it, and another model's has no signature."""
     unsigned = {key: value for key, value in SIGNED.items() if key != "signature"}
     gemini = {**unsigned, "format": "google-gemini-v1", "index": 1}
-    said, _ = whole("messages", {"reasoning_details": [unsigned, gemini], "content": "Yes"})
-    [message], losses = again("messages", said)
+    output, _ = whole("messages", {"reasoning_details": [unsigned, gemini], "content": "Yes"})
+    [message], losses = again("messages", output)
     assert message["reasoning_details"] == [gemini]
     assert losses.rows == [(LossCode.REASONING_UNSIGNED, "messages[1].content[0]", "dropped")]
 
 
 @pytest.mark.parametrize("block", [{"reasoning_details": "x"}, {"reasoning_details": [1]}, {"reasoning_details": [{}]}])
 def test_what_no_reader_puts_into_an_envelope_does_not_come_out(block: Json) -> None:
-    said: list[Json] = [
+    output: list[Json] = [
         {"type": "thinking", "thinking": "Hm", "signature": Envelope("router", "m").wrap("chat", block)}
     ]
-    [message], losses = again("messages", [*said, {"type": "text", "text": "Yes"}])
+    [message], losses = again("messages", [*output, {"type": "text", "text": "Yes"}])
     assert "reasoning_details" not in message
     assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
@@ -219,7 +219,7 @@ def test_what_no_reader_puts_into_an_envelope_does_not_come_out(block: Json) -> 
     ],
 )
 def test_fragments_of_one_index_add_up_to_a_piece(fragments: list[Json], pieces: list[Json]) -> None:
-    details = Details()
+    details = ReasoningDetails()
     for fragment in fragments:
         details.add(fragment)
-    assert details.whole() == pieces
+    assert details.complete() == pieces

@@ -1,4 +1,4 @@
-"""Error answers of Chat upstreams and what Chat clients are told (mapping §10)."""
+"""Error answers of Chat upstreams and what is sent to Chat clients (mapping §10)."""
 
 import json
 from typing import Any
@@ -136,7 +136,7 @@ def error(message: str = "m", type: str | None = None, code: Any = None, **more:
         (408, error(), K.TIMEOUT, (408, "server_error", None)),
         (504, error(), K.TIMEOUT, (504, "server_error", None)),
         (524, b"<html><title>x | 524: A timeout occurred</title></html>", K.TIMEOUT, (504, "server_error", None)),
-        # Under a 2xx (or a redirect) the body tells the status, else it is 502.
+        # Under a 2xx (or a redirect) the status follows from the body, else it is 502.
         (200, error(), K.API, (502, "server_error", None)),
         (302, b"", K.API, (502, "server_error", None)),
         (200, error(code=429), K.RATE_LIMIT, (429, "rate_limit_error", "rate_limit_exceeded")),
@@ -153,9 +153,9 @@ def test_kinds_and_how_they_are_written(
     assert failure.kind is kind
     if status >= 400:
         assert failure.status == status
-    told, payload = write_failure(failure, "req_1")
+    sent_status, payload = write_failure(failure, "req_1")
     code = written[2] if written[2] or kind is not K.OVERLOADED else "server_is_overloaded"
-    assert (told, payload["error"]["type"], payload["error"]["code"]) == (written[0], written[1], code)
+    assert (sent_status, payload["error"]["type"], payload["error"]["code"]) == (written[0], written[1], code)
     assert list(payload) == ["error"]
     assert list(payload["error"]) == ["message", "type", "param", "code"]
 
@@ -395,8 +395,8 @@ def test_T22_T23_cut_streams_are_server_errors_and_not_bad_requests() -> None:
     ],
 )
 def test_the_gateways_own_failures(failure: Failure, status: int, type: str, code: str | None) -> None:
-    told, body = write_failure(failure)
-    assert (told, body["error"]["type"], body["error"]["code"]) == (status, type, code)
+    sent_status, body = write_failure(failure)
+    assert (sent_status, body["error"]["type"], body["error"]["code"]) == (status, type, code)
 
 
 @pytest.mark.parametrize(
@@ -422,9 +422,9 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
         messages.read_failure(status, orjson.dumps(payload), {}),
         messages.read_error_frame(payload),
     ):
-        told, body = write_failure(failure)
+        sent_status, body = write_failure(failure)
         assert failure.status == status
-        assert (told, body["error"]["type"], body["error"]["code"]) == written
+        assert (sent_status, body["error"]["type"], body["error"]["code"]) == written
         assert body["error"]["message"] == "model: claude-x"
 
 
@@ -495,8 +495,8 @@ def test_reading_never_raises(status: int, body: bytes) -> None:
     failure = read_failure(status, body, {})
     assert failure.message
     assert failure.status >= 400
-    told, written = write_failure(failure)
-    assert 400 <= told <= 599
+    sent_status, written = write_failure(failure)
+    assert 400 <= sent_status <= 599
     assert orjson.loads(orjson.dumps(written))["error"]["message"]
 
 

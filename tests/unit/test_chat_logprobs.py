@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from dragoman import ReplyContext, direction, translate
+from dragoman import direction, translate
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
@@ -34,8 +34,10 @@ from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from dragoman.wire.sse import Frame
+from support.frames import frames_of
 
 Json = dict[str, Any]
 
@@ -68,7 +70,7 @@ def test_tokens_follow_their_text() -> None:
     assert events[1:] == [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [token("He")])]
 
 
-def test_tokens_follow_their_text_even_if_the_chunk_says_more() -> None:
+def test_tokens_follow_their_text_even_if_the_chunk_has_more() -> None:
     call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
     context = asked()
     events = read(piece({"content": "He", "refusal": "No.", "tool_calls": [call]}, token("He")), context=context)
@@ -189,12 +191,12 @@ def written(*events: Event, context: ReplyContext | None = None, step: int | Non
     given = [Start("1", "m"), *events]
     frames: list[Frame] = []
     for at in range(0, len(given), step or len(given)):
-        frames += writer.feed(given[at : at + (step or len(given))])
+        frames += frames_of(writer.feed(given[at : at + (step or len(given))]))
     return [json.loads(frame.data) for frame in frames if frame.data not in (None, b"[DONE]")]
 
 
 def accumulated(chunks: list[Json]) -> ChatCompletion:
-    """What the official SDK makes of the chunks."""
+    """The completion that the official SDK makes of the chunks."""
     state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
     for chunk in chunks:
         state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
@@ -206,9 +208,9 @@ def test_tokens_stand_on_the_chunk_of_their_text(usage: bool) -> None:
     bare = {"token": "He", "logprob": -1, "top_logprobs": None}
     events = [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [bare]), Delta(0, "y"), BlockEnd(0), *FINISH]
     chunks = written(*events, context=asked(include_usage=usage))
-    said = chunks[1]["choices"][0]
+    choice_with_text = chunks[1]["choices"][0]
     full = {"token": "He", "logprob": -1, "bytes": None, "top_logprobs": []}
-    assert said == {
+    assert choice_with_text == {
         "index": 0,
         "delta": {"content": "He"},
         "logprobs": {"content": [full], "refusal": None},
@@ -267,10 +269,10 @@ def test_the_official_sdk_accumulates_a_stream_to_the_whole_reply() -> None:
 
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
-_SPOKEN = st.lists(st.sampled_from(("a", "E", "EN", "D", "END", "é", "👋", "\n", " x")), min_size=1, max_size=8)
+_WORDS = st.lists(st.sampled_from(("a", "E", "EN", "D", "END", "é", "👋", "\n", " x")), min_size=1, max_size=8)
 
 
-def spelled(words: list[str]) -> tuple[str, list[Json], list[Event]]:
+def token_stream(words: list[str]) -> tuple[str, list[Json], list[Event]]:
     """A text of such tokens, in a stream that has each character with the token that completes it."""
     data = "".join(words).encode()
     events: list[Event] = []
@@ -282,9 +284,9 @@ def spelled(words: list[str]) -> tuple[str, list[Json], list[Event]]:
     return data.decode(), tokens, events
 
 
-@given(_SPOKEN, st.lists(st.sampled_from(("END", "NDa", "\n", "é👋", "x E")), min_size=1, max_size=2))
+@given(_WORDS, st.lists(st.sampled_from(("END", "NDa", "\n", "é👋", "x E")), min_size=1, max_size=2))
 def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[str], stops: list[str]) -> None:
-    text, tokens, events = spelled(words)
+    text, tokens, events = token_stream(words)
     cutter = StopCutter(asked(), stops)
     out = cutter.feed([BlockStart(0, BlockKind.TEXT), *events, BlockEnd(0), *FINISH])
     reply = Reply("1", "m", [Text(text, logprobs=tokens)], Stop(StopReason.END))
@@ -293,16 +295,16 @@ def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[s
     assert isinstance(part, Text)
     assert [one for event in out if isinstance(event, Logprobs) for one in event.tokens] == (part.logprobs or [])
     shown = 0
-    told = 0
+    covered = 0
     for event in out:
         if isinstance(event, Delta):
             shown += len(event.text.encode())
         elif isinstance(event, Logprobs):
-            told += sum(len(one["bytes"]) for one in event.tokens)
-            assert told <= shown, "a token told of text that is held back"
+            covered += sum(len(one["bytes"]) for one in event.tokens)
+            assert covered <= shown, "a token was sent before its text"
     assert shown == len(part.text.encode())
     if part.text == text:
-        assert told == shown
+        assert covered == shown
 
 
 def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Limits, Profile, ReplyContext
+from dragoman import Limits, Profile
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,6 +31,7 @@ from dragoman.directions import direction
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.translate import Translation
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
@@ -39,7 +40,7 @@ from support.strategies import texts
 Json = dict[str, Any]
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19, "prompt_tokens_details": {"cached_tokens": 4}}
 COUNTS = Usage(12, 4, None, 7, None)
-SAID: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+BEFORE: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 
 
 def chunk(*choices: Json, **extra: Any) -> Json:
@@ -87,7 +88,7 @@ def failed(events: list[Event], *before: Event) -> str:
 
 def test_text_with_usage_after_the_finish() -> None:
     assert read(ROLE, HEL, STOP, COUNTED, "[DONE]") == [
-        *SAID,
+        *BEFORE,
         BlockEnd(0),
         Finish(Stop(StopReason.END, "stop"), COUNTS),
         End(),
@@ -95,7 +96,7 @@ def test_text_with_usage_after_the_finish() -> None:
 
 
 def test_the_finish_is_held_until_the_usage_or_the_end() -> None:
-    assert read(ROLE, HEL, STOP, eof=False) == [*SAID, BlockEnd(0)]
+    assert read(ROLE, HEL, STOP, eof=False) == [*BEFORE, BlockEnd(0)]
     assert read(ROLE, HEL, STOP, "[DONE]", eof=False)[-2:] == [Finish(Stop(StopReason.END, "stop")), End()]
     assert read(ROLE, HEL, STOP)[-2:] == [Finish(Stop(StopReason.END, "stop")), End()]
 
@@ -109,9 +110,9 @@ def test_nothing_is_read_after_the_end() -> None:
 
 
 def test_T27_T23_an_end_before_the_finish_is_a_cut() -> None:
-    assert "before its terminal event" in failed(read(ROLE, HEL), *SAID)
+    assert "before its terminal event" in failed(read(ROLE, HEL), *BEFORE)
     events = read(ROLE, HEL, "[DONE]", STOP, "[DONE]")
-    assert "[DONE] before a finish_reason" in failed(events, *SAID)
+    assert "[DONE] before a finish_reason" in failed(events, *BEFORE)
     assert isinstance(events[-1], Error)
     assert events[-1].failure.code == "stream_truncated"
 
@@ -120,7 +121,7 @@ def test_half_a_frame_at_the_end_is_a_cut_and_not_bad_json() -> None:
     reader = Reader(context())
     events = reader.feed([Frame("", json.dumps(ROLE).encode()), Frame("", json.dumps(HEL).encode())])
     events += reader.feed([OddFrame("", b'{"id": "chatcm', whole=False)])
-    assert "before its terminal event" in failed(events + reader.finish(), *SAID)
+    assert "before its terminal event" in failed(events + reader.finish(), *BEFORE)
 
 
 def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
@@ -131,12 +132,12 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "message"),
     [
         (chunk({"index": 1, "delta": {"content": "x"}}), "second choice"),
         (chunk({"index": 0, "delta": {}}, {"index": 1, "delta": {}}), "2 choices"),
-        (piece({"role": "user"}), "spoke as 'user'"),
-        (piece({"role": "tool", "content": "x"}), "spoke as 'tool'"),
+        (piece({"role": "user"}), "sent the role 'user'"),
+        (piece({"role": "tool", "content": "x"}), "sent the role 'tool'"),
         (piece({}, logprobs={"content": []}), "logprobs"),
         (piece({"function_call": "f"}), "function_call that is not an object"),
         (piece({"audio": {"id": "a"}}), "audio"),
@@ -153,10 +154,10 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
         (tool(index=0, id="a", function={"name": 5}), "name that is not a string"),
     ],
 )
-def test_a_breach_of_the_grammar_ends_the_stream_and_keeps_what_came_before(frame: Json | str, told: str) -> None:
+def test_a_breach_of_the_grammar_ends_the_stream_and_keeps_what_came_before(frame: Json | str, message: str) -> None:
     events = read(ROLE, HEL, frame, STOP, COUNTED, "[DONE]")
-    assert told in events[-1].failure.message if isinstance(events[-1], Error) else pytest.fail(str(events))
-    assert events[:3] == SAID
+    assert message in events[-1].failure.message if isinstance(events[-1], Error) else pytest.fail(str(events))
+    assert events[:3] == BEFORE
     assert not any(isinstance(event, Finish | End | BlockEnd) and event != BlockEnd(0) for event in events)
     canonical.check(events)
 
@@ -167,17 +168,17 @@ def test_usage_before_the_role_is_a_breach_too() -> None:
 
 def test_T01_a_call_without_a_name_never_becomes_a_block() -> None:
     events = read(ROLE, HEL, tool(index=0, id="a", function={"arguments": "{}"}), piece({}, "tool_calls"), "[DONE]")
-    assert "tool call without a name" in failed(events, *SAID, BlockEnd(0))
+    assert "tool call without a name" in failed(events, *BEFORE, BlockEnd(0))
 
 
 @pytest.mark.parametrize(
-    ("second", "told"),
+    ("second", "message"),
     [(call(0, "b", "f"), "changed the id"), (call(0, "a", "g"), "renamed the tool call 'f' to 'g'")],
 )
-def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, told: str) -> None:
+def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, message: str) -> None:
     events = read(ROLE, call(0, "a", "f", '{"x"'), second, piece({}, "tool_calls"), "[DONE]")
     before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x"')]
-    assert told in failed(events, *before)
+    assert message in failed(events, *before)
 
 
 def test_T01_T03_fragments_go_to_their_own_call() -> None:
@@ -230,7 +231,7 @@ def test_a_cap_or_a_filter_leaves_open_blocks_incomplete(native: str, complete: 
 def test_T06_a_finished_call_whose_arguments_are_not_json_is_never_closed_as_whole() -> None:
     events = read(ROLE, HEL, call(0, "a", "f", '{"pa'), piece({}, "tool_calls"), "[DONE]")
     before: list[Event] = [BlockEnd(0), BlockStart(1, BlockKind.TOOL, "a", "f"), Delta(1, '{"pa')]
-    assert "not whole JSON" in failed(events, *SAID, *before)
+    assert "not whole JSON" in failed(events, *BEFORE, *before)
 
 
 def test_finish_reasons_that_disagree_with_the_content() -> None:
@@ -259,13 +260,13 @@ def test_T24_chunks_that_are_no_choice_are_passed_over() -> None:
     filters = chunk(prompt_filter_results=[{"prompt_index": 0}])
     ledger = context()
     events = read(filters, ROLE, HEL, {"object": "novelty"}, chunk(), STOP, COUNTED, into=ledger)
-    assert events[:3] == SAID
+    assert events[:3] == BEFORE
     assert events[-1] == End()
     assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 
 def test_T28_an_empty_finish_reason_is_none() -> None:
-    assert read(piece({"role": "assistant"}, ""), piece({"content": "Hel"}, ""), eof=False) == SAID
+    assert read(piece({"role": "assistant"}, ""), piece({"content": "Hel"}, ""), eof=False) == BEFORE
 
 
 def test_T72_comments_are_signs_of_life() -> None:
@@ -287,7 +288,7 @@ def test_annotations_belong_to_the_open_text() -> None:
 
 
 @pytest.mark.parametrize("annotations", [{"type": "url_citation"}, "see", ["see"]])
-def test_annotations_that_are_none_are_told(annotations: Any) -> None:
+def test_annotations_that_are_invalid_are_recorded(annotations: Any) -> None:
     ledger = context()
     read(HEL, piece({"annotations": annotations}), eof=False, into=ledger)
     assert ledger.losses.counts == {LossCode.CITATIONS: 1}
@@ -302,7 +303,7 @@ def test_T22_an_error_frame_in_any_shape_ends_the_stream() -> None:
     ]
     for frame in frames:
         events = read(ROLE, HEL, frame, STOP, COUNTED)
-        assert events[:-1] == SAID
+        assert events[:-1] == BEFORE
         assert isinstance(events[-1], Error)
         assert events[-1].failure.message == "no"
 
@@ -330,7 +331,7 @@ def test_limits_end_the_stream() -> None:
     )
     assert "tool_arguments = 4" in failed(events, *events[:-1])
     into = context(limits=Limits(blocks=1))
-    assert "blocks = 1" in failed(read(ROLE, HEL, piece({"reasoning": "x"}), into=into), *SAID, BlockEnd(0))
+    assert "blocks = 1" in failed(read(ROLE, HEL, piece({"reasoning": "x"}), into=into), *BEFORE, BlockEnd(0))
 
 
 def test_a_fault_of_the_parser_ends_the_stream() -> None:

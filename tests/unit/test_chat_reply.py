@@ -187,7 +187,7 @@ def test_citations_are_read() -> None:
 @pytest.mark.parametrize(
     ("annotations", "kept"), [({"type": "url_citation"}, 0), ("see", 0), (["see", {"type": "url_citation"}], 1)]
 )
-def test_annotations_that_are_none_are_told(annotations: Any, kept: int) -> None:
+def test_annotations_that_are_invalid_are_recorded(annotations: Any, kept: int) -> None:
     reply, losses = read(upstream({"content": "x", "annotations": annotations}))
     text = reply.parts[0]
     assert isinstance(text, Text)
@@ -360,7 +360,7 @@ def test_refusal_in_the_models_words_is_written() -> None:
         },
     ],
 )
-def test_reading_and_writing_gives_the_same_message(message: Json) -> None:
+def test_reading_and_writing_keeps_the_message(message: Json) -> None:
     body = upstream(message, "tool_calls" if "tool_calls" in message else "stop")
     reply, losses = read(body)
     written = write_reply(reply, ReplyContext("up"))

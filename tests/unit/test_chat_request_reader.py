@@ -50,7 +50,7 @@ def refused(*messages: Json, **fields: Any) -> str | None:
     return caught.value.failure.param
 
 
-def test_unsupported_is_told_from_malformed() -> None:
+def test_unsupported_differs_from_malformed() -> None:
     with pytest.raises(Unsupported):
         read(n=2)
     with pytest.raises(ClientRequestError) as caught:

@@ -1,4 +1,4 @@
-"""Writing Chat requests for an upstream, mostly from what Messages clients said."""
+"""Writing Chat requests for an upstream, mostly from requests of Messages clients."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def ask(
     return body, [(row.code, row.path) for row in losses.rows]
 
 
-def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
+def messages_of(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
     body, losses = ask(*turns, **more)
     return body["messages"], [code for code, _ in losses]
 
@@ -120,36 +120,36 @@ def flags(**changed: Any) -> Profile:
 
 
 def test_system_string_and_blocks() -> None:
-    assert say(system("one", plain=True), HI)[0][0] == {"role": "developer", "content": "one"}
+    assert messages_of(system("one", plain=True), HI)[0][0] == {"role": "developer", "content": "one"}
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-    assert say(system("one", "", "two"), HI)[0][0] == {"role": "developer", "content": parts}
-    messages, losses = say(system("one", "", "two"), HI, profile=COMPATIBLE)
+    assert messages_of(system("one", "", "two"), HI)[0][0] == {"role": "developer", "content": parts}
+    messages, losses = messages_of(system("one", "", "two"), HI, profile=COMPATIBLE)
     assert messages[0] == {"role": "system", "content": "one\n\ntwo"}
     assert losses == []
 
 
 def test_empty_instructions_disappear() -> None:
-    assert [m["role"] for m in say(system("", ""), HI)[0]] == ["user"]
+    assert [m["role"] for m in messages_of(system("", ""), HI)[0]] == ["user"]
 
 
-def test_spelling_is_kept_only_where_the_upstream_takes_both_words() -> None:
+def test_the_role_is_kept_only_where_the_upstream_takes_both() -> None:
     turn = Turn(Role.INSTRUCTION, [Text("x")], (), "system", True)
-    assert say(turn, HI, origin="responses")[0][0]["role"] == "system"
-    assert say(turn, HI)[0][0]["role"] == "developer"
+    assert messages_of(turn, HI, origin="responses")[0][0]["role"] == "system"
+    assert messages_of(turn, HI)[0][0]["role"] == "developer"
     turn.original = "developer"
-    assert say(turn, HI, origin="responses", profile=COMPATIBLE)[0][0]["role"] == "system"
+    assert messages_of(turn, HI, origin="responses", profile=COMPATIBLE)[0][0]["role"] == "system"
 
 
 def test_T46_mid_conversation_system_stays_in_place() -> None:
     middle = Turn(Role.INSTRUCTION, [Text("note")], ("messages", 1), "system", True)
-    messages, losses = say(HI, middle, assistant(Text("a")), HI)
+    messages, losses = messages_of(HI, middle, assistant(Text("a")), HI)
     assert [m["role"] for m in messages] == ["user", "developer", "assistant", "user"]
     assert losses == []
 
 
 def test_T46_system_as_the_last_message_after_results() -> None:
     middle = Turn(Role.INSTRUCTION, [Text("note")], ("messages", 1), "system", True)
-    messages, losses = say(HI, assistant(call()), user(result()), middle)
+    messages, losses = messages_of(HI, assistant(call()), user(result()), middle)
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "developer"]
     assert losses == []
 
@@ -172,12 +172,12 @@ def test_image_in_instructions_is_refused() -> None:
 
 
 def test_string_stays_string_and_array_stays_array() -> None:
-    assert say(HI)[0] == [{"role": "user", "content": "hi"}]
-    assert say(user(Text("hi")))[0] == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    assert messages_of(HI)[0] == [{"role": "user", "content": "hi"}]
+    assert messages_of(user(Text("hi")))[0] == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
 
 
 def test_T40_empty_texts_and_what_they_leave_empty_are_removed() -> None:
-    messages, losses = say(
+    messages, losses = messages_of(
         HI, assistant(Text("")), user(Text(""), Text("x"), Text("")), user(Text(""), plain=True), user()
     )
     assert messages == [
@@ -190,7 +190,7 @@ def test_T40_empty_texts_and_what_they_leave_empty_are_removed() -> None:
 
 
 def test_images() -> None:
-    messages, _ = say(user(Image(PNG), Image(Url("https://a.test/i.png"), detail="low")))
+    messages, _ = messages_of(user(Image(PNG), Image(Url("https://a.test/i.png"), detail="low")))
     assert messages[0]["content"] == [
         IMAGE,
         {"type": "image_url", "image_url": {"url": "https://a.test/i.png", "detail": "low"}},
@@ -215,25 +215,25 @@ def test_media_the_upstream_cannot_take_is_refused(part: Part, profile: Profile)
 
 def test_documents() -> None:
     pdf = Document(Inline("application/pdf", "QUJD"), ("d",), "a.pdf", context="about", cite=True)
-    messages, losses = say(user(pdf))
+    messages, losses = messages_of(user(pdf))
     assert messages[0]["content"] == [
         {"type": "text", "text": "about"},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJD"}},
     ]
     assert losses == [LossCode.CITATIONS_REQUEST]
     text = Document(Text("body"), ("d",), "Title", "about")
-    messages, losses = say(user(text))
+    messages, losses = messages_of(user(text))
     assert messages[0]["content"] == [{"type": "text", "text": "Title\nabout\nbody"}]
     assert losses == [LossCode.DOCUMENT_SHAPE]
     nested = Document([Text("a"), Text(""), Image(PNG)], ("d",), "Title")
-    messages, losses = say(user(nested))
+    messages, losses = messages_of(user(nested))
     assert messages[0]["content"] == [{"type": "text", "text": "Title"}, {"type": "text", "text": "a"}, IMAGE]
     assert losses == [LossCode.DOCUMENT_SHAPE]
 
 
 def test_text_file_is_decoded_for_upstreams_without_files() -> None:
     data = b64encode("x,é".encode()).decode()
-    messages, losses = say(user(Document(Inline("text/csv", data), ("d",), "a.csv")), profile=COMPATIBLE)
+    messages, losses = messages_of(user(Document(Inline("text/csv", data), ("d",), "a.csv")), profile=COMPATIBLE)
     assert messages[0]["content"] == [{"type": "text", "text": "a.csv\nx,é"}]
     assert losses == [LossCode.DOCUMENT_SHAPE]
     with pytest.raises(ClientRequestError):
@@ -241,7 +241,7 @@ def test_text_file_is_decoded_for_upstreams_without_files() -> None:
 
 
 def test_own_files_go_back() -> None:
-    messages, _ = say(user(Document(FileRef("file-1", "chat"))), origin="chat")
+    messages, _ = messages_of(user(Document(FileRef("file-1", "chat"))), origin="chat")
     assert messages[0]["content"] == [{"type": "file", "file": {"file_id": "file-1"}}]
 
 
@@ -259,14 +259,14 @@ def test_search_result_and_native_block() -> None:
 
 def test_participant_name_is_carried() -> None:
     turn = Turn(Role.USER, [Text("x")], (), plain=True, name="bob")
-    assert say(turn)[0] == [{"role": "user", "content": "x", "name": "bob"}]
+    assert messages_of(turn)[0] == [{"role": "user", "content": "x", "name": "bob"}]
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_parallel_results_come_first_then_the_rest_of_the_turn() -> None:
-    messages, losses = say(
+    messages, losses = messages_of(
         HI, assistant(call(), call(call_id="c2")), user(result("1"), result("2", "c2"), Text("go on"))
     )
     assert messages[2:] == [
@@ -278,12 +278,12 @@ def test_parallel_results_come_first_then_the_rest_of_the_turn() -> None:
 
 
 def test_text_before_results_still_follows_them() -> None:
-    messages, _ = say(HI, assistant(call()), user(Text("look"), result()))
+    messages, _ = messages_of(HI, assistant(call()), user(Text("look"), result()))
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "user"]
 
 
 def test_user_turn_between_results_follows_them() -> None:
-    messages, losses = say(
+    messages, losses = messages_of(
         HI, assistant(call(), call(call_id="c2")), user(result()), user(Text("hm")), user(result("2", "c2"))
     )
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "user"]
@@ -316,7 +316,7 @@ def test_media_of_results_follows_all_results_in_one_message() -> None:
 
 
 def test_media_of_results_in_separate_turns_waits_for_the_last_one() -> None:
-    messages, _ = say(
+    messages, _ = messages_of(
         HI,
         assistant(call(), call(call_id="c2")),
         user(result([Image(PNG)])),
@@ -330,7 +330,7 @@ def test_media_of_results_in_separate_turns_waits_for_the_last_one() -> None:
 
 def test_pdf_result_is_named_in_its_place() -> None:
     pdf = Document(Inline("application/pdf", "QUJD"), ("d",), "a.pdf")
-    messages, _ = say(HI, assistant(call()), user(result([pdf])))
+    messages, _ = messages_of(HI, assistant(call()), user(result([pdf])))
     assert messages[2]["content"] == "[a.pdf: attachment 1 in the following user message]"
     assert messages[3]["content"][1]["file"]["filename"] == "a.pdf"
 
@@ -344,7 +344,7 @@ def test_pdf_result_is_named_in_its_place() -> None:
         ([Text("")], "Error: the tool call failed without a message."),
     ],
 )
-def test_failure_is_told_by_the_content(content: str | list[Part], written: str) -> None:
+def test_failure_is_shown_by_the_content(content: str | list[Part], written: str) -> None:
     body, losses = ask(HI, assistant(call()), user(result(content, is_error=True)))
     assert body["messages"][2]["content"] == written
     assert losses == [(LossCode.IS_ERROR, "result.is_error")]
@@ -352,7 +352,7 @@ def test_failure_is_told_by_the_content(content: str | list[Part], written: str)
 
 @pytest.mark.parametrize("content", ["", [], [Text("")]])
 def test_empty_success_stays_empty(content: str | list[Part]) -> None:
-    messages, losses = say(HI, assistant(call()), user(result(content)))
+    messages, losses = messages_of(HI, assistant(call()), user(result(content)))
     assert messages[2]["content"] == ""
     assert losses == []
 
@@ -360,12 +360,12 @@ def test_empty_success_stays_empty(content: str | list[Part]) -> None:
 def test_several_texts_of_a_result() -> None:
     turns = HI, assistant(call()), user(result([Text("a"), Text("b")]))
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert say(*turns)[0][2]["content"] == parts
-    assert say(*turns, profile=COMPATIBLE)[0][2]["content"] == "a\nb"
+    assert messages_of(*turns)[0][2]["content"] == parts
+    assert messages_of(*turns, profile=COMPATIBLE)[0][2]["content"] == "a\nb"
 
 
 def test_tool_reference_names_the_tool_and_is_never_an_empty_result() -> None:
-    messages, losses = say(HI, assistant(call()), user(result([ToolReference("mcp__x", ("r",))])))
+    messages, losses = messages_of(HI, assistant(call()), user(result([ToolReference("mcp__x", ("r",))])))
     assert messages[2]["content"] == "Tool loaded: mcp__x"
     assert losses == [LossCode.RESULT_SHAPE]
 
@@ -375,45 +375,47 @@ def test_tool_reference_names_the_tool_and_is_never_an_empty_result() -> None:
 
 def test_adjacent_texts_join_without_and_parted_ones_with_a_blank_line() -> None:
     turn = assistant(Text("a"), Text("b"), Reasoning("x", ("r",), "messages"), Text("c"))
-    messages, losses = say(HI, turn, HI)
+    messages, losses = messages_of(HI, turn, HI)
     assert messages[1] == {"role": "assistant", "content": "ab\n\nc"}
     assert losses == [LossCode.REASONING_FOREIGN]
 
 
 def test_text_after_a_call_is_appended_with_a_row() -> None:
-    messages, losses = say(HI, assistant(Text("a"), call(), Text("b")), user(result()))
+    messages, losses = messages_of(HI, assistant(Text("a"), call(), Text("b")), user(result()))
     assert messages[1]["content"] == "a\n\nb"
     assert losses == [LossCode.BLOCK_ORDER]
 
 
 def test_content_is_null_only_with_calls() -> None:
-    messages, _ = say(HI, assistant(call()), user(result()), assistant(Refusal("no")), HI)
+    messages, _ = messages_of(HI, assistant(call()), user(result()), assistant(Refusal("no")), HI)
     assert messages[1]["content"] is None
     assert messages[3] == {"role": "assistant", "content": "", "refusal": "no"}
 
 
 def test_T06_arguments_are_a_string_and_stay_verbatim() -> None:
     raw = '{"b": 1.0, "a": "\\u00e9", "n": 12345678901234567890}'
-    messages, _ = say(HI, assistant(call(arguments=raw)), user(result()))
+    messages, _ = messages_of(HI, assistant(call(arguments=raw)), user(result()))
     assert messages[1]["tool_calls"] == [
         {"id": "c1", "type": "function", "function": {"name": "f", "arguments": raw}},
     ]
-    messages, _ = say(HI, assistant(call(arguments="")), user(result()))
+    messages, _ = messages_of(HI, assistant(call(arguments="")), user(result()))
     assert messages[1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_custom_call() -> None:
-    messages, _ = say(HI, assistant(ToolCall("c1", "g", "free text", custom=True)), user(result()), origin="responses")
+    messages, _ = messages_of(
+        HI, assistant(ToolCall("c1", "g", "free text", custom=True)), user(result()), origin="responses"
+    )
     assert messages[1]["tool_calls"] == [{"id": "c1", "type": "custom", "custom": {"name": "g", "input": "free text"}}]
 
 
 def test_long_call_ids_are_renamed_alike_in_call_and_result() -> None:
     long = "toolu_" + "x" * 60
-    messages, _ = say(HI, assistant(call(call_id=long)), user(result(call_id=long)))
+    messages, _ = messages_of(HI, assistant(call(call_id=long)), user(result(call_id=long)))
     sent = messages[1]["tool_calls"][0]["id"]
     assert len(sent) <= 40
     assert messages[2]["tool_call_id"] == sent
-    messages, _ = say(HI, assistant(call(call_id="functions.x:0")), user(result(call_id="functions.x:0")))
+    messages, _ = messages_of(HI, assistant(call(call_id="functions.x:0")), user(result(call_id="functions.x:0")))
     assert messages[2]["tool_call_id"] == messages[1]["tool_calls"][0]["id"] != "functions.x:0"
 
 
@@ -439,49 +441,49 @@ def test_T42_tool_names_fit_everywhere_and_can_be_undone() -> None:
     assert set(names.back.values()) == {long, "a.b"}
 
 
-THOUGHT = Reasoning("why", ("r",), "messages", "sig", native={"type": "thinking"})
+REASONING = Reasoning("why", ("r",), "messages", "sig", native={"type": "thinking"})
 
 
 def test_T15_reasoning_goes_back_to_servers_that_want_it() -> None:
-    messages, losses = say(HI, assistant(THOUGHT, call()), user(result()), profile=COMPATIBLE)
+    messages, losses = messages_of(HI, assistant(REASONING, call()), user(result()), profile=COMPATIBLE)
     assert messages[1]["reasoning_content"] == "why"
     assert messages[1]["content"] is None
     assert losses == [LossCode.REASONING_SIGNATURE]  # the text goes back, its signature has no field in Chat
 
 
 def test_foreign_reasoning_is_left_out_and_never_mixed_in() -> None:
-    messages, losses = say(HI, assistant(THOUGHT, Text("a")), HI)
+    messages, losses = messages_of(HI, assistant(REASONING, Text("a")), HI)
     assert messages[1] == {"role": "assistant", "content": "a"}
     assert losses == [LossCode.REASONING_FOREIGN]
     chat = Reasoning("why", ("r",), "chat")
-    assert say(HI, assistant(chat, Text("a")), HI)[1] == [LossCode.REASONING_UNSIGNED]
+    assert messages_of(HI, assistant(chat, Text("a")), HI)[1] == [LossCode.REASONING_UNSIGNED]
 
 
 def test_reasoning_without_text_is_encrypted_reasoning() -> None:
     redacted = Reasoning("", ("r",), "messages", "data", redacted=True)
     hidden = Reasoning("", ("r",), "messages", "sig")
     for profile in (OPENAI, COMPATIBLE):
-        messages, losses = say(HI, assistant(redacted, hidden, Text("a")), HI, profile=profile)
+        messages, losses = messages_of(HI, assistant(redacted, hidden, Text("a")), HI, profile=profile)
         assert "reasoning_content" not in messages[1]
         assert losses == [LossCode.REASONING_ENCRYPTED, LossCode.REASONING_ENCRYPTED]
 
 
 def test_demoted_reasoning_is_a_paragraph() -> None:
-    messages, losses = say(HI, assistant(THOUGHT, Text("a")), HI, knobs=Knobs(demote_reasoning="on"))
+    messages, losses = messages_of(HI, assistant(REASONING, Text("a")), HI, knobs=Knobs(demote_reasoning="on"))
     assert messages[1]["content"] == "why\n\na"
     assert losses == [LossCode.REASONING_FOREIGN]
 
 
 def test_assistant_turn_left_empty_is_removed() -> None:
     native = Native("messages", "server_tool_use", {}, "hosted_history", ("n",))
-    messages, losses = say(HI, assistant(THOUGHT, native), user(Text("x"), plain=True))
+    messages, losses = messages_of(HI, assistant(REASONING, native), user(Text("x"), plain=True))
     assert [m["role"] for m in messages] == ["user", "user"]
     assert losses == [LossCode.REASONING_FOREIGN, LossCode.HOSTED_HISTORY]
 
 
 def test_foreign_citations_are_dropped() -> None:
     cited = Text("a", ("t",), citations=[Citation("messages", {}, "https://a.test")])
-    messages, losses = say(HI, assistant(cited), HI)
+    messages, losses = messages_of(HI, assistant(cited), HI)
     assert "annotations" not in messages[1]
     assert losses == [LossCode.CITATIONS]
 
@@ -498,7 +500,7 @@ def test_prefill(knob: Any, roles: int) -> None:
 
 def test_prefill_can_be_refused_and_open_calls_are_none() -> None:
     assert refused(*PREFILL, knobs=Knobs(prefill="reject")) == "messages[7]"
-    assert say(HI, assistant(call()), knobs=Knobs(prefill="reject"))[1] == []
+    assert messages_of(HI, assistant(call()), knobs=Knobs(prefill="reject"))[1] == []
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -788,7 +790,7 @@ def marked(text: str, ttl: str | None = None) -> Text:
 
 
 def test_marks_are_translated_to_no_dearer_lifetime() -> None:
-    messages, losses = say(user(marked("a"), marked("b", "5m"), marked("c", "1h"), marked("d", "12h")))
+    messages, losses = messages_of(user(marked("a"), marked("b", "5m"), marked("c", "1h"), marked("d", "12h")))
     assert [part["prompt_cache_breakpoint"] for part in messages[0]["content"]] == [
         {"mode": "explicit"},
         {"mode": "explicit", "ttl": "30m"},
@@ -845,14 +847,14 @@ BODIES = _bodies()
 
 
 @pytest.mark.parametrize("body", [body for _, body in BODIES], ids=[name for name, _ in BODIES])
-def test_writing_and_reading_again_gives_the_same_request(body: Json) -> None:
+def test_writing_and_reading_again_keeps_the_request(body: Json) -> None:
     request, written = _reread(body)
     again, rewritten = _reread(written)
     again.include_usage = request.include_usage
     again.max_tokens_at = request.max_tokens_at
     for turn, other in zip(request.turns, again.turns, strict=True):
         if turn.role is Role.ASSISTANT and not any(isinstance(part, Text) for part in turn.parts):
-            other.plain = turn.plain  # `""` and null both say that there is no text
+            other.plain = turn.plain  # `""` and null both mean that there is no text
     assert again == request
     assert rewritten == written
 

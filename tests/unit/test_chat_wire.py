@@ -7,16 +7,16 @@ import pytest
 from dragoman.canonical.events import Citation, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
+from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.wire import (
-    JoinedText,
-    read_finish,
+    read_finish_reason,
     read_usage,
-    reasoning_text,
-    settle,
-    write_finish,
+    resolve_stop_reason,
+    write_finish_reason,
     write_usage,
 )
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -27,7 +27,7 @@ from dragoman.losses import LossCode, Losses
     [(5, 5), (0, 0), (5.9, 5), (-1, None), (2**53, None), (10**30, None), (True, None), ("5", None), (None, None)],
 )
 def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None:
-    assert read_created(value) == seconds
+    assert read_timestamp(value) == seconds
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None
     ],
 )
 def test_finish_is_read(native: str | None, reason: StopReason | None) -> None:
-    assert read_finish(native) is reason
+    assert read_finish_reason(native) is reason
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_finish_is_read(native: str | None, reason: StopReason | None) -> None:
     ],
 )
 def test_finish_is_written(stop: Stop, finish: str) -> None:
-    assert write_finish(stop, Knobs()) == finish
+    assert write_finish_reason(stop, Knobs()) == finish
 
 
 def test_every_reason_has_a_finish() -> None:
-    assert {write_finish(Stop(reason), Knobs()) for reason in StopReason} <= {
+    assert {write_finish_reason(Stop(reason), Knobs()) for reason in StopReason} <= {
         "stop",
         "length",
         "tool_calls",
@@ -77,8 +77,8 @@ def test_every_reason_has_a_finish() -> None:
 
 def test_messages_refusal_is_a_filter_when_native_or_after_text() -> None:
     stop = Stop(StopReason.FILTERED, "refusal")
-    assert write_finish(stop, Knobs(refusal_terminal="native")) == "content_filter"
-    assert write_finish(stop, Knobs(), shown=True) == "content_filter"
+    assert write_finish_reason(stop, Knobs(refusal_terminal="native")) == "content_filter"
+    assert write_finish_reason(stop, Knobs(), shown=True) == "content_filter"
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_content_decides_where_word_and_content_disagree(
     native: str | None, calls: bool, refusal: bool, reason: StopReason, code: LossCode | None
 ) -> None:
     losses = Losses()
-    stop = settle(native, calls=calls, refusal=refusal, content=True, losses=losses)
+    stop = resolve_stop_reason(native, calls=calls, refusal=refusal, content=True, losses=losses)
     assert (stop.reason, stop.native) == (reason, native)
     assert [row.code for row in losses.rows] == ([code] if code else [])
 
 
 def test_neither_word_nor_content_is_no_reply() -> None:
     with pytest.raises(UpstreamProtocolError):
-        settle(None, calls=False, refusal=False, content=False, losses=Losses())
+        resolve_stop_reason(None, calls=False, refusal=False, content=False, losses=Losses())
 
 
 def test_T31_usage_keeps_cache_inside_the_prompt() -> None:
@@ -129,12 +129,12 @@ def test_T31_usage_keeps_cache_inside_the_prompt() -> None:
 
 @pytest.mark.parametrize("key", ["cached_tokens", "prompt_cache_hit_tokens"])
 def test_T31_what_kimi_and_deepseek_count_as_cached_is_read_from_the_cache(key: str) -> None:
-    """Kimi counts it beside the totals (earendil-works/pi#8119, NousResearch/hermes-agent#66105), DeepSeek as hits
+    """Kimi counts it next to the totals (earendil-works/pi#8119, NousResearch/hermes-agent#66105), DeepSeek as hits
     (mozilla-ai/any-llm#816); both within `prompt_tokens`."""
     wire = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, key: 60}
     assert read_usage(wire) == Usage(100, 60, None, 20, None)
-    told = {"cached_tokens": 7}
-    assert read_usage({**wire, "prompt_tokens_details": told}) == Usage(100, 7, None, 20, None)
+    details = {"cached_tokens": 7}
+    assert read_usage({**wire, "prompt_tokens_details": details}) == Usage(100, 7, None, 20, None)
     assert read_usage({**wire, "prompt_tokens_details": {"cached_tokens": None}}) == Usage(100, 60, None, 20, None)
     assert read_usage({**wire, key: -1}) == Usage(100, None, None, 20, None)
 

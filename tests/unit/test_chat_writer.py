@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,9 +31,11 @@ from dragoman.canonical.events import (
 from dragoman.dialects.chat import Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder
 from grammar import Accumulated, chat
 from support import canonical
+from support.frames import frames_of
 from support.strategies import ANY, event_streams
 
 Json = dict[str, Any]
@@ -51,7 +53,7 @@ def written(*events: Event, into: ReplyContext | None = None) -> bytes:
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
-    frames = Writer(into or context()).feed(list(events))
+    frames = frames_of(Writer(into or context()).feed(list(events)))
     return [json.loads(frame.data) for frame in frames if frame.data is not None and frame.data != b"[DONE]"]
 
 
@@ -59,7 +61,7 @@ def deltas(*events: Event, into: ReplyContext | None = None) -> list[Json]:
     return [chunk["choices"][0]["delta"] for chunk in payloads(*events, into=into) if chunk.get("choices")]
 
 
-def told(*events: Event, into: ReplyContext | None = None) -> Accumulated:
+def accumulated(*events: Event, into: ReplyContext | None = None) -> Accumulated:
     into = into or context()
     return chat.check(written(*events, into=into), include_usage=into.include_usage)
 
@@ -79,7 +81,7 @@ def test_the_upstreams_own_time_and_the_gateways_own_id() -> None:
 
 def test_usage_only_if_the_client_asked() -> None:
     whole = (START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), END, End())
-    assert told(*whole).usage == {
+    assert accumulated(*whole).usage == {
         "prompt_tokens": 12,
         "completion_tokens": 7,
         "total_tokens": 19,
@@ -87,14 +89,14 @@ def test_usage_only_if_the_client_asked() -> None:
     }
     bare = context(include_usage=False)
     assert all("usage" not in chunk for chunk in payloads(*whole, into=bare))
-    assert told(*whole, into=bare).usage is None
+    assert accumulated(*whole, into=bare).usage is None
 
 
 def test_the_finish_comes_at_once_and_done_with_the_end() -> None:
     writer = Writer(context())
     writer.feed([START])
-    assert [frame.data and frame.data[-20:] for frame in writer.feed([END])][-1] != b"[DONE]"
-    assert [frame.data for frame in writer.feed([End()])] == [b"[DONE]"]
+    assert [frame.data and frame.data[-20:] for frame in frames_of(writer.feed([END]))][-1] != b"[DONE]"
+    assert [frame.data for frame in frames_of(writer.feed([End()]))] == [b"[DONE]"]
     assert writer.done
     assert writer.feed([Ping()]) == []
 
@@ -122,7 +124,7 @@ def test_a_whole_call_without_arguments_is_an_empty_object(complete: bool, expec
     """Clients parse the string; the empty one is no JSON (mapping §6.3)."""
     finish = Finish(Stop(StopReason.TOOL_CALLS if complete else StopReason.LENGTH))
     events = (START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, ""), BlockEnd(0, complete), finish, End())
-    assert told(*events).calls[0].arguments == expected
+    assert accumulated(*events).calls[0].arguments == expected
 
 
 def test_a_free_text_call_may_be_empty() -> None:
@@ -138,7 +140,7 @@ def test_neighbouring_texts_join_and_separated_ones_are_paragraphs() -> None:
     def texts(between: list[Event]) -> str:
         text: list[Event] = [BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0)]
         more: list[Event] = [BlockStart(5, BlockKind.TEXT), Delta(5, "b"), BlockEnd(5)]
-        return told(START, *text, *between, *more, END, End()).text
+        return accumulated(START, *text, *between, *more, END, End()).text
 
     assert texts([]) == "ab"
     assert texts([BlockStart(1, BlockKind.REASONING), Delta(1, "x"), BlockEnd(1)]) == "a\n\nb"
@@ -150,7 +152,9 @@ def test_text_behind_a_call_is_a_loss_of_order() -> None:
     call = (BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, "{}"), BlockEnd(0))
     finish = Finish(Stop(StopReason.TOOL_CALLS))
     assert (
-        told(START, *call, BlockStart(1, BlockKind.TEXT), Delta(1, "b"), BlockEnd(1), finish, End(), into=into).text
+        accumulated(
+            START, *call, BlockStart(1, BlockKind.TEXT), Delta(1, "b"), BlockEnd(1), finish, End(), into=into
+        ).text
         == "b"
     )
     assert into.losses.counts == {LossCode.BLOCK_ORDER: 1, LossCode.USAGE_ESTIMATED: 1}
@@ -184,7 +188,7 @@ def test_T15_reasoning_goes_to_the_field_the_operator_chose(value: Any, fields: 
 def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: Any, explanation: str | None) -> None:
     into = context(knobs=Knobs(refusal_terminal=knob))
     stop = Finish(Stop(StopReason.FILTERED, "refusal"), None, RefusalInfo(explanation, "cyber"))
-    result = told(START, stop, End(), into=into)
+    result = accumulated(START, stop, End(), into=into)
     assert result.refusal == (explanation or "The model declined to answer.")
     assert result.finish == ("stop" if knob == "completed" else "content_filter")
     assert into.losses.counts[LossCode.REFUSAL_CATEGORY] == 1
@@ -194,13 +198,13 @@ def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: Any, explanatio
 def test_a_refusal_after_text_is_only_a_filter(knob: Any) -> None:
     into = context(knobs=Knobs(refusal_terminal=knob))
     stop = Finish(Stop(StopReason.FILTERED, "refusal"), None, RefusalInfo("No."))
-    result = told(START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), stop, End(), into=into)
+    result = accumulated(START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), stop, End(), into=into)
     assert (result.text, result.refusal, result.finish) == ("a", "", "content_filter")
     assert into.losses.counts[LossCode.REFUSAL_EXPLANATION] == 1
 
 
 def test_a_filter_of_another_dialect_is_no_refusal() -> None:
-    result = told(START, Finish(Stop(StopReason.FILTERED, "content_filter")), End())
+    result = accumulated(START, Finish(Stop(StopReason.FILTERED, "content_filter")), End())
     assert (result.refusal, result.finish) == ("", "content_filter")
 
 
@@ -211,7 +215,7 @@ def test_annotations_come_once_with_the_extent_of_their_text() -> None:
     into = context()
     first = (BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), cite(0, "https://a.example"), BlockEnd(0))
     second = (BlockStart(1, BlockKind.TEXT), Delta(1, "cde"), cite(1, "https://b.example"), cite(1, None), BlockEnd(1))
-    notes = [note["url_citation"] for note in told(START, *first, *second, END, End(), into=into).annotations]
+    notes = [note["url_citation"] for note in accumulated(START, *first, *second, END, End(), into=into).annotations]
     assert [(note["url"], note["start_index"], note["end_index"]) for note in notes] == [
         ("https://a.example", 0, 2),
         ("https://b.example", 2, 5),
@@ -237,7 +241,7 @@ def test_T22_an_error_is_the_last_frame_and_there_is_no_done() -> None:
 @pytest.mark.parametrize("event", [Delta(3, "x"), Delta(0, "x")])
 def test_T02_a_delta_of_no_block_becomes_an_error_in_band(event: Event) -> None:
     into = context()
-    result = told(START, BlockStart(1, BlockKind.TEXT), Delta(1, "kept"), event, End(), into=into)
+    result = accumulated(START, BlockStart(1, BlockKind.TEXT), Delta(1, "kept"), event, End(), into=into)
     assert (result.text, result.error is not None) == ("kept", True)
     assert into.failure is not None
 
@@ -250,7 +254,7 @@ def test_T72_pings_are_comments() -> None:
 def test_every_stream_obeys_the_grammar_and_keeps_the_words(events: list[Event]) -> None:
     result = chat.check(written(*events), include_usage=True, refused=True)
     expected = canonical.check(events)
-    # Chat has one text: blocks that overlap are in it as they speak.
+    # Chat has one text: blocks that overlap are in it as their texts arrive.
     texts = {event.index for event in events if isinstance(event, BlockStart) and event.kind is BlockKind.TEXT}
     arrived = "".join(event.text for event in events if isinstance(event, Delta) and event.index in texts)
     assert result.text.replace("\n", "") == arrived.replace("\n", "")

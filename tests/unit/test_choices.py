@@ -50,7 +50,7 @@ def test_numbers_have_their_range(name: str, good: list[Any], bad: list[Any]) ->
             make(name, value)
 
 
-def test_the_types_say_the_same_as_the_documentation() -> None:
+def test_the_types_agree_with_the_documentation() -> None:
     hints = get_type_hints(Knobs)
     words = {spec.name: spec.metadata["values"] for spec in fields(Knobs) if get_origin(hints[spec.name]) is Literal}
     assert {name: get_args(hints[name]) for name in words} == words

@@ -1,4 +1,4 @@
-"""The client's side of a stream: which bytes go to the socket, in how many writes, and when it waits."""
+"""`DownstreamResponse`: the bytes that go to the socket, in how many writes, and when it waits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Socket:
 
 
 class Last:
-    """The last stage: done when told."""
+    """The last stage: done when the test sets it."""
 
     done = False
 
@@ -109,6 +109,18 @@ async def test_one_write_per_batch_the_first_with_the_headers_the_last_with_the_
     assert second == b"c\r\ntwo and more\r\n"
     assert third == b"5\r\nthree\r\n0\r\n\r\n"
     assert stage.response.body_length == sum(map(len, stage.socket.writes))
+
+
+async def test_the_representation_shows_how_the_body_is_sent() -> None:
+    stage = Stage()
+    assert repr(stage.client) == "<DownstreamResponse new>"
+    await stage.client.open()
+    assert repr(stage.client) == "<DownstreamResponse direct>"
+    await stage.carry(b"one", b"two")
+    assert repr(stage.client) == "<DownstreamResponse direct body started>"
+    wrapped = await _wrapped()
+    await wrapped.client.open()
+    assert repr(wrapped.client) == "<DownstreamResponse through aiohttp>"
 
 
 async def test_a_body_of_one_batch_is_one_write() -> None:
@@ -182,7 +194,7 @@ async def test_the_timer_between_requests_is_no_part_of_an_open_stream() -> None
 
 
 class Wrapped(web.StreamResponse):
-    """Somebody's own response."""
+    """A response class of an application."""
 
 
 async def _wrapped() -> Stage:

@@ -108,7 +108,7 @@ def test_a_full_file_is_read() -> None:
     assert not config.simulated
 
 
-def test_an_empty_file_gives_the_documented_defaults() -> None:
+def test_an_empty_file_has_the_documented_defaults() -> None:
     config = parse_config({}, {})
     assert config == Config()
     server = config.server
@@ -139,7 +139,7 @@ def test_the_message_reads_as_documented() -> None:
     )
 
 
-def test_all_problems_are_told_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     data = tomllib.loads("""
 colour = "red"
 [server]
@@ -276,7 +276,7 @@ def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "wrong", "told"),
+    ("key", "wrong", "message"),
     [
         ("workers", -1, "expected 0 (one for each core) to 256; got -1"),
         ("workers", 257, "expected 0 (one for each core) to 256; got 257"),
@@ -285,21 +285,21 @@ def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
         ("reload_drain", "auto", "expected an integer, got a string"),
     ],
 )
-def test_what_workers_cannot_be(key: str, wrong: Any, told: str) -> None:
-    assert problems({"server": {key: wrong}})[f"server.{key}"] == told
+def test_what_workers_cannot_be(key: str, wrong: Any, message: str) -> None:
+    assert problems({"server": {key: wrong}})[f"server.{key}"] == message
 
 
 def test_hosts_origins_and_counts_of_connections_are_read() -> None:
-    told = {
+    message = {
         "allowed_hosts": ["llm.example.com", "*.example.org", "*", "${NAME}", "192.0.2.1", "[::1]"],
         "cors_origins": ["https://x.example:8443", "null", "*", "chrome-extension://*"],
         "backlog": 7,
         "max_connections": 8,
         "max_connections_per_address": 9,
     }
-    server = parse_config({"server": told}, {"NAME": "from-the-environment"}).server
-    assert server.allowed_hosts == (*told["allowed_hosts"][:3], "from-the-environment", "192.0.2.1", "[::1]")  # type: ignore[index]
-    assert server.cors_origins == tuple(told["cors_origins"])  # type: ignore[arg-type]
+    server = parse_config({"server": message}, {"NAME": "from-the-environment"}).server
+    assert server.allowed_hosts == (*message["allowed_hosts"][:3], "from-the-environment", "192.0.2.1", "[::1]")  # type: ignore[index]
+    assert server.cors_origins == tuple(message["cors_origins"])  # type: ignore[arg-type]
     assert (server.backlog, server.max_connections, server.max_connections_per_address) == (7, 8, 9)
 
 
@@ -328,7 +328,7 @@ def test_inbound_keys_that_would_let_everybody_in_are_refused(keys: list[str]) -
     assert [path.partition("[")[0] for path in problems({"server": {"keys": keys}})] == ["server.keys"]
 
 
-def test_a_missing_inbound_key_is_told_once() -> None:
+def test_a_missing_inbound_key_is_reported_once() -> None:
     assert problems({"server": {"keys": ["${X}"]}}) == {"server.keys[0]": "the environment variable X is not set"}
 
 
@@ -342,7 +342,7 @@ def test_no_key_shows_anywhere() -> None:
     assert f"{secret} {secret!r} {secret!s:>5} {[secret]}".count("***") == 4
     for text in (repr(config), str(config), repr(asdict(config)["server"]), repr(config.providers)):
         assert CANARY not in text
-    # Wrong as a word, a URL, an integer and a header: told without what the reference stood for.
+    # Invalid as a word, a URL, an integer and a header: reported without the value of the reference.
     data = {
         "server": {"port": "${KEY}", "keys": [5]},
         "providers": {
@@ -443,7 +443,9 @@ def test_a_big_model_of_no_known_provider_is_a_problem() -> None:
     data = provider()
     data["providers"]["other"] = {"dialect": "messages", "base_url": "http://o"}
     data["models"] = {"big": "gpt-x", "small": "other/mini"}
-    assert problems(data) == {"models.big": 'which provider has "gpt-x"? Write "provider/gpt-x", or give it a route'}
+    assert problems(data) == {
+        "models.big": 'no provider is known for "gpt-x": write "provider/gpt-x", or give it a route'
+    }
     data["routes"] = [{"model": "gpt-*", "provider": "local"}]
     assert parse_config(data, {}).models.big == "gpt-x"
 

@@ -1,4 +1,4 @@
-"""The demo shows what it claims to show, on both sides, and says so when it does not."""
+"""The demo shows what it claims to show, on both sides, and reports it otherwise."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from dragoman_server import simulator
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.demo import run as package
 from dragoman_server.demo.run import demo
 from dragoman_server.demo.scenes import SCENES
 from dragoman_server.demo.terminal import cells
+from oracles.simulator import strict_simulator
 
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "make_simulator", strict_simulator)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -38,7 +41,7 @@ async def test_every_scene_shows_both_sides() -> None:
         assert scene.point.split(":")[0] in shown.replace("\n                 ", " ")
     directions = {(scene.client, scene.upstream) for scene in SCENES}
     assert len(directions) == 6, "each dialect translated into both others"
-    # A thought in both dialects, a piece of arguments, restored tools, the stop, the cut and what came of it.
+    # Reasoning in both dialects, a fragment of arguments, restored tools, the stop, the cut and its error.
     for piece in (
         '"reasoning_content":"The user needs"',
         '"thinking":"The user needs"',
@@ -52,7 +55,7 @@ async def test_every_scene_shows_both_sides() -> None:
         r'apply_patch("*** Begin Patch\n*** Add File: notes.txt\n+print(\"Grüße \\n 👋🏽\")\n*** End Patch\n")',
         "custom_wrapped: a free-text tool became a function",
         '"delta":"## never"',
-        "✂ the connection breaks",
+        "✂ the connection fails",
         "upstream connection broke",
         '"param":"n"',
         "nothing was sent",
@@ -85,7 +88,7 @@ async def test_colours_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[35m" in shown
 
 
-async def test_a_scene_that_fails_is_told_and_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scene_that_fails_is_reported_and_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(SCENES[0], body={**SCENES[0].body, "model": "sim-text"})
     monkeypatch.setattr(package, "SCENES", (wrong,))
     status, shown = await _played()
@@ -94,7 +97,7 @@ async def test_a_scene_that_fails_is_told_and_fails_the_demo(monkeypatch: pytest
     assert "a call were expected" in shown.replace("\n                 ", " ")
 
 
-async def test_a_refused_scene_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_response_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(SCENES[1], body={**SCENES[1].body, "model": "sim-error-429"})
     monkeypatch.setattr(package, "SCENES", (wrong,))
     status, shown = await _played()
@@ -115,17 +118,17 @@ async def test_an_impossible_port_is_a_wrong_configuration() -> None:
         await _played(port=70_000)
 
 
-async def test_it_stays_up_and_tells_what_to_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_serves_on_and_prints_next_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "SCENES", ())
 
-    async def told_at_once() -> None:
+    async def stop_at_once() -> None:
         return
 
-    monkeypatch.setattr(package, "until_told_to_stop", told_at_once)
+    monkeypatch.setattr(package, "wait_for_stop_signal", stop_at_once)
     out = io.StringIO()
     assert await demo(port=0, pace=0, once=False, out=out) == 0
     shown = out.getvalue()
-    url = shown.partition("stays up at ")[2].split(". ")[0]
+    url = shown.partition("serves on at ")[2].split(". ")[0]
     assert url.startswith("http://127.0.0.1:")
     for hint in (
         f"{url}/v1/messages",

@@ -1,4 +1,4 @@
-"""The pieces of the demo: what a frame is shortened to, what a stream told, how it is drawn, what the scenes check."""
+"""The parts of the demo: excerpts of frames, transcripts of streams, output on the terminal, checks of the scenes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 from dragoman_server.demo import run as package
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.recording_transport import _Overheard
-from dragoman_server.demo.scenes import SCENES, Scene, Seen
+from dragoman_server.demo.recording_transport import _RecordedResponse
+from dragoman_server.demo.scenes import SCENES, Recording, Scene
 from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
-from dragoman_server.demo.transcript import ToolCall, told
+from dragoman_server.demo.transcript import ToolCall, read_transcript
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_long_frame_is_shortened_to_what_changes() -> None:
         b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
         b'{"tool_calls":[{"index":1,"function":{"arguments":"{\\"a"}}]},"finish_reason":null}],"usage":null}'
     )
-    told_of = [(Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))]
-    assert frame_lines(Frame("", data), 50) == told_of
+    lines = [(Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))]
+    assert frame_lines(Frame("", data), 50) == lines
     assert _shown(Frame("", b'{"a":1}'), 50) == ['data: {"a":1}']
     assert _shown(Frame("", b"[DONE]"), 50) == ["data: [DONE]"]
-    assert _shown(Frame("", None), 50) == [": a sign of life"]
+    assert _shown(Frame("", None), 50) == [": ping"]
 
 
 def _shown(frame: Frame, width: int) -> list[str]:
@@ -92,14 +92,14 @@ def test_an_event_of_responses_is_shortened_to_what_is_new() -> None:
     delta = _response_event("response.output_text.delta", **where, delta="Hello, everybody", logprobs=[])
     assert _shown(delta, 60) == ['…output_text.delta  "delta":"Hello, everybody" "output_index":0']
     assert frame_lines(delta, 60)[0][1].style == "green"
-    # The echo of the request and what was told before are left out; the counts are not.
-    told_before = {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}
+    # The echo of the request and the content that earlier events had are left out; the counts are not.
+    sent_before = {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}
     usage = {"input_tokens": 12, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 6, "total_tokens": 18}
     response = {
         "id": "resp_1",
         "status": "completed",
         "tools": [{"name": "t"}],
-        "output": [told_before],
+        "output": [sent_before],
         "usage": usage,
     }
     completed = _response_event("response.completed", response=response)
@@ -128,20 +128,20 @@ def test_long_parts_of_a_request_are_folded() -> None:
     assert body_text({"tools": [function]}) == '{"tools":[{"function":{"name":"f",…},…}]}'
 
 
-def _failing(scene: Scene, seen: Seen) -> str:
+def _failing(scene: Scene, seen: Recording) -> str:
     return " | ".join(scene.problems(seen))
 
 
 def test_a_clean_end_after_a_cut_is_a_problem() -> None:
     """The scene's check must see what it is there for."""
     frames = [Frame("message_stop", b'{"type":"message_stop"}')]
-    broken = next(scene for scene in SCENES if "breaks" in scene.subject)
+    broken = next(scene for scene in SCENES if "fails" in scene.subject)
     assert broken.client is Dialect.MESSAGES
-    assert "as if it had ended well" in _failing(broken, Seen(status=200, client=frames, cut=True))
+    assert "as if it had ended normally" in _failing(broken, Recording(status=200, client=frames, cut=True))
 
 
 def test_calls_that_do_not_interleave_are_a_problem() -> None:
-    seen = Seen(status=200, client=[Frame("", b"[DONE]")])
+    seen = Recording(status=200, client=[Frame("", b"[DONE]")])
     assert "two interleaved calls" in _failing(SCENES[1], seen)
 
 
@@ -158,29 +158,29 @@ def _called(**item: Any) -> list[Frame]:
 
 
 def test_tools_that_are_not_restored_are_a_problem() -> None:
-    """What makes Codex say "unsupported call" and "aborted"."""
-    joined = Seen(status=200, client=_called(name="mcp__notes__add_note"))
+    """Mistakes that Codex reports as "unsupported call" and "aborted"."""
+    joined = Recording(status=200, client=_called(name="mcp__notes__add_note"))
     assert "did not come back in its namespace: mcp__notes__add_note" in _failing(_scene("namespace"), joined)
-    assert "did not come back as free text" in _failing(_scene("free text"), Seen(status=200, client=_called()))
+    assert "did not come back as free text" in _failing(_scene("free text"), Recording(status=200, client=_called()))
 
 
 def test_leaving_an_upstream_that_has_not_finished_is_drawn() -> None:
     def drawn(*frames: bytes) -> str:
         out = io.StringIO()
-        stage = package._Stage(_scene("stop sequence"), Terminal(out, colour=False, width=120))
+        stage = package.ScenePlayer(_scene("stop sequence"), Terminal(out, colour=False, width=120))
         for data in frames:
-            stage.said(b"data: " + data + b"\n\n")
-        stage.left()
-        stage.said(b"")  # draws what came before
+            stage.received(b"data: " + data + b"\n\n")
+        stage.stopped()
+        stage.received(b"")  # draws what came before
         return out.getvalue()
 
     piece = _response_event("response.output_text.delta", delta="three###").data or b""
     end = _response_event("response.completed", response={"status": "completed", "usage": None}).data or b""
-    assert "✂ the gateway hangs up" in drawn(piece)
+    assert "✂ the gateway closes the connection" in drawn(piece)
     assert "✂" not in drawn(piece, end)
 
 
-async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
+async def test_the_recording_transport_reports_that_the_gateway_stopped_reading() -> None:
     class Source:
         status = 200
         headers: Mapping[str, str] = MappingProxyType({})
@@ -195,32 +195,32 @@ async def test_the_tee_tells_that_the_gateway_reads_no_further() -> None:
         async def close(self) -> None:
             return
 
-    class Heard(list[str]):
+    class Calls(list[str]):
         def sent(self, call: UpstreamRequest) -> None:
             self.append("sent")
 
-        def said(self, data: bytes) -> None:
+        def received(self, data: bytes) -> None:
             self.append(data.decode())
 
         def cut(self) -> None:
             self.append("cut")
 
-        def left(self) -> None:
-            self.append("left")
+        def stopped(self) -> None:
+            self.append("stopped")
 
-    for asked, expected in ((1, ["one", "left"]), (3, ["one", "two"])):
-        heard = Heard()
-        batches = _Overheard(Source(), heard).batches()
-        for _ in range(asked):
+    for reads, expected in ((1, ["one", "stopped"]), (3, ["one", "two"])):
+        calls = Calls()
+        batches = _RecordedResponse(Source(), calls).batches()
+        for _ in range(reads):
             await anext(batches, None)
         await batches.aclose()
-        assert heard == expected
+        assert calls == expected
 
 
 def test_text_behind_a_stop_sequence_is_a_problem() -> None:
     piece = b'{"choices":[{"index":0,"delta":{"content":"one, two, three###"},"finish_reason":"stop"}]}'
-    seen = Seen(status=200, client=[Frame("", piece), Frame("", b"[DONE]")])
-    assert "the client was told 'one, two, three###'" in _failing(_scene("stop sequence"), seen)
+    seen = Recording(status=200, client=[Frame("", piece), Frame("", b"[DONE]")])
+    assert "the client received 'one, two, three###'" in _failing(_scene("stop sequence"), seen)
 
 
 def test_a_stream_of_responses_put_together() -> None:
@@ -230,17 +230,17 @@ def test_a_stream_of_responses_put_together() -> None:
         _response_event("response.output_item.added", output_index=2, item={"type": "custom_tool_call", "name": "p"}),
         _response_event("response.custom_tool_call_input.delta", output_index=2, delta='"\n'),
     ]
-    so_far = told(Dialect.RESPONSES, frames)
+    so_far = read_transcript(Dialect.RESPONSES, frames)
     assert so_far.calls == {2: ToolCall("p", '"\n', custom=True)}
-    assert not so_far.calls[2].whole
-    assert so_far.said() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
+    assert not so_far.calls[2].complete
+    assert so_far.content() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
     cut = {"type": "function_call", "name": "f", "arguments": '{"a', "status": "incomplete"}
     half = [_response_event(f"response.output_item.{e}", output_index=0, item=cut) for e in ("added", "done")]
-    assert not told(Dialect.RESPONSES, half).calls[0].whole
+    assert not read_transcript(Dialect.RESPONSES, half).calls[0].complete
     failed = _response_event("response.failed", response={"error": {"message": "no"}})
     nested, flat = _response_event("error", error={"message": "no"}), _response_event("error", message="no")
     for last in (failed, nested, flat):
-        end = told(Dialect.RESPONSES, [*frames, last])
+        end = read_transcript(Dialect.RESPONSES, [*frames, last])
         assert (end.error, end.ended, end.stop) == ("no", False, None)
 
 
@@ -252,6 +252,6 @@ def test_all_readings_of_usage_come_to_the_same() -> None:
     )
     usage = {"input_tokens": 12, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 9}
     responses = _response_event("response.completed", response={"status": "completed", "usage": usage})
-    assert told(Dialect.RESPONSES, [responses]).tokens() == (12, 9)
-    assert told(Dialect.CHAT, [Frame("", chat)]).tokens() == (12, 9)
-    assert told(Dialect.MESSAGES, [Frame("", data) for data in messages]).tokens() == (12, 9)
+    assert read_transcript(Dialect.RESPONSES, [responses]).tokens() == (12, 9)
+    assert read_transcript(Dialect.CHAT, [Frame("", chat)]).tokens() == (12, 9)
+    assert read_transcript(Dialect.MESSAGES, [Frame("", data) for data in messages]).tokens() == (12, 9)

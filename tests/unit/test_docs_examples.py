@@ -19,11 +19,13 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman_server import make_app
+from dragoman_server import simulator as simulator_package
 from dragoman_server.cli.main import _parser, main
 from dragoman_server.config.load import parse_config, simulated_config
 from dragoman_server.config.schema import Server
-from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening, running
+from oracles.simulator import strict_simulator
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -51,7 +53,7 @@ async def test_the_embedding_example_serves_the_gateway_beside_the_application()
     code = _blocks(DOCS / "howto/embed-in-aiohttp.md", "python")[0]
     example: dict[str, Any] = {"__name__": "example"}
     exec(compile(code, "embed-in-aiohttp.md", "exec"), example)
-    simulator = make_simulator()
+    simulator = strict_simulator()
     body = {"model": "claude-sonnet-5", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello!"}]}
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(listening(simulator, "127.0.0.1", 0, drain=0.5))
@@ -138,7 +140,7 @@ async def test_what_the_page_lets_codex_send_is_served() -> None:
     assert (at.port, provider["wire_api"]) == (Server().port, "responses")
     headers = {"authorization": f"Bearer {ENV[provider['env_key']]}"}
     recorded = json.loads((FIXTURES / "codex_patch-tool_1.json").read_text("utf-8"))["request"]["body"]
-    simulator = make_simulator()
+    simulator = strict_simulator()
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(listening(simulator, "127.0.0.1", 0, drain=0.5))
         text = ours.replace("http://127.0.0.1:11434", upstream).replace("qwen3:32b", "sim-call-apply_patch")
@@ -187,7 +189,8 @@ def test_codex_is_given_the_gateway_s_default_port(page: str) -> None:
 # --- the tutorial ----------------------------------------------------------------------------------------------------
 
 
-async def test_the_tutorial_s_programs_print_the_answer() -> None:
+async def test_the_tutorial_s_programs_print_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator_package, "make_simulator", strict_simulator)
     programs = _blocks(DOCS / "tutorial/first-translation.md", "python")
     config = simulated_config()
     config = replace(config, server=replace(config.server, port=0))
@@ -246,6 +249,17 @@ def _anchors(page: Path) -> frozenset[str]:
     plain = [re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings]
     made = [re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain]
     return frozenset([*made, *re.findall(r'<a id="([^"]+)">', text)])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_metrics_are_ones_that_there_are(page: Path) -> None:
+    known = set(re.findall(r"^\| `(dragoman_\w+)`", (DOCS / "reference/metrics.md").read_text("utf-8"), re.MULTILINE))
+    known |= {
+        f"{name}_{suffix}" for name in known if name.endswith("_seconds") for suffix in ("bucket", "count", "sum")
+    }
+    named = set(re.findall(r"\bdragoman_\w+", page.read_text("utf-8")))
+    assert len(known) > 20
+    assert named - known - {"dragoman_server", "dragoman_bench"} == set()
 
 
 def test_every_place_to_change_exists() -> None:

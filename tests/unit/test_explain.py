@@ -1,4 +1,4 @@
-"""What an explanation tells, and when a body's dialect is guessed."""
+"""The explanation of a request, and the inference of a body's dialect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.observability.receipts import Receipt
 
 CHAT, MESSAGES, RESPONSES = Dialect
-SAID = [{"role": "user", "content": "Hi"}]
+PROMPT = [{"role": "user", "content": "Hi"}]
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ SAID = [{"role": "user", "content": "Hi"}]
     [
         ({"input": "Hi"}, RESPONSES),
         ({"input": [], "max_output_tokens": 5, "tools": []}, RESPONSES),
-        ({"messages": SAID}, CHAT),
-        ({"messages": SAID, "max_completion_tokens": 9}, CHAT),
-        ({"messages": SAID, "max_tokens": 9, "stream_options": {}}, CHAT),
-        ({"messages": SAID, "max_tokens": 9, "tools": [{"type": "function", "function": {}}]}, CHAT),
-        ({"messages": [{"role": "system", "content": "x"}, *SAID], "max_tokens": 9}, CHAT),
-        ({"messages": [*SAID, {"role": "tool", "tool_call_id": "c", "content": "x"}], "max_tokens": 9}, CHAT),
+        ({"messages": PROMPT}, CHAT),
+        ({"messages": PROMPT, "max_completion_tokens": 9}, CHAT),
+        ({"messages": PROMPT, "max_tokens": 9, "stream_options": {}}, CHAT),
+        ({"messages": PROMPT, "max_tokens": 9, "tools": [{"type": "function", "function": {}}]}, CHAT),
+        ({"messages": [{"role": "system", "content": "x"}, *PROMPT], "max_tokens": 9}, CHAT),
+        ({"messages": [*PROMPT, {"role": "tool", "tool_call_id": "c", "content": "x"}], "max_tokens": 9}, CHAT),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}], "max_tokens": 9}, CHAT),
-        ({"messages": SAID, "max_tokens": 9, "system": "x"}, MESSAGES),
-        ({"messages": SAID, "max_tokens": 9, "tools": [{"name": "t", "input_schema": {}}]}, MESSAGES),
+        ({"messages": PROMPT, "max_tokens": 9, "system": "x"}, MESSAGES),
+        ({"messages": PROMPT, "max_tokens": 9, "tools": [{"name": "t", "input_schema": {}}]}, MESSAGES),
         ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}], "max_tokens": 9}, MESSAGES),
     ],
 )
-def test_the_dialect_is_told_by_the_body(body: dict[str, Any], dialect: Dialect) -> None:
+def test_the_dialect_is_inferred_from_the_body(body: dict[str, Any], dialect: Dialect) -> None:
     assert guess_client(body) is dialect
 
 
@@ -48,14 +48,14 @@ def test_the_dialect_is_told_by_the_body(body: dict[str, Any], dialect: Dialect)
     [
         {},
         {"prompt": "Hi"},
-        {"messages": SAID, "max_tokens": 9},
-        {"messages": SAID, "max_tokens": 9, "top_k": 3, "thinking": {"type": "enabled"}},
-        {"messages": SAID, "max_tokens": 9, "system": "x", "n": 1},
-        {"messages": SAID, "input": "Hi"},
+        {"messages": PROMPT, "max_tokens": 9},
+        {"messages": PROMPT, "max_tokens": 9, "top_k": 3, "thinking": {"type": "enabled"}},
+        {"messages": PROMPT, "max_tokens": 9, "system": "x", "n": 1},
+        {"messages": PROMPT, "input": "Hi"},
         {"messages": [7, {"role": [], "content": [None, {"type": {}}]}], "max_tokens": 9, "tools": "x"},
     ],
 )
-def test_a_body_that_does_not_tell_is_asked_about(body: dict[str, Any]) -> None:
+def test_an_ambiguous_body_is_rejected(body: dict[str, Any]) -> None:
     with pytest.raises(ClientRequestError, match="give from=chat or from=messages or from=responses"):
         guess_client(body)
 
@@ -65,7 +65,14 @@ def translated(client: Dialect, upstream: Dialect, body: dict[str, Any], **more:
 
 
 def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
-    body = {"model": "claude-x", "max_tokens": 9, "top_k": 3, "stream": True, "messages": SAID, "stop_sequences": ["a"]}
+    body = {
+        "model": "claude-x",
+        "max_tokens": 9,
+        "top_k": 3,
+        "stream": True,
+        "messages": PROMPT,
+        "stop_sequences": ["a"],
+    }
     profile = builtin_profile("chat", "compatible").replace({"stop_limit": 0})
     knobs = Knobs(block_order="sequential")
     sent = translated(MESSAGES, CHAT, body, upstream_model="qwen3", profile=profile, knobs=knobs)
@@ -74,9 +81,9 @@ def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
     assert sent.body in raw
     assert b"secret" not in raw
     assert b"hidden" not in raw
-    told = json.loads(raw)
-    assert told.pop("body") == json.loads(sent.body)
-    assert told == {
+    explained = json.loads(raw)
+    assert explained.pop("body") == json.loads(sent.body)
+    assert explained == {
         "object": "dragoman.explanation",
         "direction": "messages→chat",
         "client": "messages",
@@ -109,15 +116,15 @@ def test_an_explanation_is_always_the_same() -> None:
 
 def test_passthrough_explains_the_clients_own_bytes() -> None:
     raw = b'{ "model" : "m",  "input": "Hi" }'
-    told = explanation(translate(direction(RESPONSES, RESPONSES), raw))
-    assert told["passthrough"] is True
-    assert told["provider"] is None
-    assert told["url"] is None
-    assert raw in dumps(told)
-    assert told["stages"] == ["Passthrough"]
+    explained = explanation(translate(direction(RESPONSES, RESPONSES), raw))
+    assert explained["passthrough"] is True
+    assert explained["provider"] is None
+    assert explained["url"] is None
+    assert raw in dumps(explained)
+    assert explained["stages"] == ["Passthrough"]
 
 
-def test_the_text_says_the_same_to_a_reader() -> None:
+def test_the_text_has_the_same_facts() -> None:
     inner = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
     tools = [
         {"type": "namespace", "name": "notes", "description": "Notes", "tools": inner},
@@ -136,22 +143,22 @@ def test_the_text_says_the_same_to_a_reader() -> None:
     assert "tool patch comes back to the client as a custom tool" in lines
     assert any(line.startswith("loss custom_wrapped at tools[1]: ") for line in lines)
     assert lines[-1].startswith("the reply: Parser → ChatReader → ToolRestorer → ")
-    plain = as_text(explanation(translated(CHAT, CHAT, {"model": "m", "messages": SAID})))
+    plain = as_text(explanation(translated(CHAT, CHAT, {"model": "m", "messages": PROMPT})))
     assert "bytes pass through" in plain
     assert "no losses" in plain.splitlines()
 
 
 def test_half_a_surrogate_pair_can_be_explained() -> None:
     raw = b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}'
-    told = explanation(translate(direction(CHAT, MESSAGES), raw))
-    assert json.loads(dumps(told))["body"]["messages"][0]["content"] == "\ud83d"
-    assert "\ud83d" in as_text(told)
+    explained = explanation(translate(direction(CHAT, MESSAGES), raw))
+    assert json.loads(dumps(explained))["body"]["messages"][0]["content"] == "\ud83d"
+    assert "\ud83d" in as_text(explained)
 
 
 def test_the_reference_page_names_every_field() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/http-api.md").read_text("utf-8")
     receipts, explains = page.partition("## Explain")[::2]
-    told = explanation(translated(CHAT, MESSAGES, {"model": "m", "messages": SAID}))
-    assert [name for name in told if f"`{name}`" not in explains] == []
+    explained = explanation(translated(CHAT, MESSAGES, {"model": "m", "messages": PROMPT}))
+    assert [name for name in explained if f"`{name}`" not in explains] == []
     facts = json.loads(Receipt("req_1", CHAT, 0).json())
     assert [name for name in facts if f"`{name}`" not in receipts] == []

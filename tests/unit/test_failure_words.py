@@ -10,7 +10,7 @@ import pytest
 from dragoman.canonical.events import StopReason
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import read_error_frame
-from dragoman.dialects.chat.wire import read_finish
+from dragoman.dialects.chat.wire import read_finish_reason
 from dragoman.dialects.errors import codes
 from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure
@@ -82,4 +82,4 @@ def test_a_word_beside_a_status(status: int, error: dict[str, str], kind: Failur
 
 def test_glm_says_that_the_window_is_full_in_messages_words() -> None:
     """anomalyco/opencode#18814: taken for an unknown end, an agent went on for ever."""
-    assert read_finish("model_context_window_exceeded") is StopReason.CONTEXT
+    assert read_finish_reason("model_context_window_exceeded") is StopReason.CONTEXT

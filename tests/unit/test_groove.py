@@ -159,4 +159,4 @@ def test_frames_are_taken_apart_one_by_one() -> None:
         some, at = frame_at(data, at)
         found += some
     eager = Parser()
-    assert found == eager.feed(data) + eager.finish()
+    assert found == eager.parse(data) + eager.finish()

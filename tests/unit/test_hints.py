@@ -1,4 +1,4 @@
-"""A configuration in another form is told in one sentence how to write it here."""
+"""A configuration in another form gets a hint in one sentence."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _problems(path: Path, text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("table", ["[routes]", "[routes.first]"])
 def test_one_bracket_around_routes(tmp_path: Path, table: str) -> None:
-    told = "expected [[routes]], in two brackets, for each route; got [routes]"
-    assert _problems(tmp_path / "a.toml", f"{LOCAL}{table}\n{ROUTE}") == [("routes", told)]
+    expected = "expected [[routes]] (two brackets) for each route; got [routes]"
+    assert _problems(tmp_path / "a.toml", f"{LOCAL}{table}\n{ROUTE}") == [("routes", expected)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ model_list:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("a.toml", "# mine\nserver:\n  port: 80\n", "It seems to be YAML; the configuration is TOML"),
         ("a.yaml", "- x\n", "It seems to be YAML"),
@@ -79,11 +79,11 @@ model_list:
         ("a.toml", "[server\nport = 1\n", "is not TOML: "),
     ],
 )
-def test_another_language(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_another_language(tmp_path: Path, name: str, text: str, expected: str) -> None:
     ((where, what),) = _problems(tmp_path / name, text)
     assert where == "FILE"
-    assert told in what
-    assert ("It " in told) == (". It " in what)
+    assert expected in what
+    assert ("It " in expected) == (". It " in what)
 
 
 def test_litellm_s_keys_in_toml(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_litellm_s_keys_in_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[server]\nport = 1\n", "[providers]\n"])
 def test_a_file_that_serves_nothing(tmp_path: Path, text: str) -> None:
     assert _problems(tmp_path / "a.toml", text) == [
-        ("FILE", "serves nothing: there is no [providers.NAME]; `dragoman init` writes an example")
+        ("FILE", "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     ]
 
 

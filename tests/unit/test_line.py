@@ -1,4 +1,4 @@
-"""A line by itself: who hears what of a reply that is taken from its handler."""
+"""Hijackable connections: which requests can hijack them, and who is notified of what afterwards."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ CHUNKED = b"POST /taken HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\
 ELSEWHERE = b"HEAD /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-class House:
-    """A server with one handler, whose work waits for `going` and is taken once it waits."""
+class HijackedServer:
+    """A server with one handler, whose coroutine waits for `going` and can be hijacked while it waits."""
 
     def __init__(self) -> None:
         self.going: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.log: list[str] = []
-        self.line: HijackableConnection | None = None
+        self.connection: HijackableConnection | None = None
         self.port = 0
 
     async def handler(self, request: web.Request) -> web.StreamResponse:
-        line = self.line = HijackableConnection.of(request)
-        assert line is not None
+        connection = self.connection = HijackableConnection.of(request)
+        assert connection is not None
         await request.read()
         try:
-            response: web.StreamResponse = await line.run_detachable(self.work())
+            response: web.StreamResponse = await connection.run_detachable(self.work())
         except asyncio.CancelledError:
             self.log.append("handler cancelled")
             raise
@@ -60,18 +60,18 @@ class House:
         self.log.append("work done")
         return web.Response(text="all")
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         self.log.append("lost")
 
 
 @asynccontextmanager
-async def a_house(
+async def serving(
     *reads: bytes, at_once: bool = True
-) -> AsyncIterator[tuple[House, HijackRunner, asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A client that has asked, by default for `/taken`; `reads` are what the server read of it each time."""
-    house = House()
+) -> AsyncIterator[tuple[HijackedServer, HijackRunner, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A client that has sent `reads`, by default a request of `/taken`. Yields server, runner and client."""
+    server = HijackedServer()
     app = web.Application()
-    app.router.add_route("*", "/taken", house.handler)
+    app.router.add_route("*", "/taken", server.handler)
     runner = HijackRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -81,142 +81,144 @@ async def a_house(
         assert runner.connections is not None
         (http,) = runner.connections.server.connections
         assert http.transport is not None
-        line = http.transport.get_protocol()
-        assert isinstance(line, HijackableConnection)
+        connection = http.transport.get_protocol()
+        assert isinstance(connection, HijackableConnection)
         for data in reads or (ASKED,):
-            line.data_received(data)
+            connection.data_received(data)
             if not at_once:
                 await turns()
-        await until(lambda: house.line)
-        yield house, runner, reader, writer
+        await until(lambda: server.connection)
+        yield server, runner, reader, writer
         writer.close()
     finally:
         await runner.cleanup()
 
 
-async def test_a_reply_that_is_not_taken_is_as_if_it_were_awaited() -> None:
-    async with a_house() as (house, _, reader, _):
-        house.going.set_result(None)
+async def test_a_reply_that_is_not_hijacked_is_awaited() -> None:
+    async with serving() as (server, _, reader, _):
+        server.going.set_result(None)
         assert b"\r\n\r\nall" in await reader.readuntil(b"all")
-        assert house.log == ["work done", "handler done"]
-        assert house.line is not None
-        assert house.line.reply is None
+        assert server.log == ["work done", "handler done"]
+        assert server.connection is not None
+        assert server.connection.task is None
 
 
-async def test_a_client_that_hangs_up_cancels_work_that_is_not_taken() -> None:
-    async with a_house() as (house, _, _, writer):
+async def test_a_disconnection_cancels_a_reply_that_is_not_hijacked() -> None:
+    async with serving() as (server, _, _, writer):
         writer.transport.abort()
-        await until(lambda: house.log)
-        assert house.log == ["work cancelled", "handler cancelled"]
+        await until(lambda: server.log)
+        assert server.log == ["work cancelled", "handler cancelled"]
 
 
-async def test_taking_it_ends_the_handler_and_not_the_work() -> None:
-    async with a_house() as (house, runner, _, _):
-        assert house.line is not None
+async def test_hijacking_ends_the_handler_and_not_the_coroutine() -> None:
+    async with serving() as (server, runner, _, _):
+        assert server.connection is not None
         assert runner.connections is not None
-        resume = house.line.hijack(house, True)
+        assert repr(server.connection) == "<HijackableConnection aiohttp requests=1 held=0>"
+        resume = server.connection.hijack(server, True)
         assert resume is not None
-        await until(lambda: house.log)
-        assert house.log == ["handler cancelled"]
-        assert house.line.hijack(house, True) is None
-        assert runner.connections.connections == [house.line]
-        house.going.set_result(None)
+        assert repr(server.connection) == "<HijackableConnection hijacked held=0>"
+        await until(lambda: server.log)
+        assert server.log == ["handler cancelled"]
+        assert server.connection.hijack(server, True) is None
+        assert runner.connections.connections == [server.connection]
+        server.going.set_result(None)
         await turns()
         resume()
         await until(lambda: not runner.connections or not runner.connections.hijacked)
-        assert house.log == ["handler cancelled", "work done"]
+        assert server.log == ["handler cancelled", "work done"]
         assert len(runner.connections.server.connections) == 1
 
 
-async def test_who_carries_a_taken_reply_hears_at_once_that_the_client_hung_up() -> None:
-    async with a_house() as (house, runner, _, writer):
-        assert house.line is not None
+async def test_a_hijacked_reply_is_notified_at_once_of_a_disconnection() -> None:
+    async with serving() as (server, runner, _, writer):
+        assert server.connection is not None
         assert runner.connections is not None
-        resume = house.line.hijack(house, True)
+        resume = server.connection.hijack(server, True)
         assert resume is not None
         writer.transport.abort()
-        await until(lambda: "lost" in house.log)
-        assert house.log == ["handler cancelled", "lost"]
-        house.going.set_result(None)
+        await until(lambda: "lost" in server.log)
+        assert server.log == ["handler cancelled", "lost"]
+        server.going.set_result(None)
         await turns()
         resume()
         await until(lambda: not runner.connections or not runner.connections.hijacked)
         assert not runner.connections.connections
 
 
-async def test_nothing_is_taken_while_the_server_closes() -> None:
-    async with a_house() as (house, runner, _, _):
-        assert house.line is not None
+async def test_nothing_is_hijacked_while_the_server_closes() -> None:
+    async with serving() as (server, runner, _, _):
+        assert server.connection is not None
         assert runner.connections is not None
         runner.connections.closing = True
-        assert house.line.hijack(house, True) is None
-        house.going.set_result(None)
+        assert server.connection.hijack(server, True) is None
+        server.going.set_result(None)
 
 
-async def test_whoever_drains_hears_that_the_client_hung_up() -> None:
-    async with a_house() as (house, _, _, writer):
-        line = house.line
-        assert line is not None
-        resume = line.hijack(house, True)
+async def test_drain_raises_when_the_client_disconnects() -> None:
+    async with serving() as (server, _, _, writer):
+        connection = server.connection
+        assert connection is not None
+        resume = connection.hijack(server, True)
         assert resume is not None
-        line.pause_writing()
-        draining = asyncio.create_task(line.drain())
+        connection.pause_writing()
+        draining = asyncio.create_task(connection.drain())
         await turns()
         assert not draining.done()
         writer.transport.abort()
         with pytest.raises(ConnectionResetError):
             await draining
-        assert "lost" not in house.log
-        house.going.set_result(None)
+        assert "lost" not in server.log
+        server.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: "work done" in house.log)
+        await until(lambda: "work done" in server.log)
 
 
-async def test_a_client_that_hung_up_and_does_not_read_is_not_given_back() -> None:
-    """What it had sent before is not served, and its connection not kept."""
-    async with a_house() as (house, runner, _, writer):
-        line = house.line
-        assert line is not None
+async def test_aiohttp_does_not_get_back_the_connection_of_a_client_that_disconnected() -> None:
+    """Its further requests are not served, and its connection is not kept."""
+    async with serving() as (server, runner, _, writer):
+        connection = server.connection
+        assert connection is not None
         assert runner.connections is not None
-        resume = line.hijack(house, True)
-        transport = line._transport
+        resume = connection.hijack(server, True)
+        transport = connection._transport
         assert resume is not None
         assert transport is not None
-        line.data_received(ASKED)
+        connection.data_received(ASKED)
         transport.write(bytes(1 << 23))
         writer.write_eof()
         await until(transport.is_closing)
-        assert line._transport is transport
-        house.going.set_result(None)
+        assert connection._transport is transport
+        server.going.set_result(None)
         await turns()
         resume()
         await until(lambda: not runner.connections or not runner.connections.hijacked)
         assert not runner.connections.connections
-        line.abort()
+        connection.abort()
 
 
-async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() -> None:
+async def test_reading_stays_paused_while_aiohttp_has_many_requests() -> None:
     """Its queue has an end, and so has what it takes of a connection."""
-    async with a_house() as (house, runner, reader, _):
-        line = house.line
-        assert line is not None
+    async with serving() as (server, runner, reader, _):
+        connection = server.connection
+        assert connection is not None
         assert runner.connections is not None
-        resume = line.hijack(house, True)
-        transport = line._transport
+        resume = connection.hijack(server, True)
+        transport = connection._transport
         assert resume is not None
         assert transport is not None
         held = 40 * ASKED.replace(b"\r\n\r\n", b"\r\nx-long: %b\r\n\r\n" % bytes(b"a" * 2000))
         assert len(held) > HELD_MAX
-        line.data_received(held)
+        connection.data_received(held)
         assert not transport.is_reading()
-        house.going.set_result(None)
+        server.going.set_result(None)
         await turns()
-        house.going = asyncio.get_running_loop().create_future()
+        server.going = asyncio.get_running_loop().create_future()
         resume()
-        await until(lambda: line.reply and not line._lines.hijacked)
+        await until(lambda: connection.task and not connection._server.hijacked)
         assert not transport.is_reading()
-        house.going.set_result(None)
+        server.going.set_result(None)
         for _ in range(40):
             await reader.readuntil(b"\r\n\r\nall")
         assert transport.is_reading()
@@ -233,15 +235,15 @@ async def test_a_client_whose_requests_wait_is_not_read_when_aiohttp_has_them() 
         pytest.param((ELSEWHERE, ELSEWHERE, HEAD + b"\r\n\r\n", BODY[:9], BODY[9:]), id="behind two, in pieces"),
     ],
 )
-async def test_a_reply_is_taken_if_its_request_is_all_that_was_read(reads: tuple[bytes, ...], at_once: bool) -> None:
-    async with a_house(*reads, at_once=at_once) as (house, _, _, _):
-        assert house.line is not None
-        resume = house.line.hijack(house, True)
+async def test_a_connection_is_hijacked_if_only_its_request_was_read(reads: tuple[bytes, ...], at_once: bool) -> None:
+    async with serving(*reads, at_once=at_once) as (server, _, _, _):
+        assert server.connection is not None
+        resume = server.connection.hijack(server, True)
         assert resume is not None
-        house.going.set_result(None)
+        server.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: "work done" in house.log)
+        await until(lambda: "work done" in server.log)
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -261,39 +263,39 @@ async def test_a_reply_is_taken_if_its_request_is_all_that_was_read(reads: tuple
         pytest.param((CHUNKED, LONG), 2, id="chunked, and another one"),
     ],
 )
-async def test_a_reply_is_not_taken_if_anything_was_read_behind_its_request(
+async def test_a_connection_is_not_hijacked_if_more_than_its_request_was_read(
     reads: tuple[bytes, ...], replies: int, at_once: bool
 ) -> None:
-    async with a_house(*reads, at_once=at_once) as (house, _, reader, _):
-        assert house.line is not None
-        assert house.line.hijack(house, True) is None
-        house.going.set_result(None)
+    async with serving(*reads, at_once=at_once) as (server, _, reader, _):
+        assert server.connection is not None
+        assert server.connection.hijack(server, True) is None
+        server.going.set_result(None)
         for _ in range(replies):
             assert b"200 OK" in await reader.readuntil(b"\r\n\r\nall")
 
 
-async def test_a_reply_is_taken_again_once_pipelined_requests_are_answered() -> None:
-    async with a_house(LONG + LONG) as (house, _, reader, _):
-        line = house.line
-        assert line is not None
-        assert line.hijack(house, True) is None
-        house.going.set_result(None)
+async def test_a_connection_is_hijacked_after_pipelined_requests_were_answered() -> None:
+    async with serving(LONG + LONG) as (server, _, reader, _):
+        connection = server.connection
+        assert connection is not None
+        assert connection.hijack(server, True) is None
+        server.going.set_result(None)
         for _ in range(2):
             await reader.readuntil(b"\r\n\r\nall")
-        house.going = asyncio.get_running_loop().create_future()
-        line.data_received(LONG)
-        await until(lambda: line.reply)
-        resume = line.hijack(house, True)
+        server.going = asyncio.get_running_loop().create_future()
+        connection.data_received(LONG)
+        await until(lambda: connection.task)
+        resume = connection.hijack(server, True)
         assert resume is not None
-        house.going.set_result(None)
+        server.going.set_result(None)
         await turns()
         resume()
-        await until(lambda: not line._lines.hijacked)
+        await until(lambda: not connection._server.hijacked)
 
 
 async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
     """Not at all where it has not started."""
-    said: list[str] = []
+    received: list[str] = []
     app = web.Application()
 
     async def hello(_: web.Request) -> web.Response:
@@ -301,18 +303,18 @@ async def test_the_application_stops_once_and_while_its_connections_still_answer
 
     async def stop(_: web.Application) -> None:
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        said.append((await reader.readuntil(b"hello")).decode()[:15])
+        received.append((await reader.readuntil(b"hello")).decode()[:15])
 
     app.router.add_get("/", hello)
     app.on_shutdown.append(stop)
     runner = HijackRunner(app, shutdown_timeout=0.1)
     await runner.cleanup()
-    assert not said
+    assert not received
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
     async with asyncio.timeout(5):
         await runner.cleanup()
-    assert said == ["HTTP/1.1 200 OK"]
+    assert received == ["HTTP/1.1 200 OK"]
     assert await reader.read() == b""
     writer.close()

@@ -51,14 +51,16 @@ def test_all_shares_have_one_port_and_no_connection_comes_before_it_is_wanted(ba
 def test_a_port_in_use_is_not_shared_with_strangers(balanced: bool) -> None:
     with bound(balanced=balanced) as first:
         first.listen(100)
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{first.port}: address already in use") as told:
+        with pytest.raises(
+            OSError, match=f"cannot listen on 127.0.0.1:{first.port}: address already in use"
+        ) as expected:
             Listeners("127.0.0.1", first.port, balanced=balanced)
-        assert told.value.errno == errno.EADDRINUSE
+        assert expected.value.errno == errno.EADDRINUSE
     with bound("127.0.0.1", first.port, balanced=balanced) as second:
         assert second.port == first.port
 
 
-def test_a_name_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

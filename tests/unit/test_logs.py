@@ -1,4 +1,4 @@
-"""The two formats of the log, and what is printed beside it."""
+"""The two formats of the log, and the lines that are printed next to it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _record(message: object, *args: object, error: BaseException | None = None) 
 
 
 def _program(form: str, *, level: str = "INFO", worker: str = "None") -> str:
-    """What a process that logs with `form` writes to its standard error."""
+    """The standard error of a process that logs with `form`."""
     code = f"""
 import logging
-from dragoman_server.observability.logs import configure, say
+from dragoman_server.observability.logs import configure, print_line
 configure(logging.{level}, {form!r}, worker={worker})
-say("  said")
+print_line("  said")
 for name in ("dragoman", "aiohttp.server"):
     for write in (logging.getLogger(name).debug, logging.getLogger(name).info):
         write("%s\\nof %s", write.__name__, name)
@@ -54,8 +54,8 @@ def test_an_object_of_json() -> None:
 
 def test_every_record_of_json_is_one_line() -> None:
     lines = _program("json", level="DEBUG", worker="3").splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [(each["level"], each["message"], each["worker"]) for each in told] == [
+    fields = [json.loads(line) for line in lines]
+    assert [(each["level"], each["message"], each["worker"]) for each in fields] == [
         ("info", "said", 3),
         ("debug", "debug\nof dragoman", 3),
         ("info", "info\nof dragoman", 3),

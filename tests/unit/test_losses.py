@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import Unsupported
-from dragoman.losses import MEANING, Loss, LossCode, Losses
+from dragoman.losses import LOSS_MEANINGS, Loss, LossCode, Losses
 
 
 def test_every_code_has_a_meaning_and_no_meaning_lacks_a_code() -> None:
-    assert set(MEANING) == set(LossCode)
+    assert set(LOSS_MEANINGS) == set(LossCode)
     assert len({str(code) for code in LossCode}) == len(LossCode)
-    for code, meaning in MEANING.items():
+    for code, meaning in LOSS_MEANINGS.items():
         assert meaning.strip() == meaning != "", code
         assert not meaning.endswith("."), code
 
@@ -38,11 +38,11 @@ def test_a_row_names_the_clients_field() -> None:
 
 def test_the_summary_is_sorted_and_counts() -> None:
     losses = Losses()
-    assert losses.summary() == ""
+    assert losses.header() == ""
     assert len(losses) == 0
     for code in (LossCode.TOP_K, LossCode.CACHE_HINT, LossCode.CACHE_HINT):
         losses.add(code, ())
-    assert losses.summary() == "cache_hint=2, top_k=1"
+    assert losses.header() == "cache_hint=2, top_k=1"
 
 
 def test_rows_are_bounded_and_counts_are_exact() -> None:
@@ -51,7 +51,7 @@ def test_rows_are_bounded_and_counts_are_exact() -> None:
         losses.add(LossCode.CACHE_HINT, ("messages", at))
     assert [row.path for row in losses.rows] == ["messages[0]", "messages[1]"]
     assert len(losses) == losses.counts[LossCode.CACHE_HINT] == 1000
-    assert losses.summary() == "cache_hint=1000"
+    assert losses.header() == "cache_hint=1000"
 
 
 def test_strict_refuses_with_the_field_and_the_code() -> None:
@@ -61,7 +61,7 @@ def test_strict_refuses_with_the_field_and_the_code() -> None:
     failure = caught.value.failure
     assert (failure.status, failure.param) == (400, "top_k")
     assert "top_k" in failure.message
-    assert MEANING[LossCode.TOP_K] in failure.message
+    assert LOSS_MEANINGS[LossCode.TOP_K] in failure.message
     assert losses.rows == []
     assert len(losses) == 0
 
@@ -70,4 +70,4 @@ def test_a_reply_that_has_begun_is_no_longer_refused() -> None:
     losses = Losses(strict=True)
     losses.stop_rejecting()
     losses.add(LossCode.CITATIONS, ())
-    assert losses.summary() == "citations=1"
+    assert losses.header() == "citations=1"

@@ -17,7 +17,7 @@ from dragoman.dialects.messages.errors import write_failure
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator.error_replies import Refused
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.message_threads import Threads
 
 CREATE: Any = {"type": "create"}
@@ -94,38 +94,38 @@ async def test_who_asks_for_a_thread_is_told_that_there_is_none() -> None:
 
 def test_a_thread_continues_from_its_last_reply() -> None:
     threads = Threads()
-    threads.keep({**ASKED, "system": "S", "thread": CREATE}, REPLY)
-    resumed = threads.resumed(continued())
+    threads.store({**ASKED, "system": "S", "thread": CREATE}, REPLY)
+    resumed = threads.resume(continued())
     assert resumed["system"] == "S"
     assert [message["content"] for message in resumed["messages"]] == ["Hi", REPLY["content"], "More"]
 
 
 def test_an_unknown_thread_is_refused_as_a_lost_one() -> None:
-    with pytest.raises(Refused) as caught:
-        Threads().resumed(continued("msg_9"))
+    with pytest.raises(RequestRejected) as caught:
+        Threads().resume(continued("msg_9"))
     assert (caught.value.status, caught.value.code) == (404, "thread_not_found")
 
 
 def test_what_the_thread_keeps_is_not_sent_again() -> None:
     threads = Threads()
-    threads.keep({**ASKED, "thread": CREATE}, REPLY)
-    with pytest.raises(Refused, match="tools"):
-        threads.resumed(continued(tools=[]))
+    threads.store({**ASKED, "thread": CREATE}, REPLY)
+    with pytest.raises(RequestRejected, match="tools"):
+        threads.resume(continued(tools=[]))
 
 
 def test_only_replies_in_a_thread_are_kept() -> None:
     threads = Threads()
-    threads.keep(ASKED, REPLY)
-    threads.keep({**ASKED, "thread": CREATE}, {"type": "error"})
-    with pytest.raises(Refused):
-        threads.resumed(continued())
-    assert threads.resumed(ASKED) is ASKED
+    threads.store(ASKED, REPLY)
+    threads.store({**ASKED, "thread": CREATE}, {"type": "error"})
+    with pytest.raises(RequestRejected):
+        threads.resume(continued())
+    assert threads.resume(ASKED) is ASKED
 
 
 def test_old_threads_are_forgotten() -> None:
     threads = Threads()
     for number in range(300):
-        threads.keep({**ASKED, "thread": CREATE}, {**REPLY, "id": f"msg_{number}"})
-    assert threads.resumed(continued("msg_299"))
-    with pytest.raises(Refused):
-        threads.resumed(continued("msg_0"))
+        threads.store({**ASKED, "thread": CREATE}, {**REPLY, "id": f"msg_{number}"})
+    assert threads.resume(continued("msg_299"))
+    with pytest.raises(RequestRejected):
+        threads.resume(continued("msg_0"))

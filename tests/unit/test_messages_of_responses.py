@@ -15,6 +15,7 @@ from dragoman.reasoning.envelope import Envelope, OpenedEnvelope, unwrap, unwrap
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
+from support.frames import frames_of
 
 SEAL = Envelope("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -68,7 +69,7 @@ def accumulated(frames: list[Frame]) -> Json:
 def both(given: Reply) -> tuple[Json, ReplyContext]:
     """The reply as the client has it, which must not depend on how it came."""
     contexts = [ReplyContext("m", 1, "req_1", envelope=SEAL) for _ in range(2)]
-    streamed = accumulated(Writer(contexts[0]).feed(events_of(given)))
+    streamed = accumulated(frames_of(Writer(contexts[0]).feed(events_of(given))))
     body = whole(given, contexts[1])
     streamed.setdefault("stop_details", None)
     assert streamed == body
@@ -117,7 +118,7 @@ def test_several_items_keep_an_envelope_each_and_their_places() -> None:
 def test_without_a_seal_encrypted_reasoning_is_left_out_with_a_row() -> None:
     given = reply(Reasoning("Hm", ("output", 0), "responses", "gAAA"))
     streamed, one = ReplyContext("m"), ReplyContext("m")
-    assert accumulated(Writer(streamed).feed(events_of(given)))["content"] == whole(given, one)["content"]
+    assert accumulated(frames_of(Writer(streamed).feed(events_of(given))))["content"] == whole(given, one)["content"]
     assert streamed.losses.counts == one.losses.counts == {LossCode.REASONING_ENCRYPTED: 1}
 
 

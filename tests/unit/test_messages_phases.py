@@ -93,7 +93,7 @@ def test_the_reader_moves_by_its_table_or_reports_the_documented_error(phase: Ph
     elif event == "stop_reason" and phase is Phase.STOPPED:
         assert events == []
         assert phase_of(reader) is phase
-        assert reader.context.losses.summary() == "reply_repaired=1"
+        assert reader.context.losses.header() == "reply_repaired=1"
     elif phase is Phase.DONE:
         assert events == []
         assert phase_of(reader) is phase
@@ -122,8 +122,10 @@ def test_the_writer_moves_by_its_table_or_writes_an_error(phase: Phase, event: s
     elif phase is Phase.DONE:
         assert frames == []
     else:
-        assert frames[-1].event == "error"
-        assert f"upstream sent {event} out of order".encode() in frames[-1].data
+        last = frames[-1]
+        assert type(last) is Frame
+        assert last.event == "error"
+        assert f"upstream sent {event} out of order".encode() in (last.data or b"")
         assert phase_of(writer) is Phase.DONE
     assert writer.done is (phase_of(writer) is Phase.DONE)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Limits, ReplyContext
+from dragoman import Limits
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,6 +31,7 @@ from dragoman.canonical.events import (
 from dragoman.dialects.messages import Reader
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts

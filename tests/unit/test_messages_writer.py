@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,9 +31,11 @@ from dragoman.canonical.events import (
 from dragoman.dialects.messages import Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
 from grammar import Accumulated, messages
 from support import canonical
+from support.frames import frames_of
 from support.strategies import ANY, event_streams
 
 Json = dict[str, Any]
@@ -47,8 +49,7 @@ def context(**settings: Any) -> ReplyContext:
 
 
 def frames(*events: Event, into: ReplyContext | None = None) -> list[Frame]:
-    written: list[Frame] = Writer(into or context()).feed(list(events))
-    return written
+    return frames_of(Writer(into or context()).feed(list(events)))
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
@@ -211,7 +212,9 @@ def test_T20_a_reply_without_any_block_is_whole() -> None:
 def test_T22_T23_an_error_is_the_last_event_and_nothing_is_closed() -> None:
     into = context()
     writer = Writer(into)
-    out = writer.feed([START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x'), Error(FAILURE), End()])
+    out = frames_of(
+        writer.feed([START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x'), Error(FAILURE), End()])
+    )
     assert [frame.event for frame in out][-2:] == ["content_block_delta", "error"]
     assert json.loads(out[-1].data or b"") == {
         "type": "error",

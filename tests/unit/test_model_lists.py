@@ -9,42 +9,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.shared.model_lists import NAME_MAX, ListedModel, query, read
+from dragoman.dialects.shared.model_lists import NAME_MAX, ListedModel, model_list_query, read_model_list
 
 
 def test_openais_list() -> None:
     data = [{"id": "gpt-5", "object": "model", "created": 1_700_000_000, "owned_by": "openai"}, {"id": "o4"}]
-    assert read({"object": "list", "data": data}) == ([ListedModel("gpt-5", 1_700_000_000), ListedModel("o4")], None)
+    assert read_model_list({"object": "list", "data": data}) == (
+        [ListedModel("gpt-5", 1_700_000_000), ListedModel("o4")],
+        None,
+    )
 
 
 def test_anthropics_page_has_a_cursor_if_there_is_more() -> None:
     data = [{"type": "model", "id": "claude-x", "display_name": "Claude X", "created_at": "2026-09-21T00:00:00Z"}]
     page = {"data": data, "has_more": True, "first_id": "claude-x", "last_id": "claude-x"}
-    assert read(page) == ([ListedModel("claude-x", 1_789_948_800, "Claude X")], "claude-x")
-    assert read(page | {"has_more": False}).after is None
-    assert read(page | {"last_id": None}).after is None
+    assert read_model_list(page) == ([ListedModel("claude-x", 1_789_948_800, "Claude X")], "claude-x")
+    assert read_model_list(page | {"has_more": False}).after is None
+    assert read_model_list(page | {"last_id": None}).after is None
 
 
 @pytest.mark.parametrize("answer", [{"data": None}, {"data": []}, []])
 def test_lists_without_models(answer: object) -> None:
-    assert read(answer) == ([], None)
+    assert read_model_list(answer) == ([], None)
 
 
 def test_a_bare_array_is_a_list() -> None:
-    assert read([{"id": "a"}, {"id": "b"}]).models == [ListedModel("a"), ListedModel("b")]
+    assert read_model_list([{"id": "a"}, {"id": "b"}]).models == [ListedModel("a"), ListedModel("b")]
 
 
 @pytest.mark.parametrize("answer", [None, "x", 7, {}, {"error": {"message": "no"}}, {"data": {"id": "a"}}])
 def test_what_is_no_list(answer: object) -> None:
     with pytest.raises(ValueError, match="not a list of models"):
-        read(answer)
+        read_model_list(answer)
 
 
 @pytest.mark.parametrize(
     "entry", ["gpt", None, {}, {"id": ""}, {"id": 7}, {"id": "a\nb"}, {"id": "x" * (NAME_MAX + 1)}]
 )
 def test_entries_without_a_usable_name_are_left_out(entry: object) -> None:
-    assert read({"data": [entry, {"id": "good"}]}).models == [ListedModel("good")]
+    assert read_model_list({"data": [entry, {"id": "good"}]}).models == [ListedModel("good")]
 
 
 @pytest.mark.parametrize(
@@ -61,18 +64,18 @@ def test_entries_without_a_usable_name_are_left_out(entry: object) -> None:
     ],
 )
 def test_dates(fields: dict[str, Any], created: int) -> None:
-    assert read([{"id": "m", **fields}]).models == [ListedModel("m", created)]
+    assert read_model_list([{"id": "m", **fields}]).models == [ListedModel("m", created)]
 
 
 def test_a_long_title_is_cut_and_an_unprintable_one_left_out() -> None:
-    models = read([{"id": "a", "display_name": "x" * 999}, {"id": "b", "display_name": "\x1b[31m"}]).models
+    models = read_model_list([{"id": "a", "display_name": "x" * 999}, {"id": "b", "display_name": "\x1b[31m"}]).models
     assert [len(model.title) for model in models] == [200, 0]
 
 
 def test_only_messages_has_pages() -> None:
-    assert query(Dialect.CHAT, "m") == query(Dialect.RESPONSES) == ""
-    assert query(Dialect.MESSAGES) == "limit=1000"
-    assert query(Dialect.MESSAGES, "a b&c") == "limit=1000&after_id=a%20b%26c"
+    assert model_list_query(Dialect.CHAT, "m") == model_list_query(Dialect.RESPONSES) == ""
+    assert model_list_query(Dialect.MESSAGES) == "limit=1000"
+    assert model_list_query(Dialect.MESSAGES, "a b&c") == "limit=1000&after_id=a%20b%26c"
 
 
 _JSON = st.recursive(
@@ -90,7 +93,7 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_any_json_is_a_list_or_a_value_error(answer: object) -> None:
     try:
-        page = read(answer)
+        page = read_model_list(answer)
     except ValueError:
         return
     assert all(model.name and model.name.isprintable() for model in page.models)

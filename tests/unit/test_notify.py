@@ -1,4 +1,4 @@
-"""systemd's socket: spoken to where there is one, and never missed."""
+"""Notifications to systemd, and their absence without its socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragoman_server.workers.systemd import notify
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool) -> None:
+def test_the_sent_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool) -> None:
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name[1:] if abstract else name)
@@ -23,7 +23,7 @@ def test_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract:
     assert int(clock.removeprefix("MONOTONIC_USEC=")) > 0
 
 
-def test_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_listener_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "none"))
     notify("READY=1")
     monkeypatch.delenv("NOTIFY_SOCKET")

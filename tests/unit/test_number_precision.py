@@ -14,7 +14,6 @@ from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import ToolCall
 from dragoman.dialects import chat, messages, responses
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Chain
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.sse import Encoder
 from support import samples
@@ -91,7 +90,7 @@ REPLY = Reply("r_1", "m", [ToolCall("c", "f", SPELLED, ("content", 0))], Stop(St
 def test_the_text_of_arguments_leaves_as_it_came(client: Dialect) -> None:
     codec = direction(client, client).client
     context = ReplyContext("m", include_usage=True)
-    streamed = Chain(codec.writer(context), Encoder(), nothing=b"").feed(events_of(REPLY))
+    streamed = Encoder().feed(codec.writer(context).feed(events_of(REPLY)))
     assert [call.arguments for call in judge(client, streamed).calls] == [SPELLED]
     whole = dumps(codec.write_reply(REPLY, context)).decode()
     assert SPELLED in (whole if client is Dialect.MESSAGES else whole.replace("\\", ""))

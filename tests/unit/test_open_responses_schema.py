@@ -16,7 +16,7 @@ from dragoman import direction, translate
 from dragoman.errors import StreamTruncated
 from dragoman.wire.sse import Parser
 from dragoman_server.simulator.parse_request import read_responses
-from dragoman_server.simulator.render_responses import frames, whole
+from dragoman_server.simulator.render_responses import frames, whole_reply
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
 from grammar import open_responses
@@ -132,7 +132,7 @@ def test_a_service_tier_that_was_not_sent_is_not_claimed() -> None:
     tiers = {}
     for upstream in ("chat", "messages"):
         translation = translate(direction("responses", upstream), body)
-        failed = translation.failed(StreamTruncated().failure)
+        failed = translation.error_stream(StreamTruncated().failure)
         [tiers[upstream]] = {payload["response"]["service_tier"] for payload in payloads(failed)}
     assert tiers == {"chat": "flex", "messages": "default"}
 
@@ -157,7 +157,7 @@ def test_the_simulator_satisfies_the_schema(name: str, body: Json) -> None:
         if payload["type"] != "error":
             open_responses.check_event(payload)
     if scenario.status == 200:
-        _, response = whole(scenario, Reply("upstream", body))
+        _, response = whole_reply(scenario, Reply("upstream", body))
         open_responses.check_response(response)
         if response["status"] != "failed":  # Its code is one that the service sends and the SDK's type does not list.
             Response.model_validate(response, strict=True)

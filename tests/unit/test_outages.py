@@ -9,7 +9,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.config.providers import Auth, Provider
-from dragoman_server.observability.upstream_warnings import PAUSE, Outages
+from dragoman_server.observability.throttled_log import WARNING_INTERVAL, UpstreamWarnings
 from support.clocks import Clock
 
 AWAY = UpstreamUnreachable("cannot connect to the upstream: Connection refused").failure
@@ -23,35 +23,35 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def outages(clock: Clock) -> Outages:
+def upstream_warnings(clock: Clock) -> UpstreamWarnings:
     url = "https://up.test/v1"
     providers = {
         "one": Provider("one", Dialect.CHAT, url),
         "two": Provider("two", Dialect.CHAT, url),
         "theirs": Provider("theirs", Dialect.CHAT, url, auth=Auth.PASSTHROUGH),
     }
-    return Outages(providers, clock)
+    return UpstreamWarnings(providers, clock)
 
 
 def test_the_first_is_a_warning_and_then_one_in_a_while_with_the_number_of_the_others(
-    outages: Outages, clock: Clock
+    upstream_warnings: UpstreamWarnings, clock: Clock
 ) -> None:
-    assert outages.level("one", AWAY) == (WARNING, AT)
+    assert upstream_warnings.level("one", AWAY) == (WARNING, AT)
     for _ in range(3):
-        clock.now += PAUSE / 4
-        assert outages.level("one", AWAY) == (INFO, AT)
-    clock.now += PAUSE / 4
-    assert outages.level("one", AWAY) == (WARNING, f"{AT}; 3 more since the last warning")
-    clock.now += PAUSE
-    assert outages.level("one", AWAY) == (WARNING, AT)
+        clock.now += WARNING_INTERVAL / 4
+        assert upstream_warnings.level("one", AWAY) == (INFO, AT)
+    clock.now += WARNING_INTERVAL / 4
+    assert upstream_warnings.level("one", AWAY) == (WARNING, f"{AT}; 3 more since the last warning")
+    clock.now += WARNING_INTERVAL
+    assert upstream_warnings.level("one", AWAY) == (WARNING, AT)
 
 
-def test_each_upstream_and_each_kind_has_its_own(outages: Outages) -> None:
+def test_each_upstream_and_each_kind_has_its_own(upstream_warnings: UpstreamWarnings) -> None:
     slow = UpstreamTimeout("connect", 10.0).failure
     for provider in ("one", "two"):
         for failure, note in ((AWAY, AT), (slow, AT), (REFUSED, ""), (Failure(FailureKind.PERMISSION, "", 403), "")):
-            assert outages.level(provider, failure) == (WARNING, note)
-            assert outages.level(provider, failure) == (INFO, note)
+            assert upstream_warnings.level(provider, failure) == (WARNING, note)
+            assert upstream_warnings.level(provider, failure) == (INFO, note)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_each_upstream_and_each_kind_has_its_own(outages: Outages) -> None:
     ],
     ids=lambda failure: f"{failure.kind}",
 )
-def test_what_passes_by_itself_or_is_the_clients_is_none(outages: Outages, failure: Failure) -> None:
-    assert outages.level("one", failure) == (INFO, "")
+def test_what_passes_by_itself_or_is_the_clients_is_none(upstream_warnings: UpstreamWarnings, failure: Failure) -> None:
+    assert upstream_warnings.level("one", failure) == (INFO, "")
 
 
-def test_a_client_s_own_key_is_its_own_business(outages: Outages) -> None:
-    assert outages.level("theirs", REFUSED) == (INFO, "")
-    assert outages.level("theirs", AWAY) == (WARNING, AT)
+def test_a_client_s_own_key_is_its_own_business(upstream_warnings: UpstreamWarnings) -> None:
+    assert upstream_warnings.level("theirs", REFUSED) == (INFO, "")
+    assert upstream_warnings.level("theirs", AWAY) == (WARNING, AT)
 
 
-def test_a_client_that_is_refused_here_is_none(outages: Outages) -> None:
-    assert outages.level(None, REFUSED) == (INFO, "")
+def test_a_client_that_is_refused_here_is_none(upstream_warnings: UpstreamWarnings) -> None:
+    assert upstream_warnings.level(None, REFUSED) == (INFO, "")

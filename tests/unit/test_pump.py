@@ -1,4 +1,4 @@
-"""The pump's law: whatever arrives, whoever waits or is cancelled, it is what plain awaiting is."""
+"""`InlineTask`: whatever arrives, waits or is cancelled, it behaves as plain awaiting does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dragoman.aio.trampoline import InlineTask
 from support.scenes import Scene, parked, play, settle
 
-ASKED_BY: ContextVar[str] = ContextVar("ASKED_BY", default="nobody")
+ASKED_BY: ContextVar[str] = ContextVar("ASKED_BY", default="")
 
 
 STEPS = ("a", "b", "slow", "inner", "task", "defect", "enough", "drained", "drained", "cancel", "end", "fail")
@@ -26,42 +26,57 @@ LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_even
 
 @LOOPS
 @given(script=st.lists(st.sampled_from(STEPS), max_size=14))
-def test_law_a_pumped_coroutine_does_what_an_awaited_one_does(
+def test_law_a_coroutine_run_inline_does_what_an_awaited_one_does(
     loop: Callable[[], asyncio.AbstractEventLoop], script: list[str]
 ) -> None:
     with asyncio.Runner(loop_factory=loop) as runner:
-        plain, ended, _ = runner.run(play(script, pumped=False))
-        states, how, scene = runner.run(play(script, pumped=True))
+        plain, ended, _ = runner.run(play(script, inline=False))
+        states, how, scene = runner.run(play(script, inline=True))
     assert states == plain
     assert how == ended
-    assert scene.answer.step is None, "it must not be stepped behind its end"
+    assert scene.answer.step is None, "it must not be resumed after its end"
 
 
-# --- what the law does not tell -------------------------------------------------------------------------------------
+# --- what the law does not cover ------------------------------------------------------------------------------------
 
 
-def pumped(scene: Scene, work: Coroutine[Any, Any, Any] | None = None) -> InlineTask[Any]:
+def run_inline(scene: Scene, work: Coroutine[Any, Any, Any] | None = None) -> InlineTask[Any]:
     return InlineTask(work or scene.work(), scene.answer.on_arrival)
 
 
-async def awaited(pump: InlineTask[Any]) -> Any:
-    return await pump
+async def awaited(inline: InlineTask[Any]) -> Any:
+    return await inline
 
 
-async def test_each_arrival_is_worked_on_before_the_transport_gets_control_back() -> None:
+async def test_each_arrival_is_processed_before_the_transport_continues() -> None:
     scene = Scene()
-    pump = pumped(scene)
-    pump.start()
+    inline = run_inline(scene)
+    inline.start()
     for number in range(5):
         scene.answer.arrive(f"chunk {number}")
         assert scene.log[-1] == f"chunk {number}"
     assert scene.answer.steps == 5
     scene.answer.end()
     assert scene.log[-1] == "closed"
-    assert await pump == "all"
+    assert await inline == "all"
 
 
-async def test_a_step_from_within_counts_afterwards() -> None:
+async def test_the_representation_shows_what_it_waits_for() -> None:
+    scene = Scene()
+    inline = run_inline(scene)
+    inline.start()
+    assert repr(inline) == "<InlineTask parked>"
+    scene.answer.arrive("slow")
+    assert repr(inline) == "<InlineTask waiting for a future>"
+    scene.drained()
+    await settle()
+    inline.detach(lambda: None)
+    assert repr(inline) == "<InlineTask parked detached>"
+    scene.answer.end()
+    assert repr(inline) == "<InlineTask done detached>"
+
+
+async def test_resume_from_within_the_coroutine_takes_effect_after_it() -> None:
     scene = Scene()
     turns: list[str] = []
 
@@ -69,20 +84,20 @@ async def test_a_step_from_within_counts_afterwards() -> None:
         for turn in range(3):
             turns.append(f"begins {turn}")
             if turn < 2:
-                pump.resume()  # e.g. a write that breaks the connection, which is told at once
+                inline.resume()  # e.g. a write that breaks the connection, which is reported at once
             turns.append(f"ends {turn}")
             await parked()
         return "done"
 
-    pump = pumped(scene, work())
-    pump.start()
+    inline = run_inline(scene, work())
+    inline.start()
     assert turns == ["begins 0", "ends 0", "begins 1", "ends 1", "begins 2", "ends 2"]
-    pump.resume()
-    assert await pump == "done"
-    pump.resume()
+    inline.resume()
+    assert await inline == "done"
+    inline.resume()
 
 
-async def test_the_work_runs_in_the_handlers_context_whoever_steps_it() -> None:
+async def test_the_coroutine_runs_in_the_handlers_context() -> None:
     scene = Scene()
     seen: list[str] = []
 
@@ -97,9 +112,9 @@ async def test_the_work_runs_in_the_handlers_context_whoever_steps_it() -> None:
 
     async def handler() -> str:
         ASKED_BY.set("handler")
-        pump = pumped(scene, work())
-        pump.start()
-        await pump
+        inline = run_inline(scene, work())
+        inline.start()
+        await inline
         return ASKED_BY.get()
 
     ASKED_BY.set("transport")
@@ -131,9 +146,9 @@ async def test_after_a_cancellation_the_cleanup_runs_in_the_handlers_task() -> N
             await asyncio.sleep(0)
             scene.log.append("clean")
 
-    pump = pumped(scene, work())
-    pump.start()
-    task = asyncio.create_task(awaited(pump))
+    inline = run_inline(scene, work())
+    inline.start()
+    task = asyncio.create_task(awaited(inline))
     await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -143,9 +158,9 @@ async def test_after_a_cancellation_the_cleanup_runs_in_the_handlers_task() -> N
 
 async def test_a_second_cancellation_reaches_the_cleanup() -> None:
     scene = Scene()
-    pump = pumped(scene)
-    pump.start()
-    task = asyncio.create_task(awaited(pump))
+    inline = run_inline(scene)
+    inline.start()
+    task = asyncio.create_task(awaited(inline))
     await settle()
     task.cancel()
     await settle()
@@ -158,9 +173,9 @@ async def test_a_second_cancellation_reaches_the_cleanup() -> None:
 
 async def test_a_cancellation_at_the_moment_of_the_end_is_one() -> None:
     scene = Scene()
-    pump = pumped(scene)
-    pump.start()
-    task = asyncio.create_task(awaited(pump))
+    inline = run_inline(scene)
+    inline.start()
+    task = asyncio.create_task(awaited(inline))
     await settle()
     scene.answer.end()
     task.cancel()
@@ -170,22 +185,22 @@ async def test_a_cancellation_at_the_moment_of_the_end_is_one() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-async def test_what_stops_the_loop_is_raised_to_it_too(error: type[BaseException]) -> None:
+async def test_exceptions_that_stop_the_loop_are_raised_to_it_too(error: type[BaseException]) -> None:
     scene = Scene()
 
     async def work() -> None:
         await parked()
         raise error
 
-    pump = pumped(scene, work())
-    pump.start()
+    inline = run_inline(scene, work())
+    inline.start()
     with pytest.raises(error):
-        pump.resume()
+        inline.resume()
     with pytest.raises(error):
-        await pump
+        await inline
 
 
-async def test_what_is_no_future_cannot_be_awaited() -> None:
+async def test_only_futures_can_be_awaited() -> None:
     scene = Scene()
 
     @types.coroutine
@@ -198,14 +213,14 @@ async def test_what_is_no_future_cannot_be_awaited() -> None:
         finally:
             scene.log.append("closed")
 
-    pump = pumped(scene, work())
-    pump.start()
+    inline = run_inline(scene, work())
+    inline.start()
     with pytest.raises(RuntimeError, match="awaited 5"):
-        await pump
+        await inline
     assert scene.log == ["closed"]
 
 
-async def test_a_handler_that_is_dropped_closes_the_work() -> None:
+async def test_a_handler_that_is_dropped_closes_the_coroutine() -> None:
     scene = Scene()
 
     async def work() -> None:
@@ -214,9 +229,9 @@ async def test_a_handler_that_is_dropped_closes_the_work() -> None:
         finally:
             scene.log.append("closed")
 
-    pump = pumped(scene, work())
-    pump.start()
-    handler = awaited(pump)
+    inline = run_inline(scene, work())
+    inline.start()
+    handler = awaited(inline)
     handler.send(None)
     handler.close()
     assert scene.log == ["closed"]
@@ -224,14 +239,14 @@ async def test_a_handler_that_is_dropped_closes_the_work() -> None:
 
 
 @pytest.mark.parametrize("item", ["enough", "defect"])
-async def test_work_that_never_waits(item: str) -> None:
+async def test_a_coroutine_that_never_waits(item: str) -> None:
     scene = Scene()
     scene.answer.arrive(item)
-    pump = pumped(scene)
-    pump.start()
+    inline = run_inline(scene)
+    inline.start()
     assert scene.answer.step is None
     if item == "enough":
-        assert await pump == "had enough"
+        assert await inline == "had enough"
     else:
         with pytest.raises(ValueError, match="a defect"):
-            await pump
+            await inline

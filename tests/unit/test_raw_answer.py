@@ -1,4 +1,4 @@
-"""How the body of a raw answer is read: one batch for each network read, by a future or by a step."""
+"""Reading the body of an `Http11Response`: one batch per network read, by a future or by a callback."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ LAST = b"0\r\n\r\n"
 
 
 class Stepped:
-    """A reader that nobody awaits: each step runs it to its next wait. `told` is what became of it."""
+    """A reader without a task: each step runs it to its next wait. `results` are its batches and its end."""
 
     def __init__(self, answer: Http11Response, then: Callable[[bytes], None] | None = None) -> None:
         self.answer = answer
         self.then = then
         self.steps = 0
-        self.told: list[object] = []
+        self.results: list[object] = []
         self._work = self._read(answer.batches())
         answer.on_arrival(self.step)
         self.step()
 
     async def _read(self, batches: AsyncGenerator[bytes, None]) -> None:
         async for data in batches:
-            self.told.append(data)
+            self.results.append(data)
             if self.then is not None:
                 self.then(data)
 
     def step(self) -> None:
-        """As the gateway's pump does it."""
+        """As `InlineTask.resume`."""
         self.steps += 1
         try:
             assert self._work.send(None) is None
         except StopIteration:
-            self.told.append("end")
+            self.results.append("end")
         except Exception as error:
-            self.told.append(type(error))
+            self.results.append(type(error))
 
     def throw(self, error: BaseException) -> None:
-        """What a cancelled handler does."""
+        """As a cancelled handler."""
         with pytest.raises(type(error)):
             self._work.throw(error)
 
 
-async def test_each_read_is_one_step_and_one_batch() -> None:
+async def test_each_read_resumes_once_and_is_one_batch() -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD + chunk(b"early"))
         reader = Stepped(answer)
-        assert reader.told == [b"early"]
+        assert reader.results == [b"early"]
         connection.data_received(chunk(b"one") + chunk(b"two") + b"5\r\nthr")
-        assert reader.told[1:] == [b"onetwothr"]
+        assert reader.results[1:] == [b"onetwothr"]
         connection.data_received(b"ee")
         connection.data_received(b"\r\n")
-        assert reader.steps == 3, "a read without body wakes nobody"
+        assert reader.steps == 3, "a read without body bytes resumes no reader"
         connection.data_received(chunk(b"last") + LAST)
-        assert reader.told[2:] == [b"ee", b"last", "end"]
+        assert reader.results[2:] == [b"ee", b"last", "end"]
         await answer.close()
         assert made.pool.acquire_idle() is connection
 
 
 @pytest.mark.parametrize("how", ["lost", "eof", "failed", "malformed", "malformed behind bytes"])
-async def test_a_step_is_told_of_every_end(how: str) -> None:
+async def test_every_end_resumes_the_reader(how: str) -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD)
         reader = Stepped(answer)
@@ -79,20 +79,20 @@ async def test_a_step_is_told_of_every_end(how: str) -> None:
             connection.fail(ClientGone())
         else:
             connection.data_received((chunk(b"x") if "bytes" in how else b"") + b"zz\r\n")
-        told = [ClientGone] if how == "failed" else [StreamTruncated]
-        assert reader.told == ([b"x", *told] if "bytes" in how else told)
+        expected = [ClientGone] if how == "failed" else [StreamTruncated]
+        assert reader.results == ([b"x", *expected] if "bytes" in how else expected)
         assert made.wires[0].closed
 
 
-async def test_a_body_that_ends_with_the_connection_steps_once_more() -> None:
+async def test_a_body_that_ends_with_the_connection_resumes_once_more() -> None:
     async with bench() as made:
         answer, connection = await made.answer(b"HTTP/1.1 200 OK\r\n\r\nbytes")
         reader = Stepped(answer)
         connection.eof_received()
-        assert reader.told == [b"bytes", "end"]
+        assert reader.results == [b"bytes", "end"]
 
 
-async def test_a_step_may_close_the_answer() -> None:
+async def test_the_reader_may_close_the_response() -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD)
 
@@ -102,7 +102,7 @@ async def test_a_step_may_close_the_answer() -> None:
 
         reader = Stepped(answer, close)
         connection.data_received(chunk(b"one") + chunk(b"two"))
-        assert reader.told == [b"onetwo", StreamTruncated]
+        assert reader.results == [b"onetwo", StreamTruncated]
         assert made.wires[0].closed
         connection.data_received(chunk(b"three"))
         assert reader.steps == 2
@@ -125,7 +125,7 @@ async def test_a_reader_that_is_behind_pauses_its_server_and_goes_on() -> None:
         await busy.aclose()
 
 
-async def test_futures_again_where_the_steps_end() -> None:
+async def test_futures_are_used_again_after_on_arrival_none() -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD)
         batches = answer.batches()
@@ -145,7 +145,7 @@ async def test_futures_again_where_the_steps_end() -> None:
 
 
 @pytest.mark.parametrize("stepped", [True, False])
-async def test_a_cancelled_reader_is_told_nothing_more_and_the_upstream_is_cut(stepped: bool) -> None:
+async def test_a_cancelled_reader_gets_nothing_more_and_the_upstream_is_cut(stepped: bool) -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD)
         if stepped:
@@ -163,10 +163,10 @@ async def test_a_cancelled_reader_is_told_nothing_more_and_the_upstream_is_cut(s
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_who_has_had_enough_lets_the_reply_finish_unless_the_client_is_gone(gone: bool) -> None:
+async def test_a_reader_that_stops_early_lets_the_response_finish_unless_the_client_is_gone(gone: bool) -> None:
     async with bench() as made:
         answer, connection = await made.answer(HEAD + chunk(b"terminal"))
-        answer._watch._gone = lambda: gone
+        answer._timers._is_client_gone = lambda: gone
         batches = answer.batches()
         await anext(batches)
         await batches.aclose()
@@ -195,11 +195,11 @@ async def test_a_compressed_body_is_expanded_read_by_read() -> None:
         for at in range(0, len(packed), 7):
             connection.data_received(chunk(packed[at : at + 7]))
         connection.data_received(LAST)
-        assert reader.told.pop() == "end"
-        assert b"".join(data for data in reader.told if isinstance(data, bytes)) == b"words" * 1000
+        assert reader.results.pop() == "end"
+        assert b"".join(data for data in reader.results if isinstance(data, bytes)) == b"words" * 1000
 
 
-async def test_an_unknown_encoding_fails_the_read_and_not_the_answer() -> None:
+async def test_an_unknown_encoding_fails_the_read_and_not_the_response() -> None:
     """The status and the headers of an error must not be lost for it."""
     async with bench() as made:
         answer, _ = await made.answer(b"HTTP/1.1 429 No\r\ncontent-encoding: br\r\ncontent-length: 1\r\n\r\nx")
@@ -208,7 +208,7 @@ async def test_an_unknown_encoding_fails_the_read_and_not_the_answer() -> None:
             await answer.read(99)
 
 
-async def test_a_closed_answer_has_no_body() -> None:
+async def test_a_closed_response_has_no_body() -> None:
     async with bench() as made:
         answer, _ = await made.answer(HEAD + chunk(b"x") + LAST)
         suspended = answer.batches()

@@ -1,4 +1,4 @@
-"""One raw connection: what it makes of a server's bytes, when it is kept, when it is cut."""
+"""One upstream connection: how it reads a server's bytes, when it is kept, when it is closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAST = b"0\r\n\r\n"
 
 
 async def kept(made: Bench) -> bool:
-    """Whether the next request goes on the first connection."""
+    """Return whether the next request uses the first connection."""
     return await made.connect() is not None and len(made.wires) == 1
 
 
@@ -34,7 +34,7 @@ async def test_a_long_body_is_not_copied() -> None:
 
 
 @given(st.lists(st.integers(0, 120), max_size=6), st.booleans())
-async def test_any_split_gives_the_same(cuts: list[int], chunked: bool) -> None:
+async def test_the_split_of_the_bytes_does_not_matter(cuts: list[int], chunked: bool) -> None:
     wire = HEAD + chunk(b"one") + chunk(b"two" * 9) + b"0\r\nx-trailer: y\r\n\r\n" if chunked else WHOLE
     wire = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + wire
     at = [0, *sorted(cut for cut in cuts if cut < len(wire)), len(wire)]
@@ -71,7 +71,7 @@ async def test_interim_replies_have_a_limit(together: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "told"),
+    ("wire", "reason"),
     [
         (b"SSH-2.0-OpenSSH\r\n", "not well-formed"),
         (b"HTTP/1.1 200 OK\r\nkey: sk-secret\x01\r\n\r\n", "not well-formed"),
@@ -85,9 +85,9 @@ async def test_interim_replies_have_a_limit(together: bool) -> None:
         (b"HTTP/1.1 101 Switching\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n", "switched protocols"),
     ],
 )
-async def test_a_head_that_makes_no_sense(wire: bytes, told: str) -> None:
+async def test_a_head_that_makes_no_sense(wire: bytes, reason: str) -> None:
     async with bench() as made:
-        with pytest.raises(UpstreamUnreachable, match=f"^the upstream connection failed: .*{told}") as raised:
+        with pytest.raises(UpstreamUnreachable, match=f"^the upstream connection failed: .*{reason}") as raised:
             await made.answer(wire)
         assert "secret" not in str(raised.value)
         assert made.wires[0].closed
@@ -118,7 +118,7 @@ async def test_what_is_not_body_has_a_limit(more: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("header", "seconds"),
     [
         (b"", 15.0),
         (b"keep-alive: timeout=5, max=100\r\n", 4.0),
@@ -128,10 +128,10 @@ async def test_what_is_not_body_has_a_limit(more: bytes) -> None:
         (b"keep-alive: what\r\n", 15.0),
     ],
 )
-async def test_how_long_it_is_kept(told: bytes, seconds: float) -> None:
+async def test_how_long_it_is_kept(header: bytes, seconds: float) -> None:
     async with bench() as made:
-        answer, connection = await made.answer(WHOLE.replace(b"\r\n\r\n", b"\r\n" + told + b"\r\n"))
-        assert connection._keep == seconds
+        answer, connection = await made.answer(WHOLE.replace(b"\r\n\r\n", b"\r\n" + header + b"\r\n"))
+        assert connection.parser.keep_seconds == seconds
         assert await answer.read(9) == b"ok"
         await answer.close()
         assert made.wires[0].closed is (seconds == 0.0)
@@ -164,7 +164,7 @@ async def test_a_reply_that_was_left_finishes_by_itself(end: str) -> None:
         wire = made.wires[0]
         connection.data_received(chunk(b"more"))
         assert not wire.closed
-        timer = connection._timer
+        timer = connection._drain_timer
         assert timer is not None
         if end == "finished":
             connection.data_received(LAST)
@@ -178,7 +178,7 @@ async def test_a_reply_that_was_left_finishes_by_itself(end: str) -> None:
         elif end == "lost":
             wire.lose()
         else:
-            assert timer.when() - made.pool.loop.time() == pytest.approx(raw.FINISH_SECONDS, abs=0.5)
+            assert timer.when() - made.pool.loop.time() == pytest.approx(raw.DRAIN_SECONDS, abs=0.5)
             connection.abort()
         assert wire.closed
         assert timer.cancelled()
@@ -209,7 +209,7 @@ async def test_an_unread_reply_pauses_its_server() -> None:
 
 
 async def test_what_fails_a_read_is_not_held_up_by_what_came() -> None:
-    """A client that does not read would never hear of the end otherwise."""
+    """Otherwise the end would not be noticed while the client does not read."""
     error = DragomanError(UpstreamUnreachable("stopping").failure)
     async with bench() as made:
         answer, connection = await made.answer(HEAD + chunk(b"one") + LAST)
@@ -237,7 +237,7 @@ async def test_an_end_without_an_answer(phase: str) -> None:
             await connection.wait_for_head()
 
 
-async def test_header_values_are_as_aiohttp_gives_them() -> None:
+async def test_header_values_are_as_in_aiohttp() -> None:
     async with bench() as made:
         answer, _ = await made.answer(
             b"HTTP/1.1 200 OK\r\nX-A: one\r\nx-a:  two \t \r\nX-Bytes: \xc3\xa9\xff\r\ncontent-length: 0\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Dialling: names are looked up once for all, addresses raced, failures told without addresses."""
+"""The connector: one lookup for concurrent requests, racing addresses, error messages without addresses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Names:
         self._loop = asyncio.get_running_loop()
 
     def time(self) -> float:
-        """What the test says."""
+        """The result that the test has set."""
         return self.now
 
     async def getaddrinfo(self, host: str, port: int, **_: Any) -> Any:
@@ -99,7 +99,7 @@ async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pyte
     assert names.asked == 2
 
 
-async def test_closing_gives_up_look_ups() -> None:
+async def test_close_cancels_lookups() -> None:
     names, dialer = Names(), Connector(None, 30)
     dialer.loop = names  # type: ignore[assignment]
     asking = asyncio.create_task(dialer._resolve(NAME))
@@ -111,18 +111,18 @@ async def test_closing_gives_up_look_ups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reason"),
     [
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"), "TLS failed: "),
         (ConnectionResetError(), "ConnectionResetError"),
         (OSError(113, "No route to host"), "No route to host"),
         (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"), "Connection refused"),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
-        (RuntimeError("uvloop says so"), "uvloop says so"),
+        (RuntimeError("a reason of uvloop"), "a reason of uvloop"),
     ],
 )
-def test_what_is_told(error: Exception, told: str) -> None:
-    assert connector._reason(error).startswith(told)
+def test_the_error_names_the_reason(error: Exception, reason: str) -> None:
+    assert connector._reason(error).startswith(reason)
 
 
 def test_the_default_context_verifies() -> None:

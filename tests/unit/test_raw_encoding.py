@@ -48,7 +48,7 @@ def expanded(name: str, pieces: Sequence[bytes]) -> bytes:
 
 @pytest.mark.parametrize(("name", "pack"), WAYS)
 @given(data=st.binary(max_size=200), at=st.lists(st.integers(0, 300), max_size=4))
-def test_any_split_gives_the_same(name: str, pack: Callable[[bytes], bytes], data: bytes, at: list[int]) -> None:
+def test_the_split_does_not_matter(name: str, pack: Callable[[bytes], bytes], data: bytes, at: list[int]) -> None:
     packed = pack(data)
     cuts = [0, *sorted(at), len(packed)]
     assert expanded(name, [packed[a:b] for a, b in pairwise(cuts)]) == data
@@ -62,7 +62,7 @@ def test_byte_by_byte(name: str, pack: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.parametrize(("name", "pack"), [WAYS[0], WAYS[3], WAYS[5]])
 @pytest.mark.parametrize("size", [PIECE - 1, PIECE, PIECE + 1, 5 * PIECE, 5 * PIECE + 258])
-def test_no_step_gives_more_than_a_piece(name: str, pack: Callable[[bytes], bytes], size: int) -> None:
+def test_no_step_yields_more_than_a_piece(name: str, pack: Callable[[bytes], bytes], size: int) -> None:
     found = decompressor(name)
     assert found is not None
     sizes = [len(piece) for piece in found.feed(pack(bytes(size)))]

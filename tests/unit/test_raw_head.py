@@ -39,7 +39,7 @@ def test_where_a_url_leads(url: str, origin: Origin, target: str, host: str) -> 
     "url",
     ["", "h/v1", "ftp://h/", "http://", "http:///v1", "http://h:70000/", "http://h:x/", "http://[::1/", "http://a b/"],
 )
-def test_what_is_no_url_is_told_without_it(url: str) -> None:
+def test_the_error_of_an_invalid_url_does_not_contain_it(url: str) -> None:
     with pytest.raises(UpstreamUnreachable, match="base_url") as raised:
         parse_url(url)
     assert not url or url not in str(raised.value)
@@ -66,7 +66,7 @@ def test_whole_replies_may_be_compressed() -> None:
     assert b"\r\naccept-encoding: gzip, deflate\r\n" in request_head(START, {}, 0, stream=False)
 
 
-def test_what_the_caller_says_goes_before_what_we_would_say() -> None:
+def test_the_callers_headers_replace_the_defaults() -> None:
     head = request_head(START, {"User-Agent": "mine", "ACCEPT": "text/event-stream"}, 0, stream=True)
     assert head.count(b"ser-") == head.count(b"User-Agent: mine\r\n") == 1
     assert head.lower().count(b"\r\naccept: ") == 1

@@ -1,4 +1,4 @@
-"""The pool of raw connections: the last one in is the first one out, a limit is waited at in turn, nothing leaks."""
+"""The pool of upstream connections: last in, first out; waiting in turn at a limit; nothing leaks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def until_dialled(made: Bench) -> None:
         if made.wires:
             return
         await asyncio.sleep(0)
-    raise AssertionError("nobody dialled")
+    raise AssertionError("no connection was opened")
 
 
 def wire(connection: Connection) -> Wire:
@@ -84,7 +84,7 @@ async def test_what_came_while_it_was_idle_is_seen_before_it_is_used(sign: str) 
         assert wire(bad).closed
 
 
-async def test_bytes_that_nobody_asked_for_end_an_idle_connection() -> None:
+async def test_unexpected_bytes_end_an_idle_connection() -> None:
     async with bench() as made:
         connection = await used(made)
         connection.release(finish=True)
@@ -130,7 +130,7 @@ async def test_at_the_limit_they_wait_in_turn() -> None:
         await turns()
         assert not any(task.done() for task in asking)
         one.release(finish=True)
-        assert made.pool.acquire_idle() is None, "nobody overtakes those who wait"
+        assert made.pool.acquire_idle() is None, "waiting requests are not overtaken"
         assert await asking[0] is one
         two.abort()
         fresh = await asking[1]
@@ -143,7 +143,7 @@ async def test_at_the_limit_they_wait_in_turn() -> None:
 
 
 @pytest.mark.parametrize("called", [True, False])
-async def test_who_gives_up_waiting_passes_it_on(called: bool) -> None:
+async def test_a_cancelled_waiter_wakes_the_next_one(called: bool) -> None:
     async with bench(limit=1) as made:
         one = await used(made)
         first, second = (asyncio.create_task(made.connect()) for _ in range(2))
@@ -158,7 +158,7 @@ async def test_who_gives_up_waiting_passes_it_on(called: bool) -> None:
         assert await second is one
 
 
-async def test_what_one_was_called_for_may_be_gone_again() -> None:
+async def test_a_freed_connection_may_be_taken_before_the_waiter_runs() -> None:
     async with bench(limit=1) as made:
         one = await used(made)
         asking = [asyncio.create_task(made.connect()) for _ in range(2)]
@@ -181,7 +181,7 @@ async def test_a_dial_that_fails_makes_room() -> None:
         made.dialled.held.set()
         with pytest.raises(UpstreamUnreachable, match="refused by the test"):
             await first
-        assert (await second).made
+        assert (await second).was_connected
         assert made.pool.busy == 1
 
 
@@ -206,7 +206,7 @@ async def test_a_request_that_is_given_up_leaves_no_place_taken(when: str, how: 
         await turns()
         assert made.pool.busy == (1 if holder else 0)
         if when == "connected":
-            assert made.pool.acquire_idle() is not None, "made for nobody, and kept"
+            assert made.pool.acquire_idle() is not None, "its request was cancelled, so it is kept"
 
 
 async def test_the_connect_timeout() -> None:

@@ -1,4 +1,4 @@
-"""Which transport a configuration gives, and with which connections."""
+"""The transport and the pool options of a configuration."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_connections_are_read() -> None:
         ({"connections": {"idel": 1}}, 'server.connections.idel: unknown key (did you mean "idle"?)'),
     ],
 )
-def test_what_is_wrong_is_told(server: dict[str, Any], problem: str) -> None:
+def test_invalid_settings_are_reported(server: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_config({"server": server}, {})
     assert str(raised.value) == problem

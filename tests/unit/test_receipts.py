@@ -1,4 +1,4 @@
-"""Receipts: bounded, bound to a key, and without a word of what was said."""
+"""Receipts: bounded, bound to a key, and without texts of requests and replies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
-from dragoman_server.observability.receipts import RENAMES_MAX, TEXT_MAX, Receipt, Receipts
-from dragoman_server.observability.tool_renames import renamed, restored
+from dragoman_server.observability.receipts import (
+    RENAMES_MAX,
+    TEXT_MAX,
+    Receipt,
+    Receipts,
+)
 
 CHAT, MESSAGES, RESPONSES = Dialect
 
@@ -28,19 +32,19 @@ def asked(**more: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": "the secret plan"}], **more}
 
 
-def told(receipt: Receipt) -> dict[str, Any]:
+def body_of(receipt: Receipt) -> dict[str, Any]:
     facts: dict[str, Any] = json.loads(receipt.json())
     return facts
 
 
 def test_a_receipt_is_open_until_the_reply_has_ended() -> None:
     receipt = made(asked(seed=7), upstream_model="claude-x")
-    before = told(receipt)
+    before = body_of(receipt)
     assert (before["ended"], before["status"]) == ("open", None)
     assert receipt.translation is not None
     receipt.translation.context.usage = Usage(5, 1, None, 9, 0)
     receipt.end("completed", 200)
-    facts = told(receipt)
+    facts = body_of(receipt)
     assert facts == {
         "object": "dragoman.receipt",
         "request_id": "req_1",
@@ -73,15 +77,15 @@ def test_the_end_lets_go_of_the_request_and_only_the_first_one_counts() -> None:
     receipt.end("abandoned", 499)
     assert receipt.translation is None
     assert receipt.losses is None
-    assert (told(receipt)["ended"], told(receipt)["status"]) == ("completed", 200)
+    assert (body_of(receipt)["ended"], body_of(receipt)["status"]) == ("completed", 200)
 
 
-def test_own_words_are_told_and_the_upstreams_are_not() -> None:
+def test_own_messages_are_kept_and_the_upstreams_are_not() -> None:
     """An upstream's error may quote the request."""
     error = ClientRequestError(("messages", 0, "content"), "expected a string").failure
     receipt = Receipt("req_1", CHAT, 7)
     receipt.end("rejected", 400, error)
-    assert told(receipt)["error"] == {
+    assert body_of(receipt)["error"] == {
         "kind": "invalid_request",
         "status": 400,
         "code": None,
@@ -97,13 +101,13 @@ def test_own_words_are_told_and_the_upstreams_are_not() -> None:
             receipt.end("failed", 200)
         else:
             receipt.end("refused", 400, theirs)
-        assert told(receipt)["error"] == {
+        assert body_of(receipt)["error"] == {
             "kind": "policy", "status": 400, "code": "content_filter", "param": None,
         }  # fmt: skip
         assert b"secret" not in receipt.json()
 
 
-def test_nothing_that_was_said_is_in_a_receipt() -> None:
+def test_no_text_of_request_or_reply_is_in_a_receipt() -> None:
     body = asked(
         system="the secret system",
         max_tokens=10,
@@ -121,7 +125,7 @@ def test_hostile_names_cost_bounded_memory() -> None:
     tools = [{"type": "function", "function": {"name": f"{long}{n}"}} for n in range(300)]
     receipt = made(asked(tools=tools, **{long: 1}) | {"model": long})
     receipt.end("completed", 200)
-    facts = told(receipt)
+    facts = body_of(receipt)
     assert len(facts["model"]) == TEXT_MAX
     assert len(facts["renames"]) == RENAMES_MAX
     assert len(receipt.json()) < 200 * 1024
@@ -162,7 +166,7 @@ def test_another_keys_receipt_is_as_none() -> None:
     assert receipts.find("req_2", b"") is None
 
 
-def test_renames_tell_the_clients_name_with_its_namespace() -> None:
+def test_renames_have_the_clients_name_with_its_namespace() -> None:
     body = {
         "model": "m",
         "input": "Hi",
@@ -179,16 +183,15 @@ def test_renames_tell_the_clients_name_with_its_namespace() -> None:
     }
     receipt = made(body, RESPONSES, CHAT, profile=builtin_profile("chat", "compatible"), knobs=Knobs())
     assert receipt.translation is not None
-    context = receipt.translation.context
-    assert renamed(context) == {"mcp__notes__add": "mcp__notes.add"}
-    assert restored(context) == {
+    assert receipt.translation.renamed_tools == {"mcp__notes__add": "mcp__notes.add"}
+    assert receipt.translation.bridged_tools == {
         "mcp__notes__add": {"name": "add", "kind": "function", "namespace": "mcp__notes"},
         "apply_patch": {"name": "apply_patch", "kind": "custom"},
     }
-    assert told(receipt)["renames"] == {"mcp__notes__add": "mcp__notes.add"}
+    assert body_of(receipt)["renames"] == {"mcp__notes__add": "mcp__notes.add"}
 
 
-def test_a_bridged_tool_is_told_by_the_name_that_was_sent() -> None:
+def test_a_bridged_tool_is_reported_by_the_name_that_was_sent() -> None:
     """A flattened name may have to be fitted to the upstream's alphabet once more."""
     inner = [{"type": "function", "name": "x" * 60, "parameters": {"type": "object"}, "strict": False}]
     body = {
@@ -198,7 +201,7 @@ def test_a_bridged_tool_is_told_by_the_name_that_was_sent() -> None:
     }
     receipt = made(body, RESPONSES, CHAT)
     assert receipt.translation is not None
-    (sent,) = renamed(receipt.translation.context)
+    (sent,) = receipt.translation.renamed_tools
     written = json.loads(receipt.translation.body)["tools"][0]["function"]["name"]
     assert sent == written
-    assert renamed(receipt.translation.context)[sent] == f"{'n' * 20}.{'x' * 60}"
+    assert receipt.translation.renamed_tools[sent] == f"{'n' * 20}.{'x' * 60}"

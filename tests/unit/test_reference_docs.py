@@ -1,4 +1,4 @@
-"""The reference pages say what the code says: the made ones to the letter, configuration.md in every table row."""
+"""The reference pages agree with the code: generated ones literally, configuration.md in every table row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
-from dragoman.losses import MEANING, LossCode
+from dragoman.losses import LOSS_MEANINGS, LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
-from dragoman_server.reference import PAGES, main
+from generate import PAGES, main
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -23,11 +23,11 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference"
 @pytest.mark.parametrize("name", PAGES)
 def test_a_made_page_is_up_to_date(name: str) -> None:
     committed = (REFERENCE / name).read_text("utf-8")
-    assert committed == PAGES[name](), "run: python -m dragoman_server.reference"
+    assert committed == PAGES[name](), "run: python docs/generate.py"
 
 
 def test_every_loss_has_a_meaning() -> None:
-    assert set(MEANING) == set(LossCode)
+    assert set(LOSS_MEANINGS) == set(LossCode)
 
 
 def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +45,7 @@ def _rows(heading: str) -> dict[str, list[str]]:
     return {row[0].strip(" `"): [cell.strip().replace("`", "") for cell in row[1:]] for row in cells}
 
 
-def test_knobs_are_told_as_they_are() -> None:
+def test_knobs_are_documented() -> None:
     """Values with the default first, what else may be given, and the meaning."""
     expected = {}
     for name, knob in KNOBS.items():
@@ -56,20 +56,20 @@ def test_knobs_are_told_as_they_are() -> None:
     assert _rows("`[knobs]`") == expected
 
 
-def test_limits_are_told_as_they_are() -> None:
+def test_limits_are_documented() -> None:
     assert _rows("`[server.limits]`") == {f.name: [str(f.default), f.metadata["doc"]] for f in fields(Limits)}
 
 
-def test_timeouts_are_told_as_they_are() -> None:
+def test_timeouts_are_documented() -> None:
     assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
 
 
-def test_connections_are_told_as_they_are() -> None:
+def test_connections_are_documented() -> None:
     expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(PoolOptions)}
     assert _rows("`[server.connections]`") == expected
 
 
-def test_profile_flags_are_told_as_they_are() -> None:
+def test_profile_flags_are_documented() -> None:
     profiles = [BUILTIN_PROFILES["chat", "openai"], BUILTIN_PROFILES["chat", "compatible"]]
     profiles += [BUILTIN_PROFILES["messages", "anthropic"], BUILTIN_PROFILES["messages", "compatible"]]
     profiles += [BUILTIN_PROFILES["responses", "openai"], BUILTIN_PROFILES["responses", "compatible"]]

@@ -1,4 +1,4 @@
-"""What a right configuration does not do is told, and nothing is told of one that does all it says."""
+"""Remarks on settings without effect, and none on a configuration whose settings all have one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp import web
 from dragoman.dialects import Dialect
 from dragoman_server import setup
 from dragoman_server.config.environment import config_from_environment
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
@@ -32,7 +32,7 @@ def test_nothing_to_do() -> None:
     assert list(remarks(Config({"up": UP}))) == [NO_ROUTE]
 
 
-def test_a_listed_name_that_no_route_leads_from_is_told() -> None:
+def test_a_listed_name_without_a_route_is_reported() -> None:
     other = Provider("other", Dialect.CHAT, "http://127.0.0.1:9")
     config = Config({"up": UP, "other": other}, [Route("g*", "up")], models_listed=["gpt", "other/x", "claude"])
     assert list(remarks(config)) == ["models.listed: claude is not listed, as no route leads from it"]
@@ -76,11 +76,11 @@ def test_routes_that_are_reached(routes: tuple[Route, ...]) -> None:
     ],
 )
 def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
-    assert [*remarks(config), *open_doors(config)] == []
+    assert [*remarks(config), *warn_if_exposed(config)] == []
 
 
 @pytest.mark.parametrize(
-    ("host", "keys", "key", "told"),
+    ("host", "keys", "key", "expected"),
     [
         ("0.0.0.0", (), "k", True),
         ("::", (), "k", True),
@@ -93,11 +93,11 @@ def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
         ("localhost", (), "k", False),
     ],
 )
-def test_keys_that_anybody_may_spend(host: str, keys: tuple[str, ...], key: str | None, told: bool) -> None:
+def test_keys_that_are_exposed(host: str, keys: tuple[str, ...], key: str | None, expected: bool) -> None:
     provider = replace(UP, api_key=Secret(key) if key else None)
     server = Server(host=host, keys=tuple(Secret(given) for given in keys))
-    sentences = list(open_doors(Config({"up": provider}, (Route("*", "up"),), server=server)))
-    assert bool(sentences) is told
+    sentences = list(warn_if_exposed(Config({"up": provider}, (Route("*", "up"),), server=server)))
+    assert bool(sentences) is expected
     assert all(sentence.endswith("uses the providers' keys: set server.keys") for sentence in sentences)
 
 
@@ -107,7 +107,7 @@ def test_who_mounts_a_gateway_without_a_route_reads_it_in_the_log(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == [NO_ROUTE]
 
 
-def test_check_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+def test_check_prints_the_remarks(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     from dragoman_server.cli.main import main
 
     path = tmp_path / "dragoman.toml"
@@ -115,6 +115,6 @@ def test_check_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> No
         '[server]\nhost = "0.0.0.0"\n[providers.up]\ndialect = "chat"\nbase_url = "http://h"\napi_key = "s"\n'
     )
     assert main(["check", str(path)]) == 0
-    told = capsys.readouterr().err
-    assert NO_ROUTE in told
-    assert "whoever reaches 0.0.0.0 uses the providers' keys" in told
+    expected = capsys.readouterr().err
+    assert NO_ROUTE in expected
+    assert "whoever reaches 0.0.0.0 uses the providers' keys" in expected

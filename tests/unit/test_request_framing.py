@@ -24,15 +24,15 @@ def framing_of(*reads: bytes) -> RequestFraming:
 def test_a_request_is_whole_at_its_last_byte_and_not_before(request_: bytes) -> None:
     framing = RequestFraming()
     for at in range(len(request_)):
-        assert framing.whole == 0
+        assert framing.complete == 0
         framing.feed(request_[at : at + 1])
         assert framing.partial is (at < len(request_) - 1 and bool(request_[: at + 1].strip()))
-    assert framing.whole == 1
+    assert framing.complete == 1
 
 
 def test_empty_lines_between_requests_are_no_part_of_a_further_one() -> None:
     framing = framing_of(POST + b"\r\n", b"\r\n")
-    assert (framing.whole, framing.partial) == (1, False)
+    assert (framing.complete, framing.partial) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_empty_lines_between_requests_are_no_part_of_a_further_one() -> None:
 )
 def test_after_a_body_of_unknown_length_nothing_is_counted(field: bytes) -> None:
     framing = framing_of(GET + b"POST / HTTP/1.1\r\n" + field + b"\r\n", GET)
-    assert (framing.whole, framing.partial) == (1, True)
+    assert (framing.complete, framing.partial) == (1, True)
 
 
 def test_after_connect_nothing_is_counted() -> None:

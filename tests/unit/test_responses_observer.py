@@ -157,7 +157,7 @@ def test_an_error_without_a_type_is_still_an_error() -> None:
 def test_T23_our_error_repeats_the_snapshot_and_goes_on_counting(case: str) -> None:
     data = (TRANSCRIPTS / f"{case}.sse").read_bytes()
     observer, events = Observer(), []
-    for frame in Parser().feed(data)[:-1]:
+    for frame in Parser().parse(data)[:-1]:
         assert frame.data is not None
         observer.observe(frame.data, frame.event)
         events.append(json.loads(frame.data))
@@ -180,7 +180,7 @@ def test_T23_a_cut_before_any_item_ends_in_the_grammar() -> None:
 
 
 def encode_all(data: bytes, count: int) -> bytes:
-    return b"".join(encode(frame) for frame in Parser().feed(data)[:count])
+    return b"".join(encode(frame) for frame in Parser().parse(data)[:count])
 
 
 def test_with_nothing_seen_the_error_is_a_valid_snapshot_all_the_same() -> None:
@@ -194,7 +194,7 @@ def test_with_nothing_seen_the_error_is_a_valid_snapshot_all_the_same() -> None:
 def test_our_error_names_the_model_as_the_client_knows_it() -> None:
     stage = Passthrough(Observer(), JsonStringRewriter("client's", ("response", "model"), ("model",)))
     stage.feed(Encoder().feed(frames(*WHOLE[:3])))
-    last = json.loads(Parser().feed(stage.finish())[-1].data or b"")
+    last = json.loads(Parser().parse(stage.finish())[-1].data or b"")
     assert last["response"]["model"] == "client's"
 
 

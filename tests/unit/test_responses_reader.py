@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import ReplyContext
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -33,6 +32,7 @@ from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame, OddFrame, Parser
 from support import canonical
 from support.responses_frames import (

@@ -67,9 +67,9 @@ def test_a_strictly_typed_client_can_parse_every_failure(kind: FailureKind, code
     """In a translated stream, and in one that passes through and ends in an error of our own."""
     body = b'{"model":"m","input":"Hi","stream":true}'
     translation = translate(direction("responses", upstream), body, request_id="req_1")
-    out = translation.failed(Failure(kind, "no", 429, code=code))
+    out = translation.error_stream(Failure(kind, "no", 429, code=code))
     if upstream == "responses":
-        (stage,) = translation.stages()
+        stage = translation.stages()
         assert isinstance(stage, Passthrough)
         out = encode(stage.observer.error_frame(Failure(kind, "no", 429, code=code)))
     Response.model_validate(json.loads(out.rsplit(b"data: ", 1)[1])["response"], strict=True)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman import Limits, ReplyContext
+from dragoman import Limits
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Error, Start
 from dragoman.dialects.responses import Reader
 from dragoman.errors import FailureKind
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 from support import canonical
 from support.mutations import mutated_json

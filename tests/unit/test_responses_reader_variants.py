@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dragoman import ReplyContext
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
@@ -23,6 +22,7 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
 from support.responses_frames import (
     Json,
     added,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman import ReplyContext
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -32,6 +31,7 @@ from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, U
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Parser
 from support.mutations import mutated_json
 from support.responses_frames import (

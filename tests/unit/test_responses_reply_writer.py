@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
@@ -18,7 +18,9 @@ from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning
 from dragoman.dialects.responses import Writer, write_reply
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.reply_context import ReplyContext
 from grammar import responses
+from support.frames import frames_of
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 
 Json = dict[str, Any]
@@ -236,7 +238,7 @@ def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knob
     settings: Json = {"knobs": knobs, "envelope": SEAL if sealed else None, "logprobs": logs}
     settings["echo"] = {"instructions": "x", "tools": [{"type": "function", "name": "f"}]}
     streamed, at_once = context(**settings), context(**settings)
-    frames = Writer(streamed).feed(events_of(one))
+    frames = frames_of(Writer(streamed).feed(events_of(one)))
     last = json.loads(frames[-1].data or b"")
     whole = write_reply(one, at_once)
     assert last["response"] == whole

@@ -14,7 +14,7 @@ from dragoman import builtin_profile, direction, translate
 from dragoman.canonical.request import Json, OutputFormat, Thinking
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from support.responses_written import COMPATIBLE, HI, ask, flags, function, refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
@@ -29,8 +29,10 @@ from dragoman.dialects.responses import Writer
 from dragoman.errors import Failure, FailureKind, StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
 from grammar import responses
+from support.frames import frames_of
 
 Json = dict[str, Any]
 START = Start("msg_x", "upstream-model")
@@ -55,8 +57,7 @@ def finish(reason: StopReason, native: str | None = None) -> Finish:
 
 
 def frames(*events: Event, into: ReplyContext | None = None) -> list[Frame]:
-    written: list[Frame] = Writer(into or context()).feed(list(events))
-    return written
+    return frames_of(Writer(into or context()).feed(list(events)))
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
@@ -313,7 +314,7 @@ def test_nothing_at_the_finish_and_nothing_after_the_end() -> None:
     writer = Writer(context())
     writer.feed([START])
     assert writer.feed([finish(StopReason.END), Ping()]) == [Frame("", None)]
-    assert [frame.event for frame in writer.feed([End()])] == ["response.completed"]
+    assert [frame.event for frame in frames_of(writer.feed([End()]))] == ["response.completed"]
     assert writer.done
     assert writer.feed([Ping()]) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Limits, ReplyContext
+from dragoman import Limits
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -30,8 +30,10 @@ from dragoman.canonical.request import ToolKind
 from dragoman.dialects.responses import Writer
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.tool_restorer import ToolRestorer
 from dragoman.tools.bridge import OriginalTool
+from support.frames import frames_of
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
@@ -46,7 +48,7 @@ def context(**settings: Any) -> ReplyContext:
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
-    frames = Writer(into or context()).feed(list(events))
+    frames = frames_of(Writer(into or context()).feed(list(events)))
     return [json.loads(frame.data) for frame in frames if frame.data is not None]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -31,8 +31,10 @@ from dragoman.dialects.responses import Writer
 from dragoman.errors import StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder
 from grammar import responses
+from support.frames import frames_of
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
@@ -46,13 +48,14 @@ def context(**settings: Any) -> ReplyContext:
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
-    frames = Writer(into or context()).feed(list(events))
+    frames = frames_of(Writer(into or context()).feed(list(events)))
     return [json.loads(frame.data) for frame in frames if frame.data is not None]
 
 
 def whole(*events: Event, into: ReplyContext | None = None, reason: StopReason = StopReason.END) -> list[Json]:
     """The payloads between the opening and the terminal event of a stream that the grammar likes; items in the end."""
-    frames = Writer(into or context()).feed([START, *events, Finish(Stop(reason), Usage(1, 0, 0, 1, 0)), End()])
+    given = [START, *events, Finish(Stop(reason), Usage(1, 0, 0, 1, 0)), End()]
+    frames = frames_of(Writer(into or context()).feed(given))
     responses.check(Encoder().feed(frames))
     told = [json.loads(frame.data) for frame in frames if frame.data is not None]
     return [*told[2:-1], {"output": told[-1]["response"]["output"]}]
@@ -319,9 +322,9 @@ def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
     assert len(Writer(context()).feed(text)) == 5
     writer = Writer(context(logprobs=True))
     assert len(writer.feed(text)) == 4
-    assert [frame.event for frame in writer.feed([Ping()])] == ["response.output_text.delta", ""]
+    assert [frame.event for frame in frames_of(writer.feed([Ping()]))] == ["response.output_text.delta", ""]
     writer.feed([Delta(0, "b")])
-    failed = writer.feed([Error(StreamTruncated().failure)])
+    failed = frames_of(writer.feed([Error(StreamTruncated().failure)]))
     assert [frame.event for frame in failed] == ["response.output_text.delta", "response.failed"]
     unasked = whole(BlockStart(0, BlockKind.TEXT), Delta(0, "a"), Logprobs(0, TOKENS), BlockEnd(0))
     assert unasked[-1]["output"][0]["content"][0]["logprobs"] == []

@@ -13,13 +13,15 @@ from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from dragoman import Knobs, ReplyContext
+from dragoman import Knobs
 from dragoman.canonical.events import Event
 from dragoman.dialects.responses import Writer
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
 from grammar import open_responses, responses
 from support import canonical
+from support.frames import frames_of
 from support.strategies import ANY, RESPONSES_ONLY, batches, event_streams
 
 Json = dict[str, Any]
@@ -37,10 +39,9 @@ def context(surface: Any = "reasoning_text", **settings: Any) -> ReplyContext:
 
 def written(events: list[Event], into: ReplyContext) -> list[Frame]:
     writer = Writer(into)
-    frames = writer.feed(events)
+    frames = frames_of(writer.feed(events))
     assert writer.done
-    written: list[Frame] = frames
-    return written
+    return frames
 
 
 @given(streams, surfaces)

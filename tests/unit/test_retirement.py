@@ -1,4 +1,4 @@
-"""Connections of a worker that leaves: the next reply is the last, idle ones linger, nobody is cut."""
+"""Connections of a draining worker: the next reply is the last, idle ones stay open for a while, none is cut."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import aiohttp
 from aiohttp import web
 
 from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
-from dragoman_server.workers.drain import Retirement
+from dragoman_server.workers.drain import ConnectionDrain
 
 
 @dataclass(slots=True)
 class House:
     """A server that is going to leave. `slow` lets `GET /slow` go on."""
 
-    retirement: Retirement
+    retirement: ConnectionDrain
     lines: HijackServer
     url: str
     slow: asyncio.Event
@@ -48,7 +48,7 @@ async def a_house(linger: float = 20.0) -> AsyncIterator[House]:
     app = web.Application()
     app.router.add_get("/quick", quick)
     app.router.add_get("/slow", streamed)
-    retirement = Retirement(app, linger=linger, clock=lambda: house.now)
+    retirement = ConnectionDrain(app, linger=linger, clock=lambda: house.now)
     runner = HijackRunner(app, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -71,7 +71,7 @@ async def gone(house: House) -> None:
     assert house.connections() == 0
 
 
-async def test_an_idle_connection_gets_one_more_reply_and_is_told_that_it_is_the_last() -> None:
+async def test_an_idle_connection_gets_one_more_reply_marked_as_the_last() -> None:
     async with a_house() as house, aiohttp.ClientSession() as session:
         assert await get(session, house, "/quick") == ("quick", None)
         house.retirement.begin(house.lines)
@@ -93,7 +93,7 @@ async def test_idle_connections_linger_and_are_closed_then() -> None:
 
 
 async def test_an_open_stream_is_not_idle_and_its_client_may_come_again() -> None:
-    """Its headers have left: they could not say that the connection ends."""
+    """Its headers are sent already, without `connection: close`."""
     async with a_house() as house, aiohttp.ClientSession() as session:
         asked = asyncio.create_task(get(session, house, "/slow"))
         await house.arrived.wait()

@@ -24,7 +24,6 @@ BOTH = {"local": LOCAL, "other": OTHER}
 
 def went(router: Router, model: str, client: Dialect = CHAT) -> tuple[str, str]:
     target = router.resolve(model, client)
-    assert target.renamed == (target.upstream_model != model)
     return target.provider.name, target.upstream_model
 
 
@@ -128,7 +127,7 @@ def test_routes_for_one_client_dialect() -> None:
 )
 def test_family_words_in_any_case(model: str, upstream: str) -> None:
     target = Router(Config(providers={"local": LOCAL}, models=Models("b", "s"))).resolve(model, MESSAGES)
-    assert (target.upstream_model, target.renamed, target.warning) == (upstream, model != upstream, None)
+    assert (target.upstream_model, target.warning) == (upstream, None)
 
 
 def test_one_size_stands_in_for_the_other() -> None:
@@ -159,7 +158,7 @@ def test_sizes_go_through_routes_with_their_knobs() -> None:
 def test_an_unknown_name_goes_to_small_with_a_warning() -> None:
     router = Router(Config(providers={"local": LOCAL}, models=Models("b", "s")))
     target = router.resolve("gemini", CHAT)
-    assert (target.upstream_model, target.renamed) == ("s", True)
+    assert target.upstream_model == "s"
     assert target.warning == "unknown model 'gemini' was sent to s"
     assert router.resolve("gemini", CHAT).warning == target.warning, "also from the memo"
 
@@ -167,12 +166,7 @@ def test_an_unknown_name_goes_to_small_with_a_warning() -> None:
 def test_an_unknown_name_passes() -> None:
     router = Router(Config(providers=BOTH, models=Models(unknown="pass")))
     target = router.resolve("Qwen/Qwen3", CHAT)
-    assert (target.provider, target.upstream_model, target.renamed, target.warning) == (
-        LOCAL,
-        "Qwen/Qwen3",
-        False,
-        None,
-    )
+    assert (target.provider, target.upstream_model, target.warning) == (LOCAL, "Qwen/Qwen3", None)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
@@ -291,7 +285,7 @@ def test_vendors_from_the_environment() -> None:
 
 
 def test_openais_two_surfaces_are_chosen_by_the_client() -> None:
-    """Each OpenAI dialect passes through; Messages gets Responses, which has reasoning beside tools (mapping §12)."""
+    """Each OpenAI dialect passes through; Messages gets Responses, which has reasoning next to tools (mapping §12)."""
     both = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
     surface = {CHAT: "openai", RESPONSES: "openai-responses", MESSAGES: "openai-responses"}
     for env in (both, {"OPENAI_API_KEY": "o"}):

@@ -20,8 +20,10 @@ from aiohttp.test_utils import TestServer
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
+from conformance.served import serving
 from dragoman_server import simulator
 from dragoman_server.simulator import REQUESTS, SCRIPTS, STREAMS, make_simulator
+from oracles.simulator import strict_simulator
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 WEATHER_SCHEMA: dict[str, Any] = {
@@ -47,7 +49,7 @@ USER: list[Any] = [{"role": "user", "content": "Hi ✨"}]
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    server = TestServer(make_simulator(slow=0.05, stall=5.0))
+    server = TestServer(strict_simulator(slow=0.05, stall=5.0))
     async with server:
         yield server
 
@@ -112,7 +114,7 @@ async def test_chat_streams_text_with_usage_last(oai: AsyncOpenAI) -> None:
     assert usage.prompt_tokens_details.cached_tokens == 4
 
 
-async def test_chat_frames_are_padded_unless_told_otherwise(raw: aiohttp.ClientSession) -> None:
+async def test_chat_frames_are_padded_by_default(raw: aiohttp.ClientSession) -> None:
     body = {"model": "sim-text", "messages": USER}
     padded = await lines(raw, "/v1/chat/completions", body)
     assert padded[-1] == "[DONE]"
@@ -350,7 +352,7 @@ async def test_responses_reasons_and_calls(oai: AsyncOpenAI) -> None:
     output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "7 degrees"}
     chained = await oai.responses.create(model="sim-tools", input=[output], previous_response_id=final.id)
     assert chained.output_text == "The tool says: 7 degrees."
-    # What the API gave out it takes back.
+    # The API accepts its own output.
     history: list[Any] = [{"role": "user", "content": "Hi"}, reasoning, message, call, output]
     items = [
         i if isinstance(i, dict) else i.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for i in history
@@ -460,7 +462,7 @@ async def test_errors_raise_the_sdks_own_classes(
         assert messages.value.response.headers["retry-after"] == "1"
 
 
-async def test_error_variants_say_what_clients_look_for(oai: AsyncOpenAI, ant: AsyncAnthropic) -> None:
+async def test_error_variants_have_the_texts_that_clients_look_for(oai: AsyncOpenAI, ant: AsyncAnthropic) -> None:
     with pytest.raises(openai.RateLimitError) as quota:
         await oai.responses.create(model="sim-error-429-quota", input="Hi")
     assert quota.value.code == "insufficient_quota"
@@ -563,7 +565,7 @@ async def test_a_stalled_stream_notices_that_its_client_left(server: TestServer,
 
 
 async def test_a_paced_stream_notices_that_its_client_left() -> None:
-    app = make_simulator(pace=0.01)
+    app = strict_simulator(pace=0.01)
     async with TestServer(app) as server, aiohttp.ClientSession(base_url=server.make_url("/")) as raw:
         body = {"model": "sim-long-100000", "messages": USER, "stream": True}
         response = await raw.post("/v1/chat/completions", json=body)
@@ -619,7 +621,7 @@ async def test_requests_are_recorded(server: TestServer, oai: AsyncOpenAI) -> No
 
 async def test_a_key_is_asked_for_where_wanted() -> None:
     async with (
-        TestServer(make_simulator(require_key=True)) as server,
+        TestServer(strict_simulator(require_key=True)) as server,
         aiohttp.ClientSession(base_url=server.make_url("/")) as raw,
     ):
         chat = {"model": "m", "messages": USER}
@@ -634,15 +636,19 @@ async def test_a_key_is_asked_for_where_wanted() -> None:
 async def test_foreign_signatures_are_refused_on_demand() -> None:
     """T-10, T-11: what another provider signed does not pass."""
     async with (
-        TestServer(make_simulator(verify=True)) as server,
+        TestServer(strict_simulator(verify=True)) as server,
         AsyncAnthropic(api_key="k", base_url=str(server.make_url("")), max_retries=0) as ant,
         AsyncOpenAI(api_key="k", base_url=str(server.make_url("/v1")), max_retries=0) as oai,
     ):
-        thought = (await ant.messages.create(model="sim-thinking", max_tokens=9, messages=USER)).content[0]
-        assert thought.type == "thinking"
+        reasoning = (await ant.messages.create(model="sim-thinking", max_tokens=9, messages=USER)).content[0]
+        assert reasoning.type == "thinking"
 
         async def replay(**changed: str) -> None:
-            block = {"type": "thinking", "thinking": thought.thinking, "signature": thought.signature} | changed
+            block = {
+                "type": "thinking",
+                "thinking": reasoning.thinking,
+                "signature": reasoning.signature,
+            } | changed
             history: list[Any] = [*USER, {"role": "assistant", "content": [block]}, *USER]
             await ant.messages.create(model="sim-text", max_tokens=9, messages=history)
 
@@ -665,7 +671,7 @@ def call(name: str = "f", call_id: str = "call_1") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
 
 
-def said(*calls: dict[str, Any]) -> dict[str, Any]:
+def answer(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
@@ -681,14 +687,14 @@ CHAT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unknown key", {"top_k": 3}, "top_k"),
     ("leaked system", {"system": "x"}, "system"),
     ("orphan result", {"messages": [*USER, result()]}, "role 'tool'"),
-    ("unknown id", {"messages": [said(call()), result("call_2")]}, "call_2"),
-    ("unanswered call", {"messages": [*USER, said(call()), *USER]}, "call_1"),
-    ("half answered", {"messages": [said(call(), call("g", "call_2")), result(), *USER]}, "call_2"),
+    ("unknown id", {"messages": [answer(call()), result("call_2")]}, "call_2"),
+    ("unanswered call", {"messages": [*USER, answer(call()), *USER]}, "call_1"),
+    ("half answered", {"messages": [answer(call(), call("g", "call_2")), result(), *USER]}, "call_2"),
     ("no content", {"messages": [{"role": "user"}]}, "content"),
     ("empty parts", {"messages": [{"role": "user", "content": []}]}, "content"),
     ("empty tool_calls", {"messages": [{"role": "assistant", "content": "x", "tool_calls": []}, *USER]}, "tool_calls"),
-    ("long call id", {"messages": [said(call(call_id="c" * 41)), result("c" * 41)]}, "maximum length 40"),
-    ("image in result", {"messages": [said(call()), result(content=[{"type": "image_url"}])]}, "Supported values"),
+    ("long call id", {"messages": [answer(call(call_id="c" * 41)), result("c" * 41)]}, "maximum length 40"),
+    ("image in result", {"messages": [answer(call()), result(content=[{"type": "image_url"}])]}, "Supported values"),
     ("empty tools", {"tools": [], "tool_choice": "auto"}, "empty array"),
     ("choice without tools", {"tool_choice": "auto"}, "tool_choice"),
     ("dotted name", {"tools": [function(name="a.b")]}, "pattern"),
@@ -730,7 +736,7 @@ def turns(*contents: Any) -> dict[str, Any]:
 
 TEXT = {"type": "text", "text": "x"}
 MARKED = {**TEXT, "cache_control": {"type": "ephemeral"}}
-THOUGHT = {"type": "thinking", "thinking": "hm"}
+REASONING = {"type": "thinking", "thinking": "hm"}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
 MESSAGES_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("no cap", {"max_tokens": ...}, "max_tokens: Field required"),
@@ -752,9 +758,9 @@ MESSAGES_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("system first", {"messages": [{"role": "system", "content": "x"}, *USER]}, "must follow a user message"),
     ("system before user", {"messages": [*USER, {"role": "system", "content": "x"}, *USER]}, "system message"),
     ("five marks", turns([MARKED] * 5), "maximum of 4"),
-    ("unsigned thought", turns("x", [THOUGHT], "y"), "signature: Field required"),
-    ("empty signature", turns("x", [{**THOUGHT, "signature": ""}], "y"), "Invalid `signature`"),
-    ("marked thought (T-45)", turns("x", [{**THOUGHT, "signature": "s", "cache_control": None}], "y"), "cache_control"),
+    ("unsigned thought", turns("x", [REASONING], "y"), "signature: Field required"),
+    ("empty signature", turns("x", [{**REASONING, "signature": ""}], "y"), "Invalid `signature`"),
+    ("marked (T-45)", turns("x", [{**REASONING, "signature": "s", "cache_control": None}], "y"), "cache_control"),
     ("thoughtless calls", {**turns("x", [use()], [got()]), "thinking": BUDGET, "max_tokens": 2000}, "Expected"),
     ("dotted tool", {"tools": [{"name": "a.b", "input_schema": {"type": "object"}}]}, "pattern"),
     ("long tool", {"tools": [{"name": "a" * 129, "input_schema": {"type": "object"}}]}, "pattern"),
@@ -924,3 +930,37 @@ async def test_it_serves_on_its_own() -> None:
     finally:
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 10) == 0
+
+
+MALFORMED: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", {"model": "m", "messages": USER, "no_such_field": 1}),
+    ("/v1/messages", {"model": "m", "max_tokens": 9, "messages": [{"role": "tool", "content": "x"}]}),
+    ("/v1/responses", {"model": "m", "input": "x", "tools": [{"type": "function"}]}),
+    ("/v1/responses/input_tokens", {"input": "x", "no_such_field": 1}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), MALFORMED)
+async def test_the_strict_simulator_rejects_malformed_requests(
+    raw: aiohttp.ClientSession, path: str, body: dict[str, Any]
+) -> None:
+    assert (await post(raw, path, body, VERSION))[0] == 400
+
+
+async def test_the_conformance_harness_rejects_malformed_requests() -> None:
+    async with serving() as served, aiohttp.ClientSession(base_url=served.url) as session:
+        body = {"model": "chat/sim-text", "messages": USER, "seed": "no number"}
+        assert (await post(session, "/v1/chat/completions", body))[0] == 400
+        assert served.received("chat")["seed"] == "no number"
+
+
+async def test_without_a_check_what_can_be_read_is_accepted() -> None:
+    async with (
+        TestServer(make_simulator()) as server,
+        aiohttp.ClientSession(base_url=server.make_url("/")) as raw,
+    ):
+        for path, body in ((path, body) for path, body in MALFORMED if path != "/v1/responses"):
+            assert (await post(raw, path, body, VERSION))[0] == 200
+        unreadable: list[Any] = [{"model": "m"}, {"model": "m", "messages": 1}, {"model": "m", "messages": [1]}, []]
+        for wrong in unreadable:
+            assert (await post(raw, "/v1/chat/completions", wrong))[0] == 400

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from dragoman_server.simulator import make_simulator
 from dragoman_server.workers.serve import listening
+from oracles.simulator import strict_simulator
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ from dragoman_server.workers.serve import listening
 )
 async def test_responses_counts_what_the_real_endpoint_takes(body: Any, status: int, param: str | None) -> None:
     async with (
-        listening(make_simulator(), "127.0.0.1", 0) as url,
+        listening(strict_simulator(), "127.0.0.1", 0) as url,
         ClientSession(url) as session,
         session.post("/v1/responses/input_tokens", json=body) as reply,
     ):
-        told = await reply.json()
-        assert reply.status == status, told
+        expected = await reply.json()
+        assert reply.status == status, expected
     if status == 200:
-        assert told["object"] == "response.input_tokens"
-        assert told["input_tokens"] > 0
+        assert expected["object"] == "response.input_tokens"
+        assert expected["input_tokens"] > 0
     else:
-        assert told["error"]["param"] == param
+        assert expected["error"]["param"] == param

@@ -1,4 +1,4 @@
-"""`sim-agent`: the simulated model makes the calls that a prompt dictates, and says what the tools said."""
+"""`sim-agent`: the simulated model makes the calls of a plan, and quotes the results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.parse_request import Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
-from dragoman_server.simulator.tool_plan import pictures
+from dragoman_server.simulator.tool_plan import count_images
+from oracles.simulator import strict_simulator
 
 PROMPT = 'Do it. [[call look {"at": "a [b]"} + look {"at": "ü"}]] and [[call patch "*** Begin\\n"]]'
 LOOK = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -27,7 +27,7 @@ TOOLS = [function("look", LOOK), function("patch", PATCH)]
 
 
 def chat(*results: str, prompt: str = PROMPT, tools: Any = TOOLS, **fields: Any) -> Scenario:
-    """What is said after so many results."""
+    """Return the steps after so many results."""
     messages: list[Any] = [{"role": "user", "content": prompt}]
     messages += [{"role": "assistant", "content": "Now"}] if results else []
     messages += [{"role": "tool", "tool_call_id": "c", "content": result} for result in results]
@@ -44,7 +44,7 @@ def calls(scenario: Scenario) -> list[tuple[str, str]]:
     return [(names[number], texts[number]) for number in names]
 
 
-def said(scenario: Scenario) -> str:
+def output(scenario: Scenario) -> str:
     return "".join(step.text for step in scenario.steps if type(step) is Text)
 
 
@@ -60,7 +60,7 @@ def test_each_pair_of_brackets_is_a_turn() -> None:
     ]
     last = chat("one", "two", "three")
     assert calls(last) == []
-    assert said(last) == "The tools said: one and two and three."
+    assert output(last) == "The tools said: one and two and three."
     assert last.steps[-1] == Finish("stop")
 
 
@@ -69,7 +69,7 @@ def test_parallel_calls_come_side_by_side() -> None:
     assert order[:4] == [0, 1, 0, 1]
 
 
-def test_a_new_prompt_begins_anew() -> None:
+def test_a_new_prompt_starts_its_own_plan() -> None:
     messages = [
         {"role": "user", "content": PROMPT},
         {"role": "tool", "tool_call_id": "c", "content": "one"},
@@ -95,10 +95,10 @@ def test_nothing_is_called(fields: Any) -> None:
         ("[[call ook {}]]", "no tool ook is offered"),
     ],
 )
-def test_a_plan_that_cannot_be_played_says_why(prompt: str, why: str) -> None:
+def test_a_plan_that_cannot_be_played_reports_the_reason(prompt: str, why: str) -> None:
     scenario = chat(prompt=prompt)
     assert calls(scenario) == []
-    assert why in said(scenario)
+    assert why in output(scenario)
 
 
 def test_a_free_text_tool_gets_its_text() -> None:
@@ -110,16 +110,16 @@ def test_a_free_text_tool_gets_its_text() -> None:
 def test_pictures_are_counted_wherever_they_are() -> None:
     seen = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
     messages = [{"role": "user", "content": PROMPT}, {"role": "user", "content": [seen, {"type": "text", "text": "?"}]}]
-    said_last = said(scenario_for(read_chat({"model": "sim-agent", "messages": messages})))
-    assert said_last == "The tools said: nothing (pictures: 1)."
+    last_text = output(scenario_for(read_chat({"model": "sim-agent", "messages": messages})))
+    assert last_text == "The tools said: nothing (pictures: 1)."
     result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {"type": "url"}}]}
-    assert pictures([{"content": [result]}, {"output": [{"type": "input_image", "image_url": "x"}]}]) == 2
+    assert count_images([{"content": [result]}, {"output": [{"type": "input_image", "image_url": "x"}]}]) == 2
 
 
 def test_a_member_of_a_flattened_namespace_is_found() -> None:
     tools = [function("files__look", LOOK), function("patch", PATCH)]
     assert calls(chat(tools=tools))[0][0] == "files__look"
-    assert "no tool look is offered" in said(chat(tools=[function("a__look", LOOK), function("b__look", LOOK)]))
+    assert "no tool look is offered" in output(chat(tools=[function("a__look", LOOK), function("b__look", LOOK)]))
 
 
 def test_the_plan_is_found_in_every_dialect() -> None:
@@ -153,14 +153,14 @@ def test_the_plan_is_found_in_every_dialect() -> None:
     turns: list[Turn] = [messages, responses]
     for turn in turns:
         assert (turn.plan.endswith(plan), turn.answered) == (True, ("seen",))
-        assert said(scenario_for(turn)) == "The tools said: seen."
+        assert output(scenario_for(turn)) == "The tools said: seen."
 
 
 async def test_the_first_stream_of_a_plan_is_cut() -> None:
     """Each plan's once, and only where tools are offered: a title may be asked for first."""
     messages = [{"role": "user", "content": PROMPT}]
     asked = {"model": "sim-agent-cut", "messages": messages, "stream": True}
-    server = TestServer(make_simulator())
+    server = TestServer(strict_simulator())
     async with server, aiohttp.ClientSession(base_url=server.make_url("/")) as session:
 
         async def streamed(**fields: Any) -> bytes:

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.examples import PATCH
+from oracles.simulator import strict_simulator
 
 VERSION = {"anthropic-version": "2023-06-01"}
 HI: list[Any] = [{"role": "user", "content": "Hi"}]
@@ -20,7 +20,7 @@ PATHS: dict[str, tuple[str, dict[str, Any]]] = {
     "messages": ("/v1/messages", {"messages": HI, "max_tokens": 64}),
     "responses": ("/v1/responses", {"input": HI}),
 }
-SAID = "You said: Hi. Grüße 👋🏽 aus 東京\u2028— done."
+TEXTS_SENT = "You said: Hi. Grüße 👋🏽 aus 東京\u2028— done."
 TOOLS: list[Any] = [
     {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}, "strict": False},
     {"type": "namespace", "name": "files", "tools": [{"type": "custom", "name": "patch"}]},
@@ -34,7 +34,7 @@ TOOLS: list[Any] = [
 
 @pytest.fixture
 async def raw() -> AsyncIterator[aiohttp.ClientSession]:
-    server = TestServer(make_simulator())
+    server = TestServer(strict_simulator())
     async with server, aiohttp.ClientSession(base_url=server.make_url("/"), headers=VERSION) as session:
         yield session
 
@@ -46,7 +46,7 @@ async def post(raw: aiohttp.ClientSession, dialect: str, **fields: Any) -> Any:
         return await response.json()
 
 
-def said(dialect: str, reply: Any) -> str:
+def output(dialect: str, reply: Any) -> str:
     """The visible text of a whole reply."""
     match dialect:
         case "chat":
@@ -71,7 +71,7 @@ async def test_T71_reads_end_inside_characters(raw: aiohttp.ClientSession, diale
     characters = sum(character > "\x7f" for character in whole)
     assert len(inside) == characters >= 8, "every one of them, between its first byte and the next"
     if not streamed:
-        assert said(dialect, json.loads(whole)) == SAID
+        assert output(dialect, json.loads(whole)) == TEXTS_SENT
 
 
 @pytest.mark.parametrize("dialect", PATHS)
@@ -91,8 +91,8 @@ async def test_counts_of_what_was_read_from_a_cache_and_written_to_it(raw: aioht
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-async def test_a_model_that_was_told_of_no_stop_goes_on_behind_it(raw: aiohttp.ClientSession, dialect: str) -> None:
-    assert said(dialect, await post(raw, dialect, model="sim-stop")) == "one, two, three### never shown"
+async def test_a_model_without_a_stop_sequence_goes_on_after_it(raw: aiohttp.ClientSession, dialect: str) -> None:
+    assert output(dialect, await post(raw, dialect, model="sim-stop")) == "one, two, three### never shown"
 
 
 async def test_a_call_by_name_is_of_the_tools_own_kind(raw: aiohttp.ClientSession) -> None:
@@ -117,6 +117,6 @@ async def test_a_wrapped_free_text_tool_gets_a_text_that_must_be_escaped(raw: ai
 
 
 @pytest.mark.parametrize("script", ["sim-error-mid", "sim-error-mid-event"])
-async def test_a_whole_response_that_failed_says_why(raw: aiohttp.ClientSession, script: str) -> None:
+async def test_a_whole_response_that_failed_has_the_reason(raw: aiohttp.ClientSession, script: str) -> None:
     reply = await post(raw, "responses", model=script)
     assert (reply["status"], reply["error"]["code"]) == ("failed", "server_is_overloaded")

@@ -14,6 +14,7 @@ from dragoman.limits import Limits
 from dragoman.wire import sse
 from dragoman.wire.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
 from grammar import sse as judge
+from support.frames import frames_of
 from support.strategies import split_at, splits, texts
 
 Seen = tuple[str, bytes | None, str | None, int | None, str | None]
@@ -51,7 +52,7 @@ def parse(pieces: Iterable[bytes], limits: Limits | None = None) -> list[Seen]:
     parser = Parser(limits) if limits is not None else Parser()
     frames: list[Frame] = []
     for piece in pieces:
-        frames += parser.feed(piece)
+        frames += frames_of(parser.feed(piece))
     return seen(frames + parser.finish())
 
 
@@ -199,7 +200,7 @@ def test_the_last_frame_may_lack_its_end(tail: bytes) -> None:
 
 def test_feeding_after_the_end_gives_nothing() -> None:
     parser = Parser()
-    assert seen(parser.feed(b"data: a")) == []
+    assert seen(frames_of(parser.feed(b"data: a"))) == []
     assert [frame.data for frame in parser.finish()] == [b"a"]
     assert parser.done
     assert parser.feed(b"data: b\n\n") == []
@@ -334,8 +335,8 @@ def test_a_broken_limit_loses_nothing_before_it_and_gives_nothing_after_at_any_s
 
 def test_whole_reads_behind_a_broken_limit_give_nothing() -> None:
     parser = Parser(SMALL)
-    assert [frame.data for frame in parser.feed(b"data: 1\n\n")] == [b"1"]
-    (fault,) = parser.feed(b"data: " + b"x" * 40 + b"\n\n")
+    assert [frame.data for frame in frames_of(parser.feed(b"data: 1\n\n"))] == [b"1"]
+    (fault,) = frames_of(parser.feed(b"data: " + b"x" * 40 + b"\n\n"))
     assert fault.fault is not None
     assert parser.done
     assert parser.feed(b"data: 2\n\n") == []
@@ -345,7 +346,7 @@ def test_a_drip_fed_line_breaks_the_limit_before_its_end_comes() -> None:
     parser = Parser(SMALL)
     for _ in range(20):
         assert parser.feed(b"x") == []
-    (fault,) = parser.feed(b"x")
+    (fault,) = frames_of(parser.feed(b"x"))
     assert isinstance(fault.fault, LimitExceeded)
     assert (fault.fault.name, fault.fault.limit, fault.fault.failure.status) == ("sse_line", 20, 502)
     assert parser.done
@@ -385,7 +386,7 @@ def test_a_megabyte_in_single_bytes_searches_each_byte_once() -> None:
     assert parser._partial is buffer, "the buffer is grown in place, not built again"
     assert grown < 2000, "and by growing steps"
     assert Counted.searched == size
-    assert [frame.data for frame in parser.feed(b"\n\n")] == [b"x" * size]
+    assert [frame.data for frame in frames_of(parser.feed(b"\n\n"))] == [b"x" * size]
 
 
 def test_encode() -> None:

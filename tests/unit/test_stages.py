@@ -1,4 +1,4 @@
-"""The driver: it closes its source whatever happens, stops reading when a stage is done, and equals the sync chain."""
+"""The driver of stages: it closes its source in every case, stops reading when a stage is done, equals the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.stages.base import Chain, pipeline, run
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import ReplyPipeline, pipeline, run
+from dragoman.stages.stream_machine import StreamMachine
 
 
 class Source:
@@ -170,51 +172,47 @@ async def test_a_pipeline_without_stages_is_its_source() -> None:
 
 
 SPECS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.sampled_from((1, 2, 1_000_000))), max_size=3)
-
-
-def built(specs: list[tuple[str, bool, int]], *, stopping: bool) -> list[Tagged]:
-    return [Tagged(tag, hold=hold, stop_at=stop if stopping else 1_000_000) for tag, hold, stop in specs]
-
-
-def through(chain: Chain, batches: list[list[Any]]) -> list[Any]:
-    out: list[Any] = []
-    for batch in batches:
-        out += chain.feed(batch) or []
-        if chain.done:
-            return out
-    return out + (chain.finish() or [])
-
-
 BATCHES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), max_size=5)
 
 
-@given(SPECS, BATCHES)
-def test_law_chain_equals_pipeline(specs: list[tuple[str, bool, int]], batches: list[list[Any]]) -> None:
-    lifted = asyncio.run(collect(pipeline(Source(batches)(), *built(specs, stopping=False))))
-    assert through(Chain(*built(specs, stopping=False)), batches) == [item for batch in lifted for item in batch]
+class Relay:
+    """A stage that passes batches on; as an encoder it writes each item as a byte."""
+
+    def __init__(self, *, encode: bool = False) -> None:
+        self.done = False
+        self.encode = encode
+
+    def feed(self, batch: Any, /) -> Any:
+        return repr(batch).strip("[]").encode() + b"|" if self.encode else batch
+
+    def finish(self) -> Any:
+        return b"" if self.encode else []
+
+
+def built(specs: list[tuple[str, bool, int]]) -> list[Tagged]:
+    return [Tagged(tag, hold=hold, stop_at=stop) for tag, hold, stop in specs]
+
+
+def through(transforms: list[Tagged], batches: list[list[Any]]) -> list[str]:
+    parser, reader, writer, encoder = Relay(), Relay(), Relay(), Relay(encode=True)
+    machine: Any = StreamMachine(ReplyPipeline(parser, reader, transforms, writer, encoder), ReplyContext("m"))
+    out = b""
+    for batch in batches:
+        out += machine.feed(batch)
+        if machine.done:
+            assert machine.feed(batch) == b""
+            break
+    out += machine.finish()
+    return [item for item in out.decode().replace("|", ", ").split(", ") if item]
 
 
 @given(SPECS, BATCHES)
-def test_law_chain_as_a_stage_of_the_driver_equals_its_stages(
-    specs: list[tuple[str, bool, int]], batches: list[list[Any]]
-) -> None:
-    lifted = asyncio.run(collect(pipeline(Source(batches)(), *built(specs, stopping=False))))
-    chain: Any = Chain(*built(specs, stopping=False))
-    chained = asyncio.run(collect(run(chain, Source(batches)())))
-    assert [x for batch in chained for x in batch] == [x for batch in lifted for x in batch]
+def test_law_the_machine_equals_the_driver(specs: list[tuple[str, bool, int]], batches: list[list[Any]]) -> None:
+    driven = asyncio.run(collect(pipeline(Source(batches)(), *built(specs))))
+    assert through(built(specs), batches) == [repr(item) for batch in driven for item in batch]
 
 
-def test_chain_is_done_with_its_last_stage() -> None:
-    chain = Chain(Tagged("a"), Tagged("b", stop_at=2))
-    assert not chain.done
-    assert chain.feed([1]) == [1]
-    assert not chain.done
-    assert chain.feed([2, 3]) == [2]
-    assert chain.done
-
-
-def test_chain_finishes_the_stages_behind_one_that_is_done() -> None:
-    batches: list[list[Any]] = [[1], [2]]
-    lifted = asyncio.run(collect(pipeline(Source(batches)(), Tagged("a", stop_at=1), Tagged("b", hold=True))))
-    assert [x for batch in lifted for x in batch] == [1, "b"]
-    assert through(Chain(Tagged("a", stop_at=1), Tagged("b", hold=True)), batches) == [1, "b"]
+def test_the_machine_finishes_the_stages_after_one_that_is_done() -> None:
+    stages = [Tagged("a", stop_at=1), Tagged("b", hold=True)]
+    assert through(stages, [[1], [2]]) == ["1", "'b'"]
+    assert [stage.finished for stage in stages] == [0, 1]

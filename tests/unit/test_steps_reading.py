@@ -11,7 +11,7 @@ from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.errors import DragomanError
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Loss, Losses
 from dragoman.reasoning.envelope import Envelope
 from support.steps import without_steps
@@ -43,7 +43,7 @@ def read(dialect: str, history: list[Any]) -> tuple[Request, list[Loss]] | str:
     if dialect != "messages":
         del body["max_tokens"]
     try:
-        return CODECS[Dialect(dialect)].read_request(body, losses, DEFAULT), losses.rows
+        return CODECS[Dialect(dialect)].read_request(body, losses, DEFAULT_KNOBS), losses.rows
     except DragomanError as error:
         return f"{type(error).__name__}: {error}"
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import ReplyContext
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
@@ -25,6 +24,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from support import canonical
 from support.strategies import ANY, batches, event_streams, fragments
@@ -173,7 +173,7 @@ def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> No
     called: list[Event] = [BlockStart(0, BlockKind.TOOL, "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
     events = StopCutter(context, ("END",)).feed([START, *called, *said("a END b", index=1), *END])
     assert [event.stop.reason for event in events if isinstance(event, Finish)] == [reason]
-    assert ("finish_fixed=1" in context.losses.summary()) == whole
+    assert ("finish_fixed=1" in context.losses.header()) == whole
     losses = Losses()
     answer = reply(ToolCall("c", "f", "{}"), Text("a END b"))
     if not whole:

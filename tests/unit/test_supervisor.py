@@ -19,7 +19,7 @@ from dragoman_server.observability.metric_families import OPEN_STREAMS, REQUESTS
 from dragoman_server.observability.prometheus import exposition
 from dragoman_server.workers import registry, worker_process
 from dragoman_server.workers import supervisor as supervisor_module
-from dragoman_server.workers.supervisor import GIVE_UP, Supervisor, cores, pause_before
+from dragoman_server.workers.supervisor import FAILED_STARTS_MAX, Supervisor, cores, pause_before
 from support.exposed import read_exposition, total
 from support.gateways import until
 
@@ -69,13 +69,13 @@ class Run:
     ended: asyncio.Task[int]
     announced: list[str]
 
-    def told(self, name: str, **labels: str) -> float:
-        return total(read_exposition(exposition(self.supervisor._census.totals())), name, **labels)
+    def value(self, name: str, **labels: str) -> float:
+        return total(read_exposition(exposition(self.supervisor._registry.totals())), name, **labels)
 
     async def asked(self) -> None:
         """As if a worker had been asked for the metrics."""
-        serving = self.supervisor._census.serving
-        await self.supervisor._census.answer(next(iter(serving.values())), "totals", {})
+        serving = self.supervisor._registry.serving
+        await self.supervisor._registry.answer(next(iter(serving.values())), "totals", {})
 
     async def up(self) -> None:
         await until(lambda: self.announced)
@@ -110,11 +110,11 @@ async def running(monkeypatch: pytest.MonkeyPatch, script: str, count: int = 2) 
     finally:
         supervisor.stop()
         await asyncio.wait_for(run.ended, 10)
-        assert not supervisor._census.workers
+        assert not supervisor._registry.workers
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "output"),
     [
         ("sys.exit(3)", "a worker ended with status 3 before it was ready"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "a worker was killed by SIGKILL before it was ready"),
@@ -122,13 +122,13 @@ async def running(monkeypatch: pytest.MonkeyPatch, script: str, count: int = 2) 
     ],
 )
 async def test_a_worker_that_cannot_start_ends_it_all_with_its_own_words_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, script: str, said: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, script: str, output: str
 ) -> None:
     async with running(monkeypatch, script, count=3) as run:
         assert await asyncio.wait_for(run.ended, 10) == 1
     assert not run.announced
-    said_of_it = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
-    assert said_of_it == [f"dragoman gives up: {said}"]
+    log_lines = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
+    assert log_lines == [f"dragoman stops: {output}"]
 
 
 async def test_a_worker_that_hangs_at_its_start(
@@ -137,18 +137,18 @@ async def test_a_worker_that_hangs_at_its_start(
     monkeypatch.setattr(worker_process, "START_SECONDS", 0.05)
     async with running(monkeypatch, "frame()") as run:
         assert await asyncio.wait_for(run.ended, 10) == 1
-    assert "gives up: a worker was not ready within 0.05 s" in caplog.text
+    assert "stops: a worker was not ready within 0.05 s" in caplog.text
 
 
-async def test_it_gives_up_when_nobody_is_left_and_nobody_can_be_started(
+async def test_it_stops_when_no_worker_is_left_and_none_can_be_started(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(monkeypatch, SERVES_ONCE, count=1) as run:
         assert await asyncio.wait_for(run.ended, 10) == 1
     assert run.announced
     assert "was killed by SIGKILL" in caplog.text
-    assert caplog.text.count("worker 1 could not start: no luck today") == GIVE_UP
-    assert "gives up: no worker is left, and none could start 5 times in a row: no luck today" in caplog.text
+    assert caplog.text.count("worker 1 could not start: no luck today") == FAILED_STARTS_MAX
+    assert "stops: no worker is left, and none could start 5 times in a row: no luck today" in caplog.text
 
 
 async def test_a_lost_worker_is_replaced_and_its_numbers_are_kept(
@@ -157,19 +157,19 @@ async def test_a_lost_worker_is_replaced_and_its_numbers_are_kept(
     async with running(monkeypatch, SERVES) as run:
         await run.up()
         await run.asked()
-        assert run.told("dragoman_requests_total") == 10
-        assert run.told("dragoman_open_streams") == 2
-        first = run.supervisor._census.serving[1]
+        assert run.value("dragoman_requests_total") == 10
+        assert run.value("dragoman_open_streams") == 2
+        first = run.supervisor._registry.serving[1]
         first.kill()
-        await until(lambda: run.supervisor._census.serving.get(1, first) is not first)
-        assert run.told("dragoman_requests_total") == 10
-        assert run.told("dragoman_open_streams") == 1
+        await until(lambda: run.supervisor._registry.serving.get(1, first) is not first)
+        assert run.value("dragoman_requests_total") == 10
+        assert run.value("dragoman_open_streams") == 1
         await run.asked()
-        assert run.told("dragoman_requests_total") == 15
-        assert run.told("dragoman_worker_restarts_total", worker="1") == 1
-        assert run.told("dragoman_worker_up") == 2
+        assert run.value("dragoman_requests_total") == 15
+        assert run.value("dragoman_worker_restarts_total", worker="1") == 1
+        assert run.value("dragoman_worker_up") == 2
     assert f"{first} was killed by SIGKILL" in caplog.text
-    assert run.told("dragoman_requests_total") == 15, "last words count once"
+    assert run.value("dragoman_requests_total") == 15, "last words count once"
 
 
 async def test_a_worker_that_does_not_answer_is_down_and_its_numbers_stay(
@@ -180,12 +180,12 @@ async def test_a_worker_that_does_not_answer_is_down_and_its_numbers_stay(
         await run.up()
         monkeypatch.setattr(registry, "ANSWER_SECONDS", 5)
         await run.asked()
-        assert run.told("dragoman_worker_up") == 2
+        assert run.value("dragoman_worker_up") == 2
         monkeypatch.setattr(registry, "ANSWER_SECONDS", 0.05)
         (tmp_path / "silent").touch()
         await run.asked()
-        assert run.told("dragoman_worker_up") == 0
-        assert run.told("dragoman_requests_total") == 10
+        assert run.value("dragoman_worker_up") == 0
+        assert run.value("dragoman_requests_total") == 10
 
 
 async def test_a_reload_replaces_all_or_none(
@@ -201,13 +201,13 @@ async def test_a_reload_replaces_all_or_none(
             ConfigError("knobs.x", "unknown key"),
             replace(config, server=Server(port=7, workers=2)),
         ]
-        for said in (
+        for output in (
             "could not reload, the old workers stay: a worker ended with status 5",
             "knobs.x",
             "server.port: ",
         ):
             run.supervisor.reload()
-            await until(lambda said=said: said in caplog.text)  # type: ignore[misc]
+            await until(lambda output=output: output in caplog.text)  # type: ignore[misc]
             assert run.supervisor.pids() == before
         (tmp_path / "broken").unlink()
         run.configs.append(replace(config, server=Server(port=0, workers=3)))
@@ -215,24 +215,24 @@ async def test_a_reload_replaces_all_or_none(
         await until(lambda: "has reloaded; workers: 3" in caplog.text)
         assert len(run.supervisor.pids()) == 3
         assert not set(run.supervisor.pids()) & set(before)
-        await until(lambda: len(run.supervisor._census.workers) == 3)
+        await until(lambda: len(run.supervisor._registry.workers) == 3)
         results = {
-            result: run.told("dragoman_reloads_total", result=result) for result in ("failed", "refused", "done")
+            result: run.value("dragoman_reloads_total", result=result) for result in ("failed", "refused", "done")
         }
         assert results == {"failed": 1, "refused": 2, "done": 1}
-        assert run.told("dragoman_requests_total") == 10, "those of the workers that have left"
+        assert run.value("dragoman_requests_total") == 10, "those of the workers that have left"
 
 
 async def test_it_can_be_stopped_while_workers_start_or_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(monkeypatch, "frame()") as run:
-        await until(lambda: len(run.supervisor._census.workers) == 2)
+        await until(lambda: len(run.supervisor._registry.workers) == 2)
         run.supervisor.stop()
         assert await asyncio.wait_for(run.ended, 10) == 0
     monkeypatch.setattr(supervisor_module, "_PAUSE", 30)
     async with running(monkeypatch, SERVES) as run:
         await run.up()
-        run.supervisor._census.serving[2].kill()
-        await until(lambda: len(run.supervisor._census.workers) == 1)
+        run.supervisor._registry.serving[2].kill()
+        await until(lambda: len(run.supervisor._registry.workers) == 1)
         run.supervisor.stop()
         assert await asyncio.wait_for(run.ended, 10) == 0
 

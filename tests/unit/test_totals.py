@@ -80,7 +80,7 @@ def test_what_is_gone_leaves_no_gauges() -> None:
     gone.add(OPEN_STREAMS, ("chat",), 2)
     gone.observe(DURATION, ("chat", "up", "true"), 1.5)
     left = Totals()
-    left.merge(gone, lasting=True)
+    left.merge(gone, counters_only=True)
     assert set(left.values) == {REQUESTS.name, DURATION.name}
 
 

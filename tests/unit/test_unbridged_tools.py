@@ -34,6 +34,7 @@ from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import NameTable
+from support.frames import frames_of
 
 DIALECTS = pytest.mark.parametrize("dialect", [chat, messages], ids=["chat", "messages"])
 
@@ -96,7 +97,7 @@ def error_of(dialect: Any, **fields: Any) -> str:
     """The error that a stream with such a call ends in; the call itself is never told."""
     writer: StreamWriter = dialect.Writer(ReplyContext("m"))
     events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "secret_name", **fields)]
-    frames = writer.feed(events)
+    frames = frames_of(writer.feed(events))
     assert writer.done
     assert b"error" in (frames[-1].data or b"")
     assert not any(b'"c"' in (frame.data or b"") for frame in frames)
@@ -120,9 +121,8 @@ def test_a_free_text_call_is_for_chat_clients_and_an_error_for_messages_clients(
         messages.write_reply(reply, ReplyContext("m"))
     (call,) = chat.write_reply(reply, ReplyContext("m"))["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
-    frames = chat.Writer(ReplyContext("m")).feed(
-        [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "p", custom=True)]
-    )
+    events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "p", custom=True)]
+    frames = frames_of(chat.Writer(ReplyContext("m")).feed(events))
     assert b'"type":"custom","custom":{"name":"p"' in (frames[-1].data or b"")
 
 

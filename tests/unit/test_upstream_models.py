@@ -1,4 +1,4 @@
-"""When upstreams are asked for their models, and how long anybody waits for it."""
+"""The model lists of upstreams: when they are fetched, and how long clients wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.providers import Provider
 from dragoman_server.routing.upstream_models import (
-    ASKING_MAX,
+    FETCHES_MAX,
     FRESH,
     KEPT,
     MODELS_MAX,
@@ -33,7 +33,7 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Upstreams:
-    """What upstreams answer, by URL; an event holds the answer back."""
+    """The responses of upstreams by URL; an event holds them back."""
 
     answers: dict[str, object] = field(default_factory=dict)
     calls: list[UpstreamRequest] = field(default_factory=list)
@@ -94,8 +94,8 @@ async def test_a_list_is_asked_for_once_and_again_when_it_is_old() -> None:
 
 async def until_asked(models: UpstreamModels) -> None:
     """Wait until nothing is being asked for."""
-    while models._asking:
-        await asyncio.wait(set(models._asking))
+    while models._refreshes:
+        await asyncio.wait(set(models._refreshes))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_an_upstream_without_a_list_is_left_alone_for_a_while(
     assert await names(models, UP, OTHER) == [[], ["b"]]
     assert len(up.calls) == 2
     up.now += PAUSE
-    # It is asked again, but nobody waits for it.
+    # It is fetched again, but no client waits for it.
     assert await names(models) == [[]]
     up.hold.set()
     await until_asked(models)
@@ -188,17 +188,17 @@ async def test_pages_are_followed_and_bounded() -> None:
     assert len((await names(many.models()))[0]) == MODELS_MAX
 
 
-async def test_lists_and_questions_are_bounded_whoever_brings_keys() -> None:
+async def test_lists_and_fetches_are_bounded_for_any_number_of_keys() -> None:
     up = Upstreams({"*": listing("a")}, hold=asyncio.Event())
     models = up.models(wait=0.0)
     for number in range(3 * KEPT):
         await models.lists([(UP, {"authorization": f"Bearer {number}"})])
         assert len(models._lists) <= KEPT
-    assert len(models._asking) <= KEPT
+    assert len(models._refreshes) <= KEPT
     await turns(10)
-    assert up.most == ASKING_MAX
+    assert up.most == FETCHES_MAX
     await models.close()
-    assert not models._asking
+    assert not models._refreshes
 
 
 async def test_a_list_in_use_outlives_those_of_other_keys() -> None:

@@ -1,4 +1,4 @@
-"""The timer wheel: a look per turn for everybody, spread over the turn, and no tick for nobody."""
+"""The timer wheel: it calls each target once per turn, spreads the calls, and does not tick while it is empty."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Clock(ManualClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[dict[str, Any]] = []
+        self.contexts: list[dict[str, Any]] = []
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.told.append(context)
+        self.contexts.append(context)
 
     def wheel(self, period: float) -> TimerWheel:
         return TimerWheel(cast("asyncio.AbstractEventLoop", self), period)
 
 
 def timers(clock: Clock) -> int:
-    """How many are armed."""
+    """Number of armed timers."""
     return clock.pending
 
 
@@ -44,7 +44,7 @@ class Seen:
 
 
 @pytest.mark.parametrize("period", [1.0, 0.25, 1 / 64, 1 / 256])
-def test_everybody_is_looked_at_once_per_period(period: float) -> None:
+def test_each_target_is_called_once_per_period(period: float) -> None:
     clock = Clock()
     wheel = clock.wheel(period)
     watchers = [Seen() for _ in range(100)]
@@ -59,7 +59,7 @@ def test_everybody_is_looked_at_once_per_period(period: float) -> None:
         assert all(gap == pytest.approx(period) for gap in gaps)
 
 
-def test_many_that_come_at_once_are_no_burst() -> None:
+def test_many_targets_added_at_once_are_spread() -> None:
     clock = Clock()
     wheel = clock.wheel(1.0)
     watchers = [Seen() for _ in range(10_000)]
@@ -71,7 +71,7 @@ def test_many_that_come_at_once_are_no_burst() -> None:
     assert max(looks.values()) == 625
 
 
-def test_an_empty_wheel_stands_still() -> None:
+def test_an_empty_wheel_does_not_tick() -> None:
     clock = Clock()
     wheel = clock.wheel(1.0)
     assert timers(clock) == 0
@@ -101,7 +101,7 @@ def test_one_timer_however_often_it_was_empty() -> None:
     assert timers(clock) == 1
 
 
-def test_a_watcher_may_take_out_itself_and_others() -> None:
+def test_a_target_may_remove_itself_and_others() -> None:
     clock = Clock()
     wheel = clock.wheel(1 / 256)  # one slot
     slots: dict[Any, int] = {}
@@ -124,7 +124,7 @@ def test_a_watcher_may_take_out_itself_and_others() -> None:
     assert len(wheel) == 0
 
 
-def test_a_watcher_that_fails_does_not_stop_the_others() -> None:
+def test_a_target_that_fails_does_not_stop_the_others() -> None:
     clock = Clock()
     wheel = clock.wheel(1 / 256)
 
@@ -137,7 +137,7 @@ def test_a_watcher_that_fails_does_not_stop_the_others() -> None:
         wheel.add(watcher)
     clock.advance(2 / 256)
     assert len(seen.times) == 2
-    assert [str(context["exception"]) for context in clock.told] == ["mine"] * 4
+    assert [str(context["exception"]) for context in clock.contexts] == ["mine"] * 4
 
 
 async def test_a_loop_has_one_wheel_per_period_and_few_periods() -> None:

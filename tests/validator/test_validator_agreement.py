@@ -46,7 +46,7 @@ UNSEEN = re.compile(
     )
 )
 """What the grammar says of streams that the validator takes for legal."""
-EXCUSED = ("no usage although it was asked for",)
+EXCUSED = ("no usage although it was requested",)
 """What only the validator says: whether there are counts, the grammar does not know."""
 _NUMBERS = re.compile(rb'"(index|output_index|content_index|sequence_number)":(\d+)')
 _IDS = re.compile(rb'"(item_id|id|call_id)":"([^"\\]*)"')

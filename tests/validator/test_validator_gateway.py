@@ -34,7 +34,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
 
         def twice(self: Any, event: Any, out: Any) -> None:
             plain_start(self, event, out)
-            self._emit(b'{"role":"assistant","content":""}', out)
+            self._write_chunk(b'{"role":"assistant","content":""}', out)
 
         monkeypatch.setitem(ChatWriter.writes, BlockStart, twice)
         return client, "the role twice: clients concatenate it"

@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.stages.violation import SHOWN_MAX, Violation, masked
 from dragoman.wire.sse import Frame
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.observability.violation_log import MOST, Offenders
+from dragoman_server.observability.throttled_log import VIOLATIONS_MAX, ViolationLog
 from support.verdicts import TEXT, golden_frames, validator
 
 _NAMES = (
@@ -106,7 +106,7 @@ class Clock:
 
 def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    offenders = Offenders(clock)
+    violation_log = ViolationLog(clock)
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
 
     def tell(times: int) -> None:
@@ -114,22 +114,22 @@ def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:
             receipt = Receipt("req_1", Dialect.CHAT, 7)
             receipt.provider, receipt.route = "up", "claude-*"
             receipt.translation = translate(direction("chat", "messages"), body)
-            offenders.tell(receipt, Violation("a rule", "chunk", 3, "{}"))
+            violation_log.record(receipt, Violation("a rule", "chunk", 3, "{}"))
 
     with caplog.at_level(logging.WARNING, "dragoman"):
-        tell(MOST + 5)
-        assert len(caplog.records) == MOST
+        tell(VIOLATIONS_MAX + 5)
+        assert len(caplog.records) == VIOLATIONS_MAX
         assert caplog.records[0].getMessage() == (
             "req_1 chat→messages up (route claude-*) output broke its grammar: a rule (chunk at 3: {})"
         )
         clock.now += 59.9
         tell(1)
-        assert len(caplog.records) == MOST
+        assert len(caplog.records) == VIOLATIONS_MAX
         clock.now += 0.2
         tell(2)
-    assert len(caplog.records) == MOST + 2
-    assert "6 more replies" in caplog.records[MOST].getMessage()
-    assert "more replies" not in caplog.records[MOST + 1].getMessage()
+    assert len(caplog.records) == VIOLATIONS_MAX + 2
+    assert "6 more replies" in caplog.records[VIOLATIONS_MAX].getMessage()
+    assert "more replies" not in caplog.records[VIOLATIONS_MAX + 1].getMessage()
 
 
 _JSON = st.recursive(

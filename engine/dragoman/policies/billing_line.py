@@ -1,7 +1,7 @@
-"""What a client writes anew into each request and only its own vendor reads.
+"""Drops the client's billing line, which changes with each request and which only its own vendor reads.
 
 Claude Code begins its system prompt with a line for Anthropic's billing. For any other server it is a first token that
-changes, so that no prompt cache ever holds: 50 seconds a turn instead of 4 on a local model (T-80).
+changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local model (T-80).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dragoman.losses import LossCode, Losses
 
 
 def drop_billing_line(request: Request, losses: Losses) -> None:
-    """Take the billing line from the head of the instructions, in place."""
+    """Drop the billing line at the start of the instructions, in place."""
     if not request.turns:
         return
     turn = request.turns[0]

@@ -1,6 +1,6 @@
 """Tool calls of a conversation that share an id (mapping §11).
 
-Some servers number the calls of every reply from the start. Messages refuses a conversation in which two calls have
+Some servers number the calls of every reply from the start. Messages rejects a conversation in which two calls have
 the same id, and Responses pairs calls and outputs by it. So every repeated id is replaced by one that is made of it and
 of the number of earlier calls with it. The new id depends on earlier turns only: a longer history extends a shorter
 one, and prompt caches stay valid.
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
-from dragoman.canonical.request import Request, Role, ToolCall, ToolResult, Turn
+from dragoman.canonical.request import Request, Role, Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.names import sanitize_call_id
 
@@ -45,34 +44,28 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     full_turns: list[Turn] = []
     in_order = True
     for turn in turns:
-        if type(turn) is CompactAssistantTurn and (calls := turn.calls) is not None:
+        if (assistant := turn.compact_assistant()) is not None:
             if len(called) != len(answered):
                 in_order = False
-            called += calls
-        elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
-            answered += results
+            called += assistant.calls or ()
+        elif (compact := turn.compact_results()) is not None:
+            answered += compact
         else:
             full_turns.append(turn)
             if turn.role is _ASSISTANT and len(called) != len(answered):
                 in_order = False
-            for part in turn.parts:
-                if type(part) is ToolCall:
-                    called.append((part.id,))
-                elif type(part) is ToolResult:
-                    answered.append((part.call_id,))
-    ids = [call[0] for call in called]
-    distinct = len(set(ids)) == len(ids)
-    answers = [result[0] for result in answered]
-    if ids == answers:
-        return CallPairing(distinct, distinct and in_order, ids, full_turns, len(ids))
-    return CallPairing(distinct, False, ids + answers, full_turns, len(ids))
+            called += [(call_id,) for call_id in turn.call_ids()]
+            answered += [(call_id,) for _, call_id in turn.result_ids()]
+    calls = [call[0] for call in called]
+    results = [result[0] for result in answered]
+    distinct = len(set(calls)) == len(calls)
+    if calls == results:
+        return CallPairing(distinct, distinct and in_order, calls, full_turns, len(calls))
+    return CallPairing(distinct, False, calls + results, full_turns, len(calls))
 
 
 def deduplicate_call_ids(request: Request, losses: Losses) -> None:
-    """Replace the repeated call ids of `request` in calls and their results, in place.
-
-    Must run before the `parts` of any compact turn are read.
-    """
+    """Replace the repeated call ids of `request` in calls and their results, in place."""
     _IdDeduplicator(losses).rename(request.turns)
 
 
@@ -87,34 +80,16 @@ class _IdDeduplicator:
         self._pending_ids: dict[str, deque[str]] = {}
 
     def rename(self, turns: list[Turn]) -> None:
-        answered = False
+        had_results = False
         for turn in turns:
             if turn.role is _ASSISTANT:
-                if answered:  # results follow their calls at once: what has none by now never gets one
+                if had_results:  # results follow their calls at once: a call without one by now never gets one
                     self._pending_ids.clear()
-                answered = False
-                self._calls(turn)
+                had_results = False
+                turn.rename_calls(self._call_id)
             else:
-                answered = True
-                self._results(turn)
-
-    def _calls(self, turn: Turn) -> None:
-        if type(turn) is CompactAssistantTurn and turn.calls is not None:
-            for place, call in enumerate(turn.calls):
-                turn.calls[place] = (self._call_id(call[0], call[3]), *call[1:])
-            return
-        for part in turn.parts:
-            if type(part) is ToolCall:
-                part.id = self._call_id(part.id, part.at)
-
-    def _results(self, turn: Turn) -> None:
-        if type(turn) is CompactResultTurn and turn.results is not None:
-            for place, result in enumerate(turn.results):
-                turn.results[place] = (self._result_id(result[0]), *result[1:])
-            return
-        for part in turn.parts:
-            if type(part) is ToolResult:
-                part.call_id = self._result_id(part.call_id)
+                had_results = True
+                turn.rename_results(self._result_id)
 
     def _call_id(self, call_id: str, at: tuple[str | int, ...]) -> str:
         times = self._seen.get(call_id, 0)
@@ -122,13 +97,13 @@ class _IdDeduplicator:
         new = call_id
         if times:
             new = sanitize_call_id(f"{call_id}:{times}", _LONGEST)
-            self._losses.add(LossCode.CALL_ID, at, "another call before it has its id")
-        waiting = self._pending_ids.get(call_id)
-        if waiting is None:
-            waiting = self._pending_ids[call_id] = deque()
-        waiting.append(new)
+            self._losses.add(LossCode.CALL_ID, at, "an earlier call has the same id")
+        pending = self._pending_ids.get(call_id)
+        if pending is None:
+            pending = self._pending_ids[call_id] = deque()
+        pending.append(new)
         return new
 
     def _result_id(self, call_id: str) -> str:
-        waiting = self._pending_ids.get(call_id)
-        return waiting.popleft() if waiting else call_id
+        pending = self._pending_ids.get(call_id)
+        return pending.popleft() if pending else call_id

@@ -10,7 +10,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import read_error_object, write_failure
 from dragoman.errors import Failure, FailureKind
-from dragoman.knobs import DEFAULT, Knobs
+from dragoman.knobs import DEFAULT_KNOBS, Knobs
 
 __all__ = ("read_error_object", "read_failure", "response_error", "write_failure")
 
@@ -54,7 +54,7 @@ def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failur
     return read_error_response(status, body, headers, Dialect.RESPONSES)
 
 
-def response_error(failure: Failure, knobs: Knobs = DEFAULT) -> Json:
+def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:
     """The `error` of a failed response. The knob `error_codes` says which codes the client understands."""
     kind, code = failure.kind, failure.code
     if knobs.error_codes == "codex":

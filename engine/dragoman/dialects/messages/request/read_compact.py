@@ -12,17 +12,25 @@ from typing import Any, Final
 from orjson import dumps
 
 from dragoman.canonical.compact_turns import (
-    Call,
     CompactAssistantTurn,
     CompactResultTurn,
-    Result,
-    Thought,
     compact_assistant_turn,
     plain_text,
     single_text_turn,
     to_tool_result,
 )
-from dragoman.canonical.request import Image, Inline, Json, Part, Role, Text, Turn
+from dragoman.canonical.request import (
+    CallFields,
+    Image,
+    Inline,
+    Json,
+    Part,
+    ReasoningFields,
+    ResultFields,
+    Role,
+    Text,
+    Turn,
+)
 from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.errors import Path
 
@@ -79,8 +87,8 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
 
 
 def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | None:
-    reasoning: list[Thought] = []
-    calls: list[Call] = []
+    reasoning: list[ReasoningFields] = []
+    calls: list[CallFields] = []
     text: str | None = None
     text_at: Path | None = None
     index = -1
@@ -118,7 +126,7 @@ def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | N
 
 
 def _result_turn(content: list[Any], number: int) -> Turn | None:
-    results: list[Result] = []
+    results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
     for block in content:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Thought
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -18,6 +17,7 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Reasoning,
+    ReasoningFields,
     SearchResult,
     Text,
     ToolCall,
@@ -219,7 +219,7 @@ def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     return Reasoning(*reasoning_fields("", required(block, "data", str, at), block, at, redacted=True))
 
 
-def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
+def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> ReasoningFields:
     """Return the fields of a `Reasoning` part for a block of an earlier turn, opened if `proof` is an envelope.
 
     Args:

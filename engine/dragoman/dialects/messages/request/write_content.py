@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -104,12 +104,12 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def compact_assistant(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
-        """Return the content of a compact assistant turn of another dialect; `calls` are those of the turn."""
+    def compact_assistant(self, turn: CompactAssistantTurn) -> str | list[Json]:
+        """Return the content of a compact assistant turn of another dialect."""
         text = turn.text
         if text and text.isspace():
             text = None
-        if not calls and turn.plain and not turn.reasoning:
+        if not turn.calls and turn.plain and not turn.reasoning:
             return text or ""
         blocks: list[Json] = []
         for fields in turn.reasoning:
@@ -121,8 +121,8 @@ class ContentWriter:
                 blocks.append(block)
         if text:
             blocks.append({"type": "text", "text": text})
-        if calls:
-            self.calls.write_calls(calls, blocks)
+        if turn.calls:
+            self.calls.write_calls(turn.calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:

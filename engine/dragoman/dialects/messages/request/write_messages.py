@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Json, Request, Role, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter
 from dragoman.dialects.messages.wire import DIALECT
@@ -54,10 +53,10 @@ def write_conversation(
     foreign = request.origin != DIALECT
     write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
-        if type(turn) is CompactAssistantTurn and turn.calls is not None and foreign:
-            builder.add_assistant(write_assistant(turn, turn.calls), turn)
-        elif type(turn) is CompactResultTurn and turn.results is not None:
-            builder.add_results(write_results(turn.results))
+        if foreign and (assistant := turn.compact_assistant()) is not None:
+            builder.add_assistant(write_assistant(assistant), turn)
+        elif (results := turn.compact_results()) is not None:
+            builder.add_results(write_results(results))
         else:
             builder.add(turn)
     builder.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import Event, Opaque, TextRun
+from dragoman.canonical.events import Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.dialects.shared.tool_arguments import Room
@@ -67,11 +67,11 @@ class ThinkingBuffer:
             self._room.take(len(text))
             self._text.append(text)
 
-    def add_run(self, run: TextRun) -> bool:
+    def add_run(self, text: str, pieces: list[str]) -> bool:
         """Append the texts of a run. Returns False, and appends none, if there is no room for all."""
-        if not self._room.fits(len(run.text)):
+        if not self._room.fits(len(text)):
             return False
-        self._text.append(run.text)
+        self._text.append(text)
         return True
 
     def add_signature(self, signature: Any) -> None:

@@ -42,7 +42,7 @@ from dragoman.dialects.messages.wire import (
     resolve_stop_reason,
 )
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.tool_arguments import Room
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -129,14 +129,14 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))
 
-    def follow(self, delta: Delta) -> Note | None:
+    def follow(self, delta: Delta) -> RunCallback | None:
         """Return the callback for further deltas of the block of `delta`, see `StreamReader`."""
         for key, (index, kind) in self._blocks.open.items():
             if index == delta.index and type(key) is int:
                 if kind is _TOOL:
                     return self._calls.arguments[key].add_all if self._calls.early.is_last(index) else None
                 buffers = self._thinking.buffers
-                return buffers[key].add_run if key in buffers else no_note
+                return buffers[key].add_run if key in buffers else ignore_run
         return None
 
     def read_eof(self, out: list[Event]) -> None:

@@ -8,10 +8,9 @@ as running a call on wrong ones does harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import (
     NATIVE_ITEMS,
@@ -26,6 +25,7 @@ from dragoman.dialects.responses.reply.read_items import (
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.stream_codec import RunCallback
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -56,10 +56,10 @@ class Said:
             self.last = text
             out.append(Delta(self.block, text))
 
-    def hear(self, run: TextRun) -> bool:
+    def hear(self, text: str, pieces: list[str]) -> bool:
         """Fragments that are said elsewhere."""
-        self.length += len(run.text)
-        self.last = run.pieces[-1]
+        self.length += len(text)
+        self.last = pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
@@ -227,7 +227,7 @@ class OpenItems:
         if said := item.arguments.text():
             out.append(Delta(item.block, said))
 
-    def follow(self, said: Delta) -> Callable[[TextRun], bool] | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
         for item in reversed(self.items.values()):
             if item.block == said.index and item.sort is _CALL:

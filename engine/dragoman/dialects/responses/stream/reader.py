@@ -16,12 +16,12 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import Sort
 from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
 from dragoman.dialects.responses.wire import read_usage, settle
-from dragoman.dialects.shared.stream_codec import Note, StreamReader
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -103,7 +103,7 @@ class ResponsesReader(StreamReader):
         elif not self._silent(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
         return self._items.follow(said)
 
@@ -129,7 +129,7 @@ class ResponsesReader(StreamReader):
                 self._items.response_id,
                 model if type(model) is str else "",
                 None,
-                read_created(response.get("created_at")),
+                read_timestamp(response.get("created_at")),
             )
         )
 
