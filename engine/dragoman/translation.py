@@ -12,8 +12,8 @@ from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects.error_response import ErrorResponse, error_response, read_error
 from dragoman.dialects.errors import headers as error_headers
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.read import cleaned, own_envelope
+from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.read import own_envelope, redact_failure
 from dragoman.dialects.errors.redact import redact_json
 from dragoman.directions import Direction
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
@@ -310,7 +310,7 @@ class Translation:
         if same and (own := own_envelope(body, context.secrets)) is not None:
             response = ErrorResponse(status, sent, own, failure)
         else:
-            failure = sized(failure, context)
+            failure = add_sizes(failure, context)
             failure.headers = sent
             response = error_response(client, failure, context.request_id)
             if same and status >= 400:  # a foreign body, perhaps a load balancer's: the status is still the client's
@@ -323,7 +323,7 @@ class Translation:
 
         Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them.
         """
-        failure = sized(cleaned(error, self.context.secrets), self.context)
+        failure = add_sizes(redact_failure(error, self.context.secrets), self.context)
         return error_response(self.direction.client.dialect, failure, self.context.request_id)
 
 

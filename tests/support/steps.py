@@ -28,7 +28,7 @@ def _no_items(self: OpenTurns, items: list[Any], start: int) -> int:
 def without_steps() -> Iterator[None]:
     """Inside, no reader finds a step."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(messages_reader, "read_steps", _none)
+        patch.setattr(messages_reader, "read_compact_turns", _none)
         patch.setattr(chat_reader, "read_compact_turns", _none)
         patch.setattr(OpenTurns, "steps", _no_items)
         yield

@@ -55,9 +55,9 @@ class Codec:
     restore_reasoning: Callable[[Any, str, Losses], bool] | None
     """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
     dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
-    drop_noise: Callable[[Any, Losses], bool] | None
-    """Removes the fields that only the vendor of the dialect's best-known client reads, at the top level of a request,
-    in place. Returns True if there were any. None if the dialect has no such fields."""
+    strip_billing_line: Callable[[Any, Losses], bool] | None
+    """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
+    dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
     prompt: tuple[str | None, str]
     """The fields of a request that hold the instructions, if there is one, and the conversation."""
     conversation: tuple[str, ...]
@@ -87,8 +87,8 @@ def _codec(
         package.read_failure,
         package.write_failure,
         model_paths,
-        package.unseal_history if seals else None,
-        getattr(package, "drop_noise", None),
+        package.restore_reasoning if seals else None,
+        getattr(package, "strip_billing_line", None),
         prompt,
         conversation,
     )

@@ -29,11 +29,11 @@ def restore(codec: Codec, body: bytes, payload: Json, family: str, losses: Losse
     that only the vendor of the dialect's best-known client reads. The body is returned unchanged if it has neither.
     """
     restored = dict(payload)  # the caller may send the payload to another upstream next
-    restore_history, drop_noise = codec.restore_reasoning, codec.drop_noise
+    restore_reasoning, strip_line = codec.restore_reasoning, codec.strip_billing_line
     # From the end: CPython takes a third of the time that the search from the front takes (16 µs to 45 µs for 58 kB).
-    changed = restore_history is not None and body.rfind(_TAG) >= 0 and restore_history(restored, family, losses)
-    if strip_noise and drop_noise is not None:
-        changed |= drop_noise(restored, losses)
+    changed = restore_reasoning is not None and body.rfind(_TAG) >= 0 and restore_reasoning(restored, family, losses)
+    if strip_noise and strip_line is not None:
+        changed |= strip_line(restored, losses)
     if not changed:
         return body
     try:

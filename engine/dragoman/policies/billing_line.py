@@ -6,13 +6,9 @@ changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local mod
 
 from __future__ import annotations
 
-from typing import Final
-
+from dragoman.canonical.billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Request, Role, Text
 from dragoman.losses import LossCode, Losses
-
-BILLING_LINE: Final = "x-anthropic-billing-header:"
-TOLD: Final = "the client's billing line was left out"
 
 
 def drop_billing_line(request: Request, losses: Losses) -> None:
@@ -25,7 +21,7 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
     first = turn.parts[0]
     if type(first) is not Text or not first.text.startswith(BILLING_LINE):
         return
-    losses.add(LossCode.REQUEST_NOISE, first.at, TOLD)
+    losses.add(LossCode.REQUEST_NOISE, first.at, BILLING_LINE_DROPPED)
     rest = without_first_line(first.text)
     if rest:
         turn.parts = [Text(rest, first.at, first.cache), *turn.parts[1:]]
@@ -33,8 +29,3 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
         turn.parts = turn.parts[1:]
     else:
         del request.turns[0]
-
-
-def without_first_line(text: str) -> str:
-    """Returns the text after its first line. Clients that join their blocks put the prompt there."""
-    return text.partition("\n")[2].lstrip("\n")

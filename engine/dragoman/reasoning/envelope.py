@@ -1,11 +1,13 @@
-"""Sealed reasoning and citations, which pass through a client of another dialect and are restored (mapping §5.2).
+"""Envelopes: reasoning and citations of one provider, carried by a client of another dialect (mapping §5.2).
 
-Opaque reasoning means something only to the endpoints that made it, but a client of another dialect brings it back as
-if it were its own. So the whole original block goes wrapped: a fixed tag and base64url of JSON that names the dialect,
-the endpoint family and the model. What comes back with the tag is restored for an upstream of that family and left out
-for every other one; a bare copy of a signature could not be told apart later.
+Opaque reasoning has a meaning only for the endpoints that made it, but a client of another dialect sends it back in
+the fields of its own dialect. So the reply's writer wraps the whole original block: a fixed tag and base64url of JSON
+that names the dialect, the endpoint family and the model. In the next request the tag marks the block; it is restored
+for an upstream of the same family and dropped for any other. Without the tag a foreign signature could not be
+distinguished from the upstream's own.
 
-An envelope is no secret and proves nothing: its client can read it, and can only harm its own conversation with it.
+Envelopes are neither encrypted nor signed: their client can read and change them, and harms only its own conversation
+(decision 0004).
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ from dragoman.reasoning.text_cache import TextCache
 from dragoman.wire.json_codec import dumps, loads
 
 TAG = "dgm1."
-"""Begins every envelope. No vendor's signature or encrypted content holds a dot."""
+"""First characters of every envelope. No vendor's signature or encrypted content has a dot."""
 
 _BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoning",)}
-"""What may be in an envelope: types of blocks that are reasoning, by dialect. Chat has a field and no block."""
+"""Types of reasoning blocks by dialect, the only ones allowed in an envelope. Chat has fields instead of blocks."""
 
 
 class OpenedEnvelope(NamedTuple):
-    """What came back. All fields are empty if the envelope was damaged on its way: it then belongs to nobody.
+    """An envelope's content. All fields are empty if the envelope is damaged; it then matches no upstream.
 
-    The same envelope may be given to another request: nobody changes its block.
+    Requests share it through the cache, so its block must not be changed.
     """
 
     dialect: str = ""
@@ -44,25 +46,26 @@ _DAMAGED = OpenedEnvelope()
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Wraps the blocks of one reply: `family` and `model` are the upstream's."""
+    """Wraps the blocks of one reply: `family` is the profile's endpoint family, `model` the upstream's model."""
 
     family: str
     model: str
 
     def wrap(self, dialect: str, block: Json) -> str:
-        """The envelope of an original block of `dialect`. The same block always makes the same text."""
+        """Return the envelope of an original block of `dialect`. The same block always makes the same text."""
         content = dumps({"d": dialect, "f": self.family, "m": self.model, "b": block})
         return TAG + urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 _opened: TextCache[OpenedEnvelope] = TextCache(700_000)
-"""A client sends its whole history with each request, so most envelopes were opened by the request before; to find one
-here costs an eighth of opening it. So many characters are some hundred envelopes, of a few long conversations: 2 MB,
-or 16 MB of the most wasteful that can be forged. Where more are carried on at once, all are opened each time."""
+"""Envelopes that were opened, by text. A client sends its whole history with each request, so the previous request
+opened most of them; a hit costs an eighth of opening one. The limit is in characters: some hundred envelopes of a few
+long conversations, 2 MB of memory, at most 16 MB if they are forged. With more conversations at once, all envelopes
+are opened each time."""
 
 
 def unwrap(text: str) -> OpenedEnvelope | None:
-    """The envelope that `text` is, or None where it is the client's dialect's own."""
+    """Open an envelope with reasoning. Returns None if `text` is not an envelope but of the client's own dialect."""
     known = _opened.young.get(text)
     if known is None and text.startswith(TAG):
         known = _opened.get(text) or _open(text)
@@ -70,12 +73,12 @@ def unwrap(text: str) -> OpenedEnvelope | None:
 
 
 def clear_cache() -> None:
-    """Open every envelope anew. It changes no result: it is for those who measure."""
+    """Forget the opened envelopes. Benchmarks call it; it changes no result."""
     _opened.clear()
 
 
 def unwrap_citation(text: str) -> OpenedEnvelope | None:
-    """The envelope of a citation that `text` is, or None where it is the client's dialect's own."""
+    """Open an envelope with a citation. Returns None if `text` is not an envelope but of the client's own dialect."""
     return _read(text, _is_citation) if text.startswith(TAG) else None
 
 
@@ -88,7 +91,7 @@ def _open(text: str) -> OpenedEnvelope:
 
 def _read(text: str, is_known: Callable[[str, Json], bool]) -> OpenedEnvelope:
     try:
-        # Both characters are rare, and to find none of them is cheaper than a table.
+        # Both characters are rare: two searches without a hit cost less than one translation by a table.
         data = text[len(TAG) :].replace("-", "+").replace("_", "/")
         content = loads(a2b_base64(data + "=" * (-len(data) % 4), strict_mode=True))
     except ValueError:
@@ -98,16 +101,16 @@ def _read(text: str, is_known: Callable[[str, Json], bool]) -> OpenedEnvelope:
     dialect, family, model, block = content.get("d"), content.get("f"), content.get("m"), content.get("b")
     if type(dialect) is not str or type(family) is not str or type(model) is not str:
         return _DAMAGED
-    # What comes out is written into a request as it is, so it has to be what an upstream's reader put in.
+    # The block is written into a request unchanged, and clients can forge it: accept only what a reader can have made.
     if type(block) is not dict or not is_known(dialect, block):
         return _DAMAGED
     return OpenedEnvelope(dialect, family, model, block)
 
 
 def _is_citation(dialect: str, block: Json) -> bool:
-    told = block.get("url_citation") if dialect == "chat" else block
+    citation = block.get("url_citation") if dialect == "chat" else block
     known = dialect in ("chat", "responses") and block.get("type") == "url_citation"
-    return known and type(told) is dict and type(told.get("url")) is str
+    return known and type(citation) is dict and type(citation.get("url")) is str
 
 
 def _is_reasoning(dialect: str, block: Json) -> bool:
@@ -120,7 +123,10 @@ def _is_reasoning(dialect: str, block: Json) -> bool:
 
 
 def own_block(part: Reasoning, dialect: str, family: str) -> Json | None:
-    """The original block if an upstream of `dialect` and `family` made it, so that it may be sent back untouched."""
+    """Return the original block of `part` if an upstream of `dialect` and `family` made it, else None.
+
+    Such a block may be sent back unchanged. A part without a family came in its own dialect, without an envelope.
+    """
     if part.native is not None and part.origin == dialect and part.family in (None, family):
         return part.native
     return None

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
 from dragoman.knobs import DEFAULT_KNOBS
@@ -361,7 +361,7 @@ class Passthrough:
         observer = self.observer
         context.usage = observer.usage
         failure = observer.failure or self.fault
-        context.failure = cleaned(failure, context.secrets) if failure is not None else None
+        context.failure = redact_failure(failure, context.secrets) if failure is not None else None
         if observer.violations:
             context.violation = Violation(redact(observer.violations[0], context.secrets))
 

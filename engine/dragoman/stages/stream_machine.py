@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.canonical.events import Error, Usage
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.errors import Failure
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import EventBatch, ReplyPipeline, transform
@@ -97,7 +97,7 @@ class StreamMachine:
         """
         if self.done:
             return b""
-        failure = cleaned(failure, self._context.secrets)
+        failure = redact_failure(failure, self._context.secrets)
         if (stage := self._passthrough) is not None:
             out = stage.error(failure)
             self._end_passthrough(stage)

@@ -51,11 +51,11 @@ class ToolRestorer:
             if decoder is not None:
                 if text := decoder.finish(self._losses):
                     out.append(Delta(event.index, text))
-                if decoder.cut:  # the free text does not show it, and agents run the calls they get
+                if decoder.truncated:  # the free text does not show it, and agents run the calls they get
                     event = BlockEnd(event.index, complete=False)
                     self._broken = self._broken or decoder
         elif isinstance(event, Finish) and self._broken is not None and event.stop.reason not in CUTS:
-            raise self._broken.broken()
+            raise self._broken.malformed()
         out.append(event)
 
     def finish(self) -> list[Event]:
@@ -94,5 +94,5 @@ def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losse
             decoder = FreeTextDecoder(declared.name)
             part.arguments = decoder.feed(part.arguments) + decoder.finish(losses)
             part.custom = True
-            if decoder.cut and reply.stop.reason not in CUTS:
-                raise decoder.broken()
+            if decoder.truncated and reply.stop.reason not in CUTS:
+                raise decoder.malformed()

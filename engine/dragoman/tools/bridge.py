@@ -1,9 +1,9 @@
-"""Tools of kinds that the upstream's dialect lacks, there and back (mapping §6.1, §11).
+"""Replaces kinds of tools that the upstream lacks by plain functions (mapping §6.1, §11).
 
 Namespaces are flattened to `ns__name`, free-text tools become functions with one text field, and a client-run tool
-search becomes a function. Agents accept a call only in the very kind and namespace they declared, so what each sent
-name was for the client is kept with the request and restored in the reply. Everything follows from the request alone:
-the tools come with each one, so no state is needed and the same body always makes the same bytes.
+search becomes a function. Agents accept a call only of the kind and in the namespace that they declared, so the
+original of each changed tool is kept for the reply, and `stages.tool_restorer` restores it there. Nothing is kept
+between requests: each one declares its tools, and the same body always becomes the same bytes.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.free_text import FIELD
+from dragoman.tools.free_text import TEXT_FIELD
 from dragoman.tools.names import sanitize_tool_name, with_prefix
 from dragoman.wire.json_codec import dumps
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
-MOST_REPEATED = 4 * 1024 * 1024
-"""Characters that the tools of one request may repeat of their namespaces: a long description times many tools would
-fill the memory."""
+MAX_REPEATED = 4 * 1024 * 1024
+"""Most characters that flattening may add to one request. Each tool repeats the description of its namespace, so many
+tools with a long one would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalTool:
-    """What a sent tool was for the client."""
+    """A tool as the client declared it."""
 
     name: str
     namespace: str | None = None
@@ -48,18 +48,25 @@ class OriginalTool:
 
 
 def flat_name(name: str, namespace: str | None) -> str:
-    """`ns__name`: the name of a namespaced tool where there are no namespaces."""
+    """Return `ns__name`, the name of a namespaced tool at an upstream without namespaces."""
     return f"{namespace}__{name}" if namespace else name
 
 
 def bridge_tools(
-    request: Request, whole: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses
+    request: Request, full_turns: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses
 ) -> dict[str, OriginalTool]:
-    """Rewrite the tools, calls, results and choice of `request` in place for what the upstream takes; `whole` are its
-    turns that are not in short (`call_ids.Pairing`).
+    """Replace the tools, calls, results and tool choice that the upstream lacks, in place.
 
-    Gives sent name → what the client declared, for the tools that were changed. Raises `Unsupported` for free-text
-    tools where the `custom_tool_bridge` knob says so, `ClientRequestError` for names that collide once flattened.
+    Returns upstream name → the tool as the client declared it, for each tool that was changed. Raises `Unsupported` for
+    free-text tools if the knob `custom_tool_bridge` rejects them, `ClientRequestError` for names that collide once
+    flattened.
+
+    Args:
+        request: the request to change.
+        full_turns: its turns that are not compact (`call_ids.CallPairing`); compact ones hold plain calls only.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where each replacement is recorded.
     """
     bridge = _Bridge(request.origin, profile, knobs, losses)
     for tool in request.tools:
@@ -70,7 +77,7 @@ def bridge_tools(
             bridge.refuse_custom(choice.at, f"the chosen tool {choice.names[0]!r}")
             choice.custom = False
         choice.names = [bridge.upstream_name(name) for name in choice.names]
-    for turn in whole:
+    for turn in full_turns:
         for part in turn.parts:
             if type(part) is ToolCall:
                 if part.custom or part.search or part.namespace is not None:
@@ -81,7 +88,7 @@ def bridge_tools(
 
 
 class _Bridge:
-    """What one request's upstream lacks, and what became of its tools."""
+    """The replacements of one request: what the upstream lacks, and the tools that were changed."""
 
     __slots__ = (
         "_bare",
@@ -107,11 +114,11 @@ class _Bridge:
         self._repeated = 0
         self._taken: set[str] = set()
         self._bare: dict[str, str] = {}
-        """Bare name → flat name of the first tool of any namespace that has it."""
+        """Name without namespace → flat name of the first tool with that name."""
         self.declared: dict[str, OriginalTool] = {}
 
     def declare(self, tool: Tool) -> None:
-        """One tool of the list."""
+        """Replace one tool of the list."""
         name, kind, namespace = tool.name, tool.kind, tool.namespace
         if namespace is not None and self._flat:
             self._repeat(tool, namespace)
@@ -130,34 +137,35 @@ class _Bridge:
             _wrap_tool(tool)
         elif kind is ToolKind.SEARCH and self._search:
             tool.kind = ToolKind.FUNCTION
-        if self._flat and kind is not ToolKind.HOSTED:  # those have no name of their own
+        if self._flat and kind is not ToolKind.HOSTED:  # the client chooses no name for those
             self._take(tool)
         if tool.name != name or tool.kind is not kind:
             kept = tool.namespace.name if tool.namespace is not None else None
             self.declared[flat_name(tool.name, kept)] = OriginalTool(name, namespace.name if namespace else None, kind)
 
     def _repeat(self, tool: Tool, namespace: Namespace) -> None:
-        """Count what each tool repeats of its namespace."""
+        """Count the characters that a tool repeats of its namespace. Raises `ClientRequestError` over the limit."""
         self._repeated += len(namespace.name) + len(namespace.description or "")
-        if self._repeated > MOST_REPEATED:
+        if self._repeated > MAX_REPEATED:
             raise ClientRequestError(
                 tool.at,
                 "this upstream has no namespaces, so each tool repeats the name and description of its own: over "
-                f"{MOST_REPEATED} characters in all; shorten them or send fewer tools",
+                f"{MAX_REPEATED} characters in all; shorten them or send fewer tools",
             )
 
     def _take(self, tool: Tool) -> None:
-        # Checked here, because a flattened name may meet one that was written out.
+        # A flattened name may equal one that the client wrote in full.
         if tool.name in self._taken:
             raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
         self._taken.add(tool.name)
 
     def upstream_name(self, name: str) -> str:
-        """The name sent for one of a choice, which has no namespace: a tool without one goes before the others."""
+        """Return the upstream name of a tool choice's name. Choices have no namespace: a tool without one is preferred,
+        then the first of any namespace."""
         return name if name in self._taken else self._bare.get(name, name)
 
     def refuse_custom(self, at: Path, what: str) -> None:
-        """Raise `Unsupported` unless free-text tools are to be wrapped."""
+        """Raise `Unsupported` unless the knob `custom_tool_bridge` allows to wrap free-text tools."""
         policy = self._knobs.custom_tool_bridge
         if policy == "reject" or (policy == "auto" and self.origin != "responses"):
             raise Unsupported(
@@ -165,29 +173,29 @@ class _Bridge:
             )
 
     def call(self, call: ToolCall) -> None:
-        """One call of the history."""
+        """Replace one call of the history."""
         if call.namespace is not None and self._flat:
             call.name = flat_name(call.name, call.namespace)
             call.namespace = None
         if call.custom and self._wrap:
             self.refuse_custom(call.at, f"the call of the free-text (custom) tool {call.name!r}")
-            call.arguments = dumps({FIELD: call.arguments}).decode()
+            call.arguments = dumps({TEXT_FIELD: call.arguments}).decode()
             call.custom = False
         if call.search and self._search:
             call.search = False
 
     def result(self, result: ToolResult) -> None:
-        """One result of the history."""
+        """Replace one result of the history."""
         if result.custom and self._wrap:
             result.custom = False
         if result.search and self._search:
-            # The tools that were found are declared like all others; the model only has to know which they are.
+            # The tools that were found are declared like all others; the model only needs their names.
             self._losses.add(LossCode.TOOL_SEARCH, result.at, "the tools found are declared; the result names them")
             result.content = self._found(result.content)
             result.search = False
 
     def _found(self, content: str | list[Part]) -> str:
-        """A search's result in words. The tools are called there as they are declared."""
+        """Return a search's result as text, with the tools' upstream names."""
         if isinstance(content, str):
             return content
         rules = self._knobs.tool_prefixes
@@ -203,26 +211,23 @@ class _Bridge:
 
 
 def _wrap_tool(tool: Tool) -> None:
-    told = [tool.description or ""]
-    native = tool.native.get("custom", tool.native)
+    description = [tool.description or ""]
+    native = tool.native.get("custom", tool.native)  # Chat nests the fields that Responses has flat
     form = native.get("format") if type(native) is dict else None
     note = "The tool's whole input, as free text."
     if type(form) is dict and form.get("type") == "grammar":
-        grammar = form.get("grammar", form)  # Responses keeps the grammar's fields flat
+        grammar = form.get("grammar", form)
         syntax, definition = (grammar.get(key) if type(grammar) is dict else None for key in ("syntax", "definition"))
         if type(syntax) is not str or type(definition) is not str:
             raise ClientRequestError(tool.at, "a grammar needs a syntax and a definition (strings)")
         note = f"The tool's whole input, as text in the {syntax} grammar of the tool's description; no JSON inside."
-        told.append(f"The `{FIELD}` must match this {syntax} grammar:\n{definition}")
+        description.append(f"The `{TEXT_FIELD}` must match this {syntax} grammar:\n{definition}")
     tool.kind = ToolKind.FUNCTION
-    tool.description = "\n\n".join(filter(None, told))
+    tool.description = "\n\n".join(filter(None, description))
     tool.schema = {
         "type": "object",
-        "properties": {FIELD: {"type": "string", "description": note}},
-        "required": [FIELD],
+        "properties": {TEXT_FIELD: {"type": "string", "description": note}},
+        "required": [TEXT_FIELD],
         "additionalProperties": False,
     }
     tool.native = {}
-
-
-# --- the way back -----------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Calls of one conversation that have the same id (mapping §11).
+"""Tool calls of a conversation that share an id (mapping §11).
 
-Some servers number their calls from the beginning in every reply. Messages rejects a conversation with two calls of one
-id, and Responses pairs calls and outputs by it. So every call but the first gets an id made of its own id and of the
-number of earlier calls with it. The new id depends on earlier turns only: the translation of a longer history begins
-with that of a shorter one.
+Some servers number the calls of every reply from the start. Messages rejects a conversation in which two calls have
+the same id, and Responses pairs calls and outputs by it. So every repeated id is replaced by one that is made of it and
+of the number of earlier calls with it. The new id depends on earlier turns only: a longer history extends a shorter
+one, and prompt caches stay valid.
 """
 
 from __future__ import annotations
@@ -20,25 +20,28 @@ _LONGEST = 40
 
 
 class CallPairing(NamedTuple):
-    """The calls and results of a conversation, from one pass, so that later steps can skip one that is in order."""
+    """The calls and results of a conversation, collected in one pass.
+
+    Later stages skip their own pass if the pairing shows that they have nothing to change.
+    """
 
     distinct: bool
     """True if no two calls have the same id."""
     complete: bool
-    """True if every call has one result, in order and before the assistant's next turn, and there is no other."""
+    """True if each call has exactly one result, in order, before the next assistant turn, and there are no others."""
     ids: list[str]
-    """The ids of the calls, and of the results where they differ."""
-    whole: list[Turn]
-    """The turns that are not compact: only their parts can hold calls of other than plain functions."""
+    """The ids of all calls, followed by those of the results if they differ."""
+    full_turns: list[Turn]
+    """The turns that are not compact. Only these can hold calls of free-text or namespaced tools and tool searches."""
     calls: int
     """The number of calls."""
 
 
 def pair_calls(turns: list[Turn]) -> CallPairing:
-    """Returns how the calls of a conversation and their results pair up."""
+    """Collect the calls and results of a conversation and compare them."""
     called: list[tuple[Any, ...]] = []  # tuples that begin with the id, as compact turns hold them
     answered: list[tuple[Any, ...]] = []
-    whole: list[Turn] = []
+    full_turns: list[Turn] = []
     in_order = True
     for turn in turns:
         if (assistant := turn.compact_assistant()) is not None:
@@ -48,7 +51,7 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
         elif (compact := turn.compact_results()) is not None:
             answered += compact
         else:
-            whole.append(turn)
+            full_turns.append(turn)
             if turn.role is _ASSISTANT and len(called) != len(answered):
                 in_order = False
             called += [(call_id,) for call_id in turn.call_ids()]
@@ -57,31 +60,31 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     results = [result[0] for result in answered]
     distinct = len(set(calls)) == len(calls)
     if calls == results:
-        return CallPairing(distinct, distinct and in_order, calls, whole, len(calls))
-    return CallPairing(distinct, False, calls + results, whole, len(calls))
+        return CallPairing(distinct, distinct and in_order, calls, full_turns, len(calls))
+    return CallPairing(distinct, False, calls + results, full_turns, len(calls))
 
 
 def deduplicate_call_ids(request: Request, losses: Losses) -> None:
-    """Give every call of the history an id that no other call has, and its result the same id, in place."""
-    _Renaming(losses).rename(request.turns)
+    """Replace the repeated call ids of `request` in calls and their results, in place."""
+    _IdDeduplicator(losses).rename(request.turns)
 
 
-class _Renaming:
-    """One pass over a history. `_waiting`: by old id, the new ids of the calls whose results are still to come."""
+class _IdDeduplicator:
+    """One pass over a conversation. `_pending_ids` holds, by original id, the ids of calls without a result so far."""
 
-    __slots__ = ("_losses", "_seen", "_waiting")
+    __slots__ = ("_losses", "_pending_ids", "_seen")
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._seen: dict[str, int] = {}
-        self._waiting: dict[str, deque[str]] = {}
+        self._pending_ids: dict[str, deque[str]] = {}
 
     def rename(self, turns: list[Turn]) -> None:
         had_results = False
         for turn in turns:
             if turn.role is _ASSISTANT:
-                if had_results:  # A call without a result by now never gets one.
-                    self._waiting.clear()
+                if had_results:  # results follow their calls at once: a call without one by now never gets one
+                    self._pending_ids.clear()
                 had_results = False
                 turn.rename_calls(self._call_id)
             else:
@@ -95,12 +98,12 @@ class _Renaming:
         if times:
             new = sanitize_call_id(f"{call_id}:{times}", _LONGEST)
             self._losses.add(LossCode.CALL_ID, at, "an earlier call has the same id")
-        waiting = self._waiting.get(call_id)
-        if waiting is None:
-            waiting = self._waiting[call_id] = deque()
-        waiting.append(new)
+        pending = self._pending_ids.get(call_id)
+        if pending is None:
+            pending = self._pending_ids[call_id] = deque()
+        pending.append(new)
         return new
 
     def _result_id(self, call_id: str) -> str:
-        waiting = self._waiting.get(call_id)
-        return waiting.popleft() if waiting else call_id
+        pending = self._pending_ids.get(call_id)
+        return pending.popleft() if pending else call_id

@@ -1,7 +1,8 @@
-"""Tool names and call ids that fit the target, reversibly (mapping §11).
+"""Tool names, call ids and reply ids in the form that the receiving API accepts (mapping §11).
 
-Both functions are pure, so a name or id in old history is renamed exactly as the definition or the result is, and the
-same body always becomes the same bytes.
+`sanitize_tool_name` and `sanitize_call_id` are pure functions: a name or id in the history is changed exactly as the
+tool's definition or the call's result is, and the same body always becomes the same bytes. `NameTable` keeps the
+original names of one request for its reply.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _FIT = f"{ascii_letters}{digits}_-".encode()
 
 
 def sanitize_tool_name(name: str, longest: int) -> str:
-    """`name` if it fits `[a-zA-Z0-9_-]{1,longest}`, else 55 sanitised characters, `_` and 8 hex digits of its hash."""
-    # Most are identifiers, which is found out in a third of the pattern's time.
+    """Return `name` if it matches `[a-zA-Z0-9_-]{1,longest}`, else 55 sanitized characters, `_` and 8 hex digits of
+    its SHA-256."""
+    # Most names are identifiers; `isidentifier` takes a third of the pattern's time.
     if len(name) <= longest and ((name.isascii() and name.isidentifier()) or _NAME.match(name)):
         return name
     return _hashed(name)
@@ -31,8 +33,8 @@ def _hashed(name: str) -> str:
 
 
 def sanitize_call_id(call_id: str, longest: int) -> str:
-    """`call_id` if it fits `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its hash."""
-    # Most are identifiers but for a hyphen.
+    """Return `call_id` if it matches `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its SHA-256."""
+    # Most ids are identifiers apart from hyphens.
     if len(call_id) <= longest and (
         (call_id.isascii() and call_id.replace("-", "_").isidentifier()) or _NAME.match(call_id)
     ):
@@ -41,7 +43,7 @@ def sanitize_call_id(call_id: str, longest: int) -> str:
 
 
 def all_valid(call_ids: list[str], longest: int) -> bool:
-    """Does `fit_call_id` leave all of these as they are. All at once cost a third of each by itself."""
+    """True if `sanitize_call_id` would change none of `call_ids`. One check of all costs a third of checking each."""
     if not call_ids:
         return True
     together = "".join(call_ids)
@@ -54,9 +56,13 @@ def all_valid(call_ids: list[str], longest: int) -> bool:
 
 
 def with_prefix(name: str, rules: Iterable[str]) -> str:
-    """`name` by the first of the operator's `OLD=NEW` rules that it falls under: it begins with OLD and not with NEW.
+    """Return `name` with its prefix replaced by the first of the `OLD=NEW` rules that applies.
 
-    So a rule such as `mcp_=mcp__` leaves alone what already has the longer prefix.
+    A rule applies to names that begin with OLD but not with NEW, so `mcp_=mcp__` does not change `mcp__files`.
+
+    Args:
+        name: the client's name for a tool.
+        rules: the operator's rules, the knob `tool_prefixes`.
     """
     for rule in rules:
         old, _, new = rule.partition("=")
@@ -66,26 +72,31 @@ def with_prefix(name: str, rules: Iterable[str]) -> str:
 
 
 class NameTable:
-    """The renames of one request: filled by the request writer, read in reverse by the reply reader."""
+    """The renamed tools of one request: filled by the request writer, read in reverse by the reply reader.
+
+    Args:
+        longest: longest tool name that the upstream accepts, in characters.
+        rules: `OLD=NEW` prefix rules, see `with_prefix`.
+    """
 
     __slots__ = ("_rules", "_sent", "back", "ids_fit", "known", "longest")
 
     def __init__(self, longest: int, rules: tuple[str, ...] = ()) -> None:
         self.longest = longest
         self.ids_fit = False
-        """Is it known that every call id of the conversation is sent as it is."""
+        """True once it is known that every call id of the conversation can be sent unchanged."""
         self._rules = rules
         self.known: dict[str, str] = {}
-        """Client name → name to send, as far as `fit` was asked: a look-up here spares a long history the calls."""
+        """Client name → upstream name, for the names that `fit` has seen. Writers look here before they call `fit`."""
         self._sent: set[str] = set()
         self.back: dict[str, str] = {}
         """Upstream name → client name, only where they differ."""
 
     def fit(self, name: str, at: Path = ()) -> str:
-        """The name to send for `name`.
+        """Return the upstream name of `name`; `at` is its place in the client's request.
 
-        Where a prefix rule makes a name that another tool has, the second of the two gets a hash at its end. Raises
-        `ClientRequestError` when two names would be sent as the same one for another reason.
+        If a prefix rule produces a name that another tool has, the second of the two gets a hash at its end. Raises
+        `ClientRequestError` if two names become equal for any other reason.
         """
         known = self.known.get(name)
         if known is not None:
@@ -109,9 +120,10 @@ _PREFIXES = ("chatcmpl-", "msg_", "resp_")
 
 
 def reply_id(upstream_id: str, prefix: str) -> str:
-    """The client's reply id: the target's prefix and the body of the upstream's id, so that a reply can be traced.
+    """Return the id of the client's reply: `prefix` and the upstream's id without its own prefix.
 
-    An upstream without ids gives a fixed body; uniqueness is then the gateway's request id.
+    So a reply can be traced to the upstream's. If `upstream_id` is empty, the id is a fixed one; the gateway's
+    request id is unique then.
     """
     for known in _PREFIXES:
         if upstream_id.startswith(known):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read, read_payload
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.errors import Failure
 
@@ -19,12 +19,12 @@ def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failur
 
     Its status is the upstream's. Below 400, it is derived from the body's type or code, else it is 502.
     """
-    return read(status, body, headers, Dialect.CHAT)
+    return read_error_response(status, body, headers, Dialect.CHAT)
 
 
 def read_error_frame(payload: Json) -> Failure:
     """Returns the failure in an error frame: `{"error": …}` or a flat shape of other servers. Never raises."""
-    return read_payload(payload, Dialect.CHAT)
+    return read_error_payload(payload, Dialect.CHAT)
 
 
 def is_error_frame(payload: Json) -> bool:

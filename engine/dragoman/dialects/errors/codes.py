@@ -1,8 +1,8 @@
-"""The words that servers put into an error's `type` or `code`: what each says, and whose it is.
+"""Table of the values that servers put into an error's `type` or `code`, with their meaning and source.
 
-A word that several use stands where it is documented. One that only says what the HTTP status beside it says is here
-all the same: an error inside a stream has no other status. `chat §11` and its like are sections of
-pages in docs/reference; SDKs are the vendors' own, as installed with the tests.
+A value that several servers use is listed under the one that documents it. Values that only repeat the HTTP status are
+listed too, because an error inside a stream has no other status. `chat §11` and the like are sections of the pages in
+docs/reference; "SDK" means the vendors' own, as installed with the tests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.TIMEOUT, 504, "timeout"),
     (_K.API, 500, "server"),
     (_K.INVALID_REQUEST, 400, "invalid_request unprocessable"),
-    # Moonshot: its table of errors, as many public clients have it
+    # Moonshot: its table of errors, as quoted by many public clients
     (_K.BILLING, 429, "exceeded_current_quota_error"),
     (_K.AUTHENTICATION, 401, "invalid_authentication_error"),
     (_K.PERMISSION, 403, "permission_denied_error"),
@@ -73,9 +73,9 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.OVERLOADED, 503, "unavailable_error"),
     # Copilot: recorded by public proxies, with "prompt token count of N exceeds the limit of M"
     (_K.CONTEXT_LENGTH, 400, "model_max_prompt_tokens_exceeded"),
-    # Azure: of a deployment that is not there, in many public reports
+    # Azure: for a deployment that does not exist, in many public reports
     (_K.NOT_FOUND, 404, "deploymentnotfound"),
-    # Bedrock: the name of AWS's exception, in `__type`
+    # Bedrock: the name of the AWS exception, in `__type`
     (_K.RATE_LIMIT, 429, "throttlingexception"),
     # Google: `google.rpc.Code`
     (_K.AUTHENTICATION, 401, "unauthenticated"),
@@ -85,7 +85,7 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.TIMEOUT, 504, "deadline_exceeded"),
     (_K.API, 500, "internal"),
     (_K.INVALID_REQUEST, 400, "invalid_argument failed_precondition"),
-    # vLLM and those after it put names of the SDKs' exception classes there: vllm/entrypoints/openai, `err_type=`
+    # vLLM and its descendants put the names of the SDKs' exception classes there: vllm/entrypoints/openai, `err_type=`
     (_K.AUTHENTICATION, 401, "authenticationerror"),
     (_K.PERMISSION, 403, "permissiondeniederror"),
     (_K.NOT_FOUND, 404, "notfounderror"),
@@ -94,7 +94,7 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.OVERLOADED, 503, "serviceunavailableerror"),
     (_K.API, 500, "internalservererror"),
     (_K.INVALID_REQUEST, 400, "badrequesterror unprocessableentityerror"),
-    # Web frameworks, and vLLM for what it does not raise itself, put HTTP's reason phrase there: RFC 9110 §15
+    # Web frameworks, and vLLM for errors that it does not raise itself, put the HTTP reason phrase there: RFC 9110 §15
     (_K.AUTHENTICATION, 401, "unauthorized"),
     (_K.PERMISSION, 403, "forbidden"),
     (_K.NOT_FOUND, 404, "not_found"),
@@ -104,11 +104,11 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.API, 500, "internal_server_error"),
     (_K.API, 502, "bad_gateway"),
     (_K.INVALID_REQUEST, 400, "bad_request unprocessable_entity"),
-    # Another gateway of this kind: what `errors.py` says of its own upstream
+    # Another Dragoman in front: the codes of `dragoman.errors` for failures of its upstream
     (_K.API, 502, "stream_truncated upstream_protocol upstream_unreachable"),
 )
 
 IMPLIED: dict[str, tuple[FailureKind, int]] = {
     word: (kind, status) for kind, status, words in (*_OPENAI, *_ANTHROPIC, *_OTHERS) for word in words.split()
 }
-"""What a word says by itself, in lower case: the kind, and the status where none was given."""
+"""Type or code in lower case → the kind of failure, and the status for an error that came without one."""

@@ -1,8 +1,8 @@
-"""Context overflow as told by whoever serves the model, and as Claude Code wants to hear it.
+"""Context overflow: recognizing the error that a prompt is too long, and writing it for Claude Code (mapping §10.2).
 
-OpenAI gives it a code. Anthropic gives it only a sentence, and compatible servers give a sentence each. Agents start
-their compaction by it: Codex by the code `context_length_exceeded`, Claude Code by a message that begins
-`prompt is too long: N tokens > M maximum`, other wordings do not (mapping §10.2).
+OpenAI has a code for it. Anthropic and compatible servers have only sentences, and each server has its own. Agents
+compact their history on this error: Codex on the code `context_length_exceeded`, Claude Code only on a message that
+begins `prompt is too long: N tokens > M maximum`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from dataclasses import replace
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 
-HEAD = "prompt is too long"
+PROMPT_TOO_LONG = "prompt is too long"
 MARGIN = 10
-"""Estimated sizes differ by a tenth: as far as the estimate may be off, and about what Claude Code takes away where it
-is told no sizes. It drops its oldest rounds until they make up the difference, and asks again. Where 85 % of its prompt
-had room it was refused 5 times with a difference of one token, 3 times with a tenth, twice with the real one; where
-60 % had, 10, 5 and 2 times (2.1.329). With a fifth it would be 2 and 3 times, for more rounds lost than need be."""
+"""Estimated sizes exceed the limit by one part in `MARGIN`, a tenth. The estimate may be off by as much, and Claude
+Code removes about as much if the message has no sizes.
+
+Claude Code drops its oldest rounds until they make up the difference, and asks again. If 85 % of its prompt fitted, it
+was rejected 5 times with a difference of one token, 3 times with a tenth, twice with the real one; if 60 % fitted, 10,
+5 and 2 times (version 2.1.329). A fifth would need 2 and 3 times, and lose more rounds than necessary."""
 
 # Sentences of Anthropic, OpenAI, vLLM, SGLang, llama.cpp, Ollama, Gemini, Mistral, xAI, Bedrock, DashScope, Moonshot,
 # GLM, MiniMax and Copilot, and the name of LiteLLM's exception, which it puts before them. Limits per minute ("Request
 # too large … tokens per min") are rate limits and match none.
-_SAYS = re.compile(
+_OVERFLOW = re.compile(
     r"prompt (?:is )?too long"
     r"|input length and `?max_tokens`? exceed context limit"
     r"|maximum context length|maximum prompt length|maximum model length|model's context length"
@@ -62,12 +64,12 @@ _NUMBERS = tuple(
 
 
 def is_overflow(message: str) -> bool:
-    """Whether the sentence says that the prompt did not fit into the model's context."""
-    return _SAYS.search(message) is not None
+    """True if an error's message reports that the prompt did not fit into the model's context."""
+    return _OVERFLOW.search(message) is not None
 
 
-def sizes(message: str) -> tuple[int, int] | None:
-    """What was asked for and what the maximum is, where the sentence gives both and they make sense."""
+def read_sizes(message: str) -> tuple[int, int] | None:
+    """Return the requested and the maximum number of tokens, or None unless the message has both and they fit."""
     for pattern in _NUMBERS:
         if not (found := pattern.search(message)):
             continue
@@ -80,34 +82,35 @@ def sizes(message: str) -> tuple[int, int] | None:
     return None
 
 
-def sized(failure: Failure, context: ReplyContext) -> Failure:
-    """A failure for the client, with sizes where the upstream gave none and the knob `overflow_sizes` asks for them.
+def add_sizes(failure: Failure, context: ReplyContext) -> Failure:
+    """Return `failure` with estimated sizes, if it is a context overflow without any and `overflow_sizes = estimate`.
 
-    They are the gateway's estimate of the prompt and the model's window, or where that is unknown a tenth less.
+    The sizes are the gateway's estimate of the prompt and the model's context window; if that is unknown, a tenth less
+    than the estimate. Any other failure is returned unchanged.
     """
     if context.knobs.overflow_sizes != "estimate" or failure.kind is not FailureKind.CONTEXT_LENGTH:
         return failure
-    if sizes(failure.message) is not None:
+    if read_sizes(failure.message) is not None:
         return failure
     most = context.profile.context_window
     asked = max(context.input_estimate, most, 2)
     margin = max(asked // MARGIN, 1)
-    if most:  # the estimate is rather too low than too high, and a window that was passed is no estimate
+    if most:  # the estimate tends to be too low, and the prompt is known to exceed the window
         asked += margin
     else:
         most = asked - margin
-    message = f"{HEAD}: {asked} tokens > {most} maximum (estimated by the gateway; {failure.message})"
+    message = f"{PROMPT_TOO_LONG}: {asked} tokens > {most} maximum (estimated by the gateway; {failure.message})"
     return replace(failure, message=message)
 
 
 def as_prompt_too_long(message: str) -> str:
-    """The message for a Messages client: it begins `prompt is too long`, and the upstream's own text is kept behind."""
-    known = sizes(message)
-    head = f"{HEAD}: {known[0]} tokens > {known[1]} maximum" if known else HEAD
+    """Return the message for a Messages client: it begins `prompt is too long` and ends with the upstream's text."""
+    known = read_sizes(message)
+    head = f"{PROMPT_TOO_LONG}: {known[0]} tokens > {known[1]} maximum" if known else PROMPT_TOO_LONG
     if message.startswith(head):
         return message
     if found := re.search(re.escape(head), message, re.IGNORECASE):
-        # Already there, behind a router's prefix: the two change places.
+        # The sentence follows a router's prefix: put it first.
         before = message[: found.start()].strip(" :-\n")
         return f"{head}{message[found.end() :]}" + (f" ({before})" if before else "")
     return f"{head} ({message})"

@@ -1,6 +1,7 @@
-"""Reply headers, translated between dialects. An allow-list: hop-by-hop, cookies and lengths can never pass.
+"""Reply headers, translated between dialects (mapping §10).
 
-Agents steer their retries by these: without `retry-after` they retry for ever or not at all (mapping §10).
+An allow-list decides what passes, so that no cookie, length or hop-by-hop header can. Agents need some of these headers
+for their retries: without `retry-after` they retry forever or not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dragoman.dialects.errors.redact import redact
 
 _MESSAGES = Dialect.MESSAGES  # CPython 3.11 takes twenty times as long to find a member in its class
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
-"""Understood by the clients of every dialect: forwarded untouched, dates included."""
+"""Headers that the clients of every dialect understand: forwarded unchanged, dates included."""
 
 _OPENAI_OWN = ("x-request-id", "openai-processing-ms", "openai-version", "openai-organization", "openai-project")
 _OWN: dict[Dialect, tuple[str, ...]] = {
@@ -34,7 +35,7 @@ _TO_ANTHROPIC = tuple(
     for what in ("requests", "tokens")
     for fact in ("limit", "remaining", "reset")
 )
-"""A rate limit's header in OpenAI's words and in Anthropic's, and whether it is a time."""
+"""OpenAI's name of a rate limit's header, Anthropic's name, and True if its value is a time."""
 _TO_OPENAI = tuple((anthropic, openai, is_time) for openai, anthropic, is_time in _TO_ANTHROPIC)
 
 
@@ -46,12 +47,12 @@ _VALUE_MAX = 1024
 
 
 class _Names(dict[str, str]):
-    """Names as they come → in lower case if anything here reads such headers, else empty."""
+    """The cache of `readable_headers`: name as received → the name in lower case if this module reads it, else ""."""
 
     def __missing__(self, name: str) -> str:
         low = name.lower()
         read = low if low in _READ or (low.startswith(_PREFIXES) and _NAME.fullmatch(low)) else ""
-        if len(self) < 512 and len(name) <= 64:  # upstreams choose them
+        if len(self) < 512 and len(name) <= 64:  # upstreams choose the names, so the cache has a limit
             self[name] = read
         return read
 
@@ -59,12 +60,11 @@ class _Names(dict[str, str]):
 _NAMES = _Names()
 
 
-def lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that are read here, by lower-case name, without values that no header line may have.
+def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of the allow-list by lower-case name, without those whose value is not printable ASCII.
 
-    Every header that crosses from an upstream to a client comes from here, whatever transport read it. A value is
-    printable ASCII: transports decode other bytes to what no header line can be written with, and some let control
-    characters through.
+    Every header that passes from an upstream to a client goes through this function. Transports decode other bytes to
+    characters that no header line can hold, and some let control characters pass.
     """
     return {
         low: value
@@ -73,23 +73,23 @@ def lowered(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def passed(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Those of the upstream's headers that have one of `names`, fit for a client."""
-    return {name: redact(value, secrets) for name, value in lowered(headers).items() if name in names}
+def select_headers(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
+    """Return the upstream's headers whose lower-case names are in `names`, redacted."""
+    return {name: redact(value, secrets) for name, value in readable_headers(headers).items() if name in names}
 
 
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that a failure keeps: when to retry, and the rate limits, as the upstream spelled them."""
+    """Return the headers that a failure keeps: when to retry, and the rate limits in the upstream's form."""
     return {
         name: value
-        for name, value in lowered(headers).items()
+        for name, value in readable_headers(headers).items()
         if name in RETRY or name.startswith(("x-ratelimit-", "anthropic-ratelimit-"))
     }
 
 
 def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
-    """The upstream's request id: under its dialect's name, else under the other one's."""
-    return _request_id(source, lowered(headers))
+    """Return the upstream's request id: from its dialect's header, else from the other vendor's."""
+    return _request_id(source, readable_headers(headers))
 
 
 def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
@@ -100,15 +100,21 @@ def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
 def reply_headers(
     source: Dialect, target: Dialect, headers: Mapping[str, str], *, now: float, secrets: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The upstream's reply headers that a client of `target` gets, without `secrets`; `now` is the time in epoch
-    seconds.
+    """Return the reply headers for a client of `target`.
 
-    Between the two OpenAI dialects, and within one, headers are forwarded as they are. Rate limits are translated only
-    if the upstream sent them: OpenAI tells resets as durations, Anthropic as RFC 3339 times.
+    Within a dialect and between the two OpenAI dialects, headers are forwarded unchanged. Otherwise the request id and
+    the rate limits are translated; OpenAI writes resets as durations, Anthropic as RFC 3339 times.
+
+    Args:
+        source: the upstream's dialect.
+        target: the client's dialect.
+        headers: the upstream's reply headers.
+        now: the current time, in seconds since the epoch.
+        secrets: texts to mask, such as the upstream's key.
     """
-    names = lowered(headers)
+    names = readable_headers(headers)
     if secrets:
-        # Only the secrets that were sent, not all that looks like one: a header has no prose that could quote another.
+        # Only `secrets`, not everything that looks like a key: headers have no prose that could quote another key.
         together = "\n".join(names.values())
         for secret in secrets:
             if secret in together:
@@ -127,34 +133,36 @@ def reply_headers(
             continue
         value = value.strip()
         if not is_time:
-            told = value if _COUNT.fullmatch(value) else None
+            written = value if _COUNT.fullmatch(value) else None
         elif target is _MESSAGES:
-            told = _as_time(value, now)
+            written = _as_time(value, now)
         else:
-            told = _as_duration(value, now)
-        if told is not None:
-            out[name] = told
+            written = _as_duration(value, now)
+        if written is not None:
+            out[name] = written
     return out
 
 
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
-_STEP = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h|d)")
+_DURATION_PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h|d)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SPELLED = 64
-"""Longest duration read: bounds the memo's bytes."""
-_YEARS = 1e8  # seconds: a bare number above this is no duration but an epoch time; above its thousandfold, in ms
+_DURATION_MAX = 64
+"""Longest text of a duration that is parsed, in characters. Bounds the memory of the cache."""
+_YEARS = 1e8
+"""Seconds. A larger number without a unit is not a duration but an epoch time; over a thousand times that, in ms."""
 
 
 def _as_time(value: str, now: float) -> str | None:
-    """`6m0s`, `120ms`, `7.66`, an epoch time or RFC 3339 as RFC 3339, rounded up to the second; None if it is none."""
+    """Return a duration (`6m0s`, `120ms`, `7.66`), an epoch time or an RFC 3339 time as RFC 3339, rounded up to the
+    second; None for any other value."""
     seconds = _seconds(value)
     if seconds is not None:
         moment = now + seconds
     elif _NUMBER.fullmatch(value):
         moment = float(value) / (1000.0 if float(value) > _YEARS * 1000 else 1.0)
     else:
-        parsed = _moment(value)
+        parsed = _parse_time(value)
         if parsed is None:
             return None
         moment = parsed
@@ -164,15 +172,15 @@ def _as_time(value: str, now: float) -> str | None:
         return None
 
 
-# The same few times and durations come again with each reply of a busy second.
+# In a busy second most replies carry the same few times and durations.
 @lru_cache(64)
 def _rfc3339(second: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _as_duration(value: str, now: float) -> str | None:
-    """An RFC 3339 time as the duration until then, in OpenAI's spelling (`6m0s`, `120ms`); the past is `0s`."""
-    moment = _moment(value)
+    """Return the duration until an RFC 3339 time in OpenAI's form (`6m0s`, `120ms`), `0s` for the past."""
+    moment = _parse_time(value)
     if moment is None:
         return None
     left = max(0.0, moment - now)
@@ -187,16 +195,16 @@ def _as_duration(value: str, now: float) -> str | None:
 
 
 def _seconds(value: str) -> float | None:
-    return _lasting(value) if len(value) <= _SPELLED else None
+    return _parse_duration(value) if len(value) <= _DURATION_MAX else None
 
 
 @lru_cache(256)
-def _lasting(value: str) -> float | None:
+def _parse_duration(value: str) -> float | None:
     if _NUMBER.fullmatch(value):
         plain = float(value)
         return plain if plain <= _YEARS else None
     total, at = 0.0, 0
-    for step in _STEP.finditer(value):
+    for step in _DURATION_PART.finditer(value):
         if step.start() != at:
             return None
         total += float(step[1]) * _SECONDS[step[2]]
@@ -204,7 +212,7 @@ def _lasting(value: str) -> float | None:
     return total if at and at == len(value) else None
 
 
-def _moment(value: str) -> float | None:
+def _parse_time(value: str) -> float | None:
     try:
         parsed = datetime.fromisoformat(value)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,6 +1,6 @@
-"""Texts of others made fit to leave the gateway: in an error, a header or a log line.
+"""Redaction of foreign texts before they leave the gateway in an error, a header or a log line.
 
-`redact` is the one place that takes secrets out, `quote` the one that makes a text safe inside a log line.
+All secrets are removed by `redact`; `quote` makes a text safe inside a log line.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import Any, Final
 from dragoman.wire.json_codec import dumps, loads
 
 MESSAGE_MAX = 2000
+"""Longest error message that is passed on, in characters."""
 TEXT_MAX = 8 * MESSAGE_MAX
-"""As much of a text is looked at; the patterns below are linear, so this bounds their time."""
+"""Characters of a text that are examined. The patterns below take linear time, so this bounds it."""
 FIELD_MAX: Final = 300
 """Longest field of a log line, in characters."""
 WORD_MAX: Final = 60
-"""Longest name of an event or a type that is shown, in characters."""
+"""Longest name of an event or a type that is shown in a log line, in characters."""
 MASK: Final = "***"
 _SECRET_MIN: Final = 8
-"""Shortest text that is taken for a secret: local servers are given keys such as `none` and `ollama`."""
+"""Shortest configured key that is treated as a secret: keys of local servers are words such as `none` and `ollama`."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HINT = re.compile(r"://|[?&]|[ksixwf8pot][-_]|aiza|akia|asia|ya29|eyj|bearer|basic|key|authorization|token")
-"""Matches every text, in lower case, that one of the patterns below matches: one search instead of nine."""
+"""Matches each lower-cased text that any of the patterns below matches: one search instead of nine for most texts."""
 _SHORTEST: Final = 9
-"""Characters of the shortest text that one of the patterns below matches."""
+"""Length of the shortest text that any of the patterns below matches."""
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Key prefixes of the vendors (`sk-` also as OpenAI echoes it, half starred) and JWTs.
+    # The vendors' key prefixes (`sk-` also as OpenAI repeats it, half of it stars) and JWTs.
     (re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk)[-_])[A-Za-z0-9_*.-]{6,}"), r"\1***"),
     (re.compile(r"(?<![A-Za-z0-9])((?:gsk|hf|r8|ghp|gho|ghs|github_pat)_)[A-Za-z0-9_*]{6,}"), r"\1***"),
     (re.compile(r"(?<![A-Za-z0-9])(AIza|AKIA|ASIA|ya29\.)[A-Za-z0-9_-]{12,}"), r"\1***"),
@@ -54,7 +55,8 @@ _QUERY_VALUE = re.compile(r"(?<==)[^&;#]+")
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
-    """The text without `secrets`, without tokens that look like keys, and without users and query values of URLs."""
+    """Return the text without `secrets`, without anything that looks like a key, and without the user names, passwords
+    and query values of URLs."""
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, MASK)
@@ -75,7 +77,7 @@ def _redact_url(found: re.Match[str]) -> str:
 
 
 def redact_json(body: bytes, secrets: Sequence[str] = ()) -> bytes:
-    """A JSON body with its strings redacted, member names included; the same bytes if there was nothing to redact.
+    """Return a JSON body with its strings and member names redacted, the same bytes if there is nothing to redact.
 
     Raises ValueError if it is not JSON.
     """
@@ -98,23 +100,29 @@ def _redact_value(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def is_secret(text: str) -> bool:
-    """True if the text is long enough to be masked wherever it stands: a short one may be part of any word."""
+    """True if a configured key is long enough to be masked in any text. A short one may be part of a word."""
     return len(text) >= _SECRET_MIN
 
 
 def tidy(text: str, secrets: Sequence[str] = ()) -> str:
-    """A message fit to be shown: secrets masked, control characters gone, at most `MESSAGE_MAX` characters."""
+    """Return a message with secrets masked, without control characters, and of at most `MESSAGE_MAX` characters."""
     text = redact(_CONTROL.sub(" ", text[:TEXT_MAX]), secrets)
     return text.strip() if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1].rstrip() + "…"
 
 
 def quote(text: str, longest: int = FIELD_MAX) -> str:
-    """A text as a field of a log line: what could forge a line or steer a terminal is escaped, and it is cut short."""
+    """Return a text for a field of a log line, truncated and with unprintable characters escaped.
+
+    So it can neither forge a log line nor control a terminal.
+    """
     text = text[:longest]
     return text if text.isprintable() else ascii(text)[1:-1][:longest]
 
 
 def quote_word(text: str) -> str:
-    """A name that an upstream chose, as part of a log line. Of one that is too long for a name, only its length: half
-    of it could be half of a key, which nothing would find again."""
+    """Return a name that an upstream chose, such as an event's type, for a log line.
+
+    A text too long for a name is replaced by its length: a part of it could be a part of a key, which no pattern
+    recognizes.
+    """
     return quote(text, WORD_MAX) if len(text) <= WORD_MAX else f"<{len(text)} characters>"

@@ -1,8 +1,8 @@
-"""Citations of the OpenAI dialects for Messages clients, and back again (mapping §4.2).
+"""Citations of the OpenAI dialects in replies for Messages clients, and their way back in requests (mapping §4.2).
 
-The one form that names a web page is `web_search_result_location`. Its `encrypted_index` means something to Anthropic
-only, so here it holds the original annotation in an envelope: an OpenAI upstream gets it back as it was, and for every
-other one it is left out. `cited_text` stays empty: an annotation does not quote its source.
+`web_search_result_location` is the only form that names a web page. Only Anthropic can read its `encrypted_index`, so
+here it holds the original annotation in an envelope. In a later request the annotation is restored for OpenAI
+upstreams; Messages upstreams do not receive it. `cited_text` is empty, because an annotation does not quote its source.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from dragoman.dialects.messages.wire import DIALECT, read_citation
 from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 
-def write_citation(citation: Citation, seal: Envelope | None) -> Json | None:
-    """A citation of a reply, or None if it names no web page and is not Messages' own."""
+def write_citation(citation: Citation, envelope: Envelope | None) -> Json | None:
+    """Return a citation for a reply, or None if it neither came from Messages nor names a web page.
+
+    Without `envelope` only citations from Messages are written.
+    """
     if citation.origin == DIALECT:
         return citation.native or None
-    if citation.url is None or seal is None:
+    if citation.url is None or envelope is None:
         return None
     return {
         "type": "web_search_result_location",
         "cited_text": "",
         "url": citation.url,
         "title": citation.title,
-        "encrypted_index": seal.wrap(citation.origin, citation.native),
+        "encrypted_index": envelope.wrap(citation.origin, citation.native),
     }
 
 
-def read_sent_citation(block: Json) -> Citation:
-    """A citation of a request's text. One of another dialect has that as its origin again.
+def read_request_citation(block: Json) -> Citation:
+    """Return the canonical form of a citation in a request. One in an envelope has its original dialect as its origin.
 
-    The origin is empty if the envelope was damaged on its way: such a citation can be sent to no upstream.
+    If the envelope is damaged, the origin is empty, and no upstream receives the citation.
     """
     index = block.get("encrypted_index")
     envelope = unwrap_citation(index) if type(index) is str else None
@@ -42,7 +45,7 @@ def read_sent_citation(block: Json) -> Citation:
     native = envelope.block
     if native is None:
         return Citation("", {})
-    annotation = native.get("url_citation", native)  # Chat nests what Responses has flat
+    annotation = native.get("url_citation", native)  # Chat nests the fields that Responses has flat
     title, start, end = annotation.get("title"), annotation.get("start_index"), annotation.get("end_index")
     return Citation(
         envelope.dialect,
@@ -54,9 +57,9 @@ def read_sent_citation(block: Json) -> Citation:
     )
 
 
-def own_citations(given: list[Any]) -> list[Any]:
-    """The citations of a request's text that a Messages upstream may be sent: those that hold no envelope."""
-    return [citation for citation in given if not _is_enveloped(citation)]
+def without_envelopes(citations: list[Any]) -> list[Any]:
+    """Return the citations of a request that a Messages upstream may receive: those without an envelope."""
+    return [citation for citation in citations if not _is_enveloped(citation)]
 
 
 def _is_enveloped(citation: Any) -> bool:

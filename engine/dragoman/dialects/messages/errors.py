@@ -1,7 +1,7 @@
-"""Errors of Messages, read and written (messages §11, mapping §10.2, §10.3).
+"""Reads and writes errors of the Messages API (messages §11, mapping §10.2, §10.3).
 
-The envelope is `{"type": "error", "error": {type, message, details?}, "request_id"?}`, in-band the same. It has no
-`param` and no `code`: a gateway's own message names the client's field itself.
+Bodies and in-band events have the form `{"type": "error", "error": {type, message, details?}, "request_id"?}`. There is
+no `param` and no `code`, so the gateway's own messages name the field of the client's request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import as_prompt_too_long
-from dragoman.dialects.errors.read import read, read_payload
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -33,40 +33,40 @@ _TABLE: dict[FailureKind, tuple[int, str]] = {
 }
 """Kind → HTTP status and `error.type` (mapping §10.2)."""
 
-_DETAILED = frozenset({"thread_unsupported_request"})
-"""Machine codes that an SDK acts on (messages §11): its tool runner goes on by itself without `thread`."""
+_DETAIL_CODES = frozenset({"thread_unsupported_request"})
+"""Codes that an SDK acts on (messages §11): on this one its tool runner retries without the field `thread`."""
 
 
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an upstream's error answer says; also of an error body under a 2xx status. Never raises.
+    """Return the failure of an upstream's error response, also of an error body under a 2xx status. Never raises.
 
-    The status is the upstream's; under 400 it is the one that the body's type tells, else 502.
+    Its status is the upstream's; below 400 it is the status that the error's type implies, else 502.
     """
-    return read(status, body, headers, Dialect.MESSAGES)
+    return read_error_response(status, body, headers, Dialect.MESSAGES)
 
 
 def read_error_frame(payload: Json) -> Failure:
-    """What the payload of an `error` event says; its status is what its type implies. Never raises."""
-    return read_payload(payload, Dialect.MESSAGES)
+    """Return the failure of an `error` event's payload, with the status that its type implies. Never raises."""
+    return read_error_payload(payload, Dialect.MESSAGES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:
-    """HTTP status and body for a Messages client."""
+    """Return the HTTP status and the body for a Messages client."""
     status = _TABLE[failure.kind][0]
     if failure.kind is _K.API and failure.status == 502:
         status = 502
     elif failure.kind is _K.INVALID_REQUEST and failure.status == 408:
-        status = 408  # the gateway's own: an upstream's is a timeout of the upstream
+        status = 408  # the client's body came too slowly; a 408 of an upstream is the kind TIMEOUT
     return status, write_error_frame(failure, request_id)
 
 
 def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:
-    """The payload of the in-band `error` event: last, with no `message_delta` or `message_stop` after it."""
+    """Return the payload of the in-band `error` event. It is the last event: no `message_stop` follows."""
     message = failure.message
     if failure.kind is _K.CONTEXT_LENGTH:
         message = as_prompt_too_long(message)
     error: Json = {"type": _TABLE[failure.kind][1], "message": message}
-    if failure.code in _DETAILED:
+    if failure.code in _DETAIL_CODES:
         error["details"] = {"error_code": failure.code}
     body: Json = {"type": "error", "error": error}
     known = request_id or failure.request_id

@@ -1,6 +1,6 @@
-"""The words of Messages and their canonical meaning: block types, stop reasons, usage, refusal details.
+"""The values of the Messages API and their canonical meaning: block types, stop reasons, usage, refusals, citations.
 
-Shared by the request, reply and stream codecs, so that a stream and a whole reply cannot disagree (mapping §9).
+Shared by the codecs of requests, replies and streams, so that a stream and a whole reply cannot differ (mapping §9).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import loads
 
 DIALECT: Final = "messages"
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""Media types of images that the API accepts."""
 
 NATIVE_BLOCKS: Final[dict[str, LossCode]] = {
     "server_tool_use": LossCode.HOSTED_HISTORY,
@@ -30,14 +32,21 @@ NATIVE_BLOCKS: Final[dict[str, LossCode]] = {
     "advisor_tool_result": LossCode.VENDOR_BLOCK,
     "fallback": LossCode.VENDOR_BLOCK,
 }
-"""Assistant blocks that no other dialect has, with the loss of leaving them out (mapping §8.4)."""
+"""Assistant blocks of requests that no other dialect has → the loss code if they are dropped (mapping §8.4)."""
 
 OPAQUE_BLOCKS: Final[dict[str, LossCode]] = {
     **NATIVE_BLOCKS,
     "compaction": LossCode.VENDOR_BLOCK,
     "container_upload": LossCode.HOSTED_HISTORY,
 }
-"""The same for replies. A request's `compaction` becomes text and its `container_upload` is refused instead."""
+"""Blocks of replies that no other dialect has → the loss code if they are dropped.
+
+In a request, `compaction` becomes text and `container_upload` is rejected instead.
+"""
+
+WEB_SEARCH: Final = "web_search"
+"""Name of the hosted web search tool, and the beginning of its versioned types."""
+WEB_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
 
 _READ_STOP: Final[dict[str, StopReason]] = {
     "end_turn": StopReason.END,
@@ -50,15 +59,15 @@ _READ_STOP: Final[dict[str, StopReason]] = {
     "compaction": StopReason.POLICY_CUT,
 }
 
-_OTHER_WORDS: Final[dict[str, StopReason]] = {
+_READ_CHAT_STOP: Final[dict[str, StopReason]] = {
     "stop": StopReason.END,
     "tool_calls": StopReason.TOOL_CALLS,
     "length": StopReason.LENGTH,
     "content_filter": StopReason.FILTERED,
 }
-"""Chat's words for the same, which servers of both dialects mix up."""
-_FAILED: Final = frozenset({"error", "abort", "cancelled"})
-"""Words of other servers for a reply that broke off. To take one of these for an end would hide that."""
+"""Stop reasons of Chat, which servers of both dialects mix up."""
+_FAILURE_STOPS: Final = frozenset({"error", "abort", "cancelled"})
+"""Stop reasons of other servers for a reply that failed. It must not look like a complete one."""
 
 _WRITE_STOP: Final[dict[StopReason, str]] = {
     StopReason.END: "end_turn",
@@ -74,23 +83,30 @@ _WRITE_STOP: Final[dict[StopReason, str]] = {
 
 
 def read_stop(native: str | None) -> StopReason | None:
-    """The canonical reason, or None when the word is unknown or absent (mapping §9.2).
+    """Return the canonical reason, or None if `native` is unknown or missing (mapping §9.2).
 
-    Raises `UpstreamStatusError` for one that says that the reply broke off.
+    Raises `UpstreamStatusError` if it reports that the reply failed.
     """
     if not native:
         return None
-    reason = _READ_STOP.get(native) or _OTHER_WORDS.get(native)
-    if reason is None and native in _FAILED:
+    reason = _READ_STOP.get(native) or _READ_CHAT_STOP.get(native)
+    if reason is None and native in _FAILURE_STOPS:
         message = f"upstream broke the reply off with stop_reason {native!r}"
         raise UpstreamStatusError(Failure(FailureKind.API, message, 502))
     return reason
 
 
-def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
-    """The reason of a reply whose whole content is known: where word and content disagree, the content decides.
+def resolve_stop_reason(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
+    """Return the stop reason of a complete reply. If the upstream's contradicts the content, the content decides.
 
-    Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` as `read_stop` does.
+    Raises `UpstreamProtocolError` if there is neither a reason nor content, `UpstreamStatusError` like `read_stop`.
+
+    Args:
+        native: the upstream's `stop_reason`, if any.
+        calls: True if the reply has tool calls.
+        content: True if the reply has any block.
+        losses: where corrections are recorded.
+        at: the place of the reason in the reply, for the records.
     """
     reason = read_stop(native)
     if reason is None:
@@ -98,7 +114,7 @@ def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at
             raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
         losses.add(LossCode.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
         reason = StopReason.END
-    elif native in _OTHER_WORDS:
+    elif native in _READ_CHAT_STOP:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
     if reason is StopReason.END and calls:
         reason = StopReason.TOOL_CALLS
@@ -111,12 +127,12 @@ def settle(native: str | None, *, calls: bool, content: bool, losses: Losses, at
 
 
 def write_stop(reason: StopReason) -> str:
-    """The `stop_reason` of a canonical reason (mapping §9.2)."""
+    """Return the `stop_reason` of a canonical reason (mapping §9.2)."""
     return _WRITE_STOP[reason]
 
 
 def read_stop_details(obj: Any) -> RefusalInfo | None:
-    """`stop_details` of a refusal, or None. Other kinds of details have no canonical meaning."""
+    """Return the canonical form of `stop_details` of a refusal, None for anything else."""
     if type(obj) is not dict or obj.get("type") != "refusal":
         return None
     explanation, category = obj.get("explanation"), obj.get("category")
@@ -126,9 +142,9 @@ def read_stop_details(obj: Any) -> RefusalInfo | None:
 
 
 def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
-    """`stop_details` of a reply that ended with `refusal`: the upstream's explanation, else the model's `wording`.
+    """Return `stop_details` for the reason `refusal`, with all fields; those that are unknown are null.
 
-    All fields are there, null when nothing is known.
+    The explanation is the upstream's; without one, it is `wording`, the text of the model's refusal.
     """
     known = info or RefusalInfo()
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
@@ -140,7 +156,10 @@ def _count(obj: Json, key: str) -> int | None:
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Canonical usage: `input_total` includes cache reads and writes, which Messages counts apart (mapping §9.4)."""
+    """Return the canonical usage, None if `obj` is not an object.
+
+    `input_total` includes cache reads and writes, which Messages counts separately (mapping §9.4).
+    """
     if type(obj) is not dict:
         return None
     fresh, read, written = (
@@ -155,7 +174,7 @@ def read_usage(obj: Any) -> Usage | None:
 
 
 def write_usage(usage: Usage) -> Json:
-    """Messages' usage: `input_tokens` without the cache, never negative (mapping §9.4)."""
+    """Return the usage of Messages: `input_tokens` excludes the cache and is never negative (mapping §9.4)."""
     fresh = (usage.input_total or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
     out: Json = {"input_tokens": max(0, fresh)}
     if usage.cache_write is not None:
@@ -168,16 +187,28 @@ def write_usage(usage: Usage) -> Json:
     return out
 
 
-_WEB = ("http://", "https://")
+def parse_arguments(text: str, empty: str = "{}") -> Json | None:
+    """Return a call's arguments as an object, or None if they are not one. `empty` stands for an empty text."""
+    try:
+        value = loads(text or empty)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+_WEB_SCHEMES = ("http://", "https://")
 
 
 def read_citation(obj: Any) -> Citation:
-    """A text citation. Its URL is that of a web search location, or the source of a search result if that is one;
-    offsets count in the source, so they are not taken."""
+    """Return the canonical form of a text citation.
+
+    Its URL is that of a web search location, or the source of a search result if that is a URL. Offsets are not kept:
+    they count in the source, canonical ones in the reply.
+    """
     if type(obj) is not dict:
         return Citation(DIALECT, {})
     url, title = obj.get("url"), obj.get("title")
-    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB):
+    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB_SCHEMES):
         url = source
     return Citation(
         DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
@@ -185,6 +216,9 @@ def read_citation(obj: Any) -> Citation:
 
 
 def write_citations(citations: list[Citation]) -> list[Json]:
-    """The citations of a request that are Messages' own. A Messages upstream takes no foreign one: it demands an
-    encrypted index of its own or a position in a document of the request (mapping §4.2)."""
+    """Return the citations of a request that came from Messages.
+
+    A Messages upstream accepts no others: it requires an encrypted index of its own, or a position in a document of the
+    request (mapping §4.2).
+    """
     return [citation.native for citation in citations if citation.origin == DIALECT and citation.native]

@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_payload
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -50,7 +50,7 @@ _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 def read_error_object(error: Any) -> Failure:
     """Returns the failure in a bare `{code, message, type?, param?}`: Responses' `response.error` or `error` event."""
-    return read_payload({"error": error} if error else {}, Dialect.RESPONSES)
+    return read_error_payload({"error": error} if error else {}, Dialect.RESPONSES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:

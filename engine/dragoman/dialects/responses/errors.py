@@ -7,7 +7,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read
+from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import read_error_object, write_failure
 from dragoman.errors import Failure, FailureKind
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
@@ -51,7 +51,7 @@ _CODEX_FINER: Final[dict[FailureKind, frozenset[str]]] = {
 
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     """What an upstream's error answer says; also of a failed response under a 2xx status. Never raises."""
-    return read(status, body, headers, Dialect.RESPONSES)
+    return read_error_response(status, body, headers, Dialect.RESPONSES)
 
 
 def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import BlockOrder
@@ -241,7 +241,7 @@ class StreamWriter:
                     self.context.output_text += len(event.text)
                     self.delta(event, out)
                 elif kind is Error:
-                    self._end_in_error(sized(event.failure, self.context), out)
+                    self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
                     if self._order is not None and self._order.overlaps(event):
@@ -287,7 +287,7 @@ class StreamWriter:
         return events
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
-        failure = cleaned(failure, self.context.secrets)
+        failure = redact_failure(failure, self.context.secrets)
         self.write(Error(failure), out)
         self.context.failure = failure
         self.done = True

@@ -68,7 +68,7 @@ CASES: list[tuple[Dialect, str, Change, str]] = [
     (MESSAGES, TOOLS, double("event: message_delta"), "message_delta twice"),
     (MESSAGES, TOOLS, edit("event: message_delta", '"tool_use"', '"end_turn"'), "calls, but not"),
     (MESSAGES, "text", edit("event: message_delta", '"end_turn"', '"tool_use"'), "without a call"),
-    (MESSAGES, "text", edit("event: message_delta", '"end_turn"', '"stop"'), "no word of the dialect"),
+    (MESSAGES, "text", edit("event: message_delta", '"end_turn"', '"stop"'), "the dialect does not have"),
     (MESSAGES, "text", edit("event: message_delta", '"stop_sequence":null', '"stop_sequence":"x"'), "another reason"),
     (MESSAGES, "text", edit("event: message_delta", '"output_tokens"', '"tokens"'), "without a count"),
     (MESSAGES, "text", drop("event: message_delta"), "without message_delta"),

@@ -25,7 +25,7 @@ def unwrap(pieces: Sequence[str], losses: Losses | None = None) -> tuple[str, bo
     unwrapper = FreeTextDecoder("patch")
     text = "".join(unwrapper.feed(piece) for piece in pieces)
     text += unwrapper.finish(Losses() if losses is None else losses)
-    return text, unwrapper.cut
+    return text, unwrapper.truncated
 
 
 def split(text: str, cuts: list[int]) -> list[str]:

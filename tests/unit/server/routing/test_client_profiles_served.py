@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.canonical.events import Error, Start
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.messages import Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.knobs import Knobs
@@ -139,7 +139,7 @@ def test_sizes_are_estimated_where_the_upstream_gave_none(
     """Claude Code compacts by `prompt is too long: N tokens > M maximum`; other wordings do nothing."""
     context = ReplyContext("m", input_estimate=estimate, profile=Profile(context_window=window), knobs=ESTIMATE)
     failure = Failure(FailureKind.CONTEXT_LENGTH, message, 400)
-    assert sized(failure, context).message.startswith(begins)
+    assert add_sizes(failure, context).message.startswith(begins)
     writer = Writer(context)
     frames = writer.feed([Start("x", "m"), Error(failure)])
     assert begins in str(frames)
@@ -149,9 +149,9 @@ def test_sizes_are_estimated_where_the_upstream_gave_none(
 
 def test_other_failures_and_other_clients_keep_their_words() -> None:
     other = Failure(FailureKind.RATE_LIMIT, "slow down", 429)
-    assert sized(other, ReplyContext("m", knobs=ESTIMATE)) is other
+    assert add_sizes(other, ReplyContext("m", knobs=ESTIMATE)) is other
     overflow = Failure(FailureKind.CONTEXT_LENGTH, "no", 400)
-    assert sized(overflow, ReplyContext("m")) is overflow
+    assert add_sizes(overflow, ReplyContext("m")) is overflow
 
 
 async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:

@@ -1,1 +1,1 @@
-"""Whole Messages replies: `read.py` makes a canonical reply of a body, `write.py` makes a body of it."""
+"""Whole (not streamed) Messages replies: `read.py` reads a body into a canonical reply, `write.py` writes one."""

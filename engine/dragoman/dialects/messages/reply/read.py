@@ -1,8 +1,7 @@
-"""A whole Messages reply, both ways (mapping §9.1 to §9.4)."""
+"""Reads whole Messages replies (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,29 +11,26 @@ from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, Tool
 from dragoman.dialects.messages.wire import (
     DIALECT,
     OPAQUE_BLOCKS,
+    parse_arguments,
     read_citation,
     read_stop_details,
     read_usage,
-    settle,
+    resolve_stop_reason,
 )
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
-from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_codec import dumps
 
-_LONGEST_CALL_ID: Final = 64
 _LONGEST_MINTED_ID: Final = 40
-
-# Numbers that a parsed object would not give back as they were: 17 digits and more, and exponents.
-_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
-    """The canonical reply.
+    """Return the canonical reply of an upstream's body.
 
-    A block of unknown type is left out with a row. Raises `UpstreamProtocolError` for what breaks the dialect.
+    A block of unknown type is dropped and recorded. Raises `UpstreamProtocolError` for a malformed reply.
     """
     losses, names = context.losses, context.names
     if type(body) is not dict:
@@ -47,16 +43,16 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     parts: list[Part] = []
-    identity, ids = _string(body.get("id")), set[str]()
+    upstream_id, ids = _string(body.get("id")), set[str]()
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
         if type(part) is ToolCall:
-            _tell_apart(part, identity, index, ids, losses)
+            _ensure_unique_id(part, upstream_id, index, ids, losses)
         if part is not None:
             parts.append(part)
     stop = _read_stop(body, parts, losses)
     return Reply(
-        identity,
+        upstream_id,
         _string(body.get("model")),
         parts,
         stop,
@@ -93,7 +89,7 @@ def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]
     if kind == "tool_use":
         return _read_call(block, index, losses, names)
     if kind == "thinking":
-        # Third parties leave the signature out.
+        # Other servers than Anthropic's may leave the signature out.
         signature = _string(block.get("signature"))
         return Reasoning(_field(block, "thinking", index), at, DIALECT, signature or None, native=block)
     if kind == "redacted_thinking":
@@ -110,7 +106,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     given = block.get("input")
     if given is None:
         given = {}
-    if type(given) is str and (parsed := _parsed(given)) is not None:
+    if type(given) is str and (parsed := parse_arguments(given)) is not None:
         losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
         given = parsed
     if type(given) is not dict:
@@ -121,19 +117,11 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
 
 
-def _parsed(arguments: str, empty: str = "{}") -> Json | None:
-    try:
-        value = loads(arguments or empty)
-    except ValueError:
-        return None
-    return value if type(value) is dict else None
-
-
-def _tell_apart(call: ToolCall, identity: str, index: int, ids: set[str], losses: Losses) -> None:
-    """Give a call an id if it has none of its own: its result must name one, and only one."""
+def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:
+    """Replace a missing or repeated call id: the call's result has to name exactly one call."""
     if not call.id or call.id in ids:
         losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
-        call.id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{index}", _LONGEST_MINTED_ID)
+        call.id = sanitize_call_id(f"{reply_id(message_id, 'call_')}_{index}", _LONGEST_MINTED_ID)
     ids.add(call.id)
 
 
@@ -143,14 +131,15 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
         raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
     sequence = body.get("stop_sequence")
     called = any(type(part) is ToolCall for part in parts)
-    reason = settle(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
+    reason = resolve_stop_reason(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 
 def _read_cut(parts: list[Part], blocks: int, stop: Stop) -> frozenset[int]:
-    """The position of the call that a cut reply ends with, if it holds nothing: that is no call without arguments.
+    """Return the position of the call that was cut before its arguments, as a set of at most one.
 
-    Its text is that of a stream, which ends before the first of them. Any other call is whole, as far as one can see.
+    A truncated reply that ends with a call without arguments was cut there. Its arguments become "", as in a stream
+    that ends before the first of them. Any other call counts as complete.
     """
     last = parts[-1] if parts else None
     if stop.reason not in CUTS or type(last) is not ToolCall or last.at != ("content", blocks - 1):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from dragoman.canonical.events import StopReason
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.reply.read import _FRAGILE_NUMBER, _LONGEST_CALL_ID, _parsed
 from dragoman.dialects.messages.wire import (
     DIALECT,
+    parse_arguments,
     write_stop,
     write_stop_details,
     write_usage,
@@ -22,13 +23,17 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
+_LONGEST_CALL_ID: Final = 64
+_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
+"""Numbers that parsing and serializing would change: those of 17 digits and more, and those with exponents."""
+
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """The reply for a Messages client.
+    """Return the body for a Messages client.
 
-    Raises `UpstreamProtocolError` for calls that no Messages client could be given: free-text ones, searches for tools,
-    calls into a namespace, and arguments that are not a JSON object (mapping §6.3). A call inside which the reply was
-    cut is left out, unless it came from Messages: what that makes of one goes back as it came.
+    A call whose arguments were cut is dropped, unless it came from Messages: such a reply is passed on unchanged.
+    Raises `UpstreamProtocolError` for calls that Messages cannot express: those of free-text tools, tool searches,
+    calls into a namespace, and arguments that are not a JSON object (mapping §6.3).
     """
     losses = context.losses
     content: list[Any] = []
@@ -40,8 +45,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             elif part.citations:
                 losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and not _is_own(part) and _parsed(part.arguments, empty="") is None:
-                # As a stream ends: what was said, and the reason. Half an object is no `input`, and none is guessed.
+            if may_be_cut(reply, index) and not _is_native(part) and parse_arguments(part.arguments, empty="") is None:
+                # As in a stream that is cut: `input` must be an object, and is not guessed.
                 losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue
             content.append(_write_call(part, reply, index))
@@ -83,8 +88,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     return out
 
 
-def _is_own(call: ToolCall) -> bool:
-    """Was it read from a Messages reply."""
+def _is_native(call: ToolCall) -> bool:
+    """True if the call was read from a Messages reply."""
     return call.at[:1] == ("content",)
 
 
@@ -122,16 +127,16 @@ def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Messages client can be given")
     if not part.name:
         raise UpstreamProtocolError("the model called a tool without a name")
-    # No length limit is known of Messages clients, only the charset.
+    # Messages clients restrict the characters of an id; no limit of its length is known.
     longest = len(part.id) or _LONGEST_CALL_ID
     call_id = sanitize_call_id(part.id or f"{reply.id}:{index}", longest)
-    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _object(part)}
+    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _arguments(part)}
 
 
-def _object(part: ToolCall) -> Any:
+def _arguments(part: ToolCall) -> Any:
     text = part.arguments
     if not text or text.isspace():
-        # A call without arguments, as many servers spell it.
+        # Many servers write a call without arguments so.
         return {}
     try:
         value = loads(text)

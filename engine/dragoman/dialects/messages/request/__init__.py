@@ -1,1 +1,1 @@
-"""Messages requests: `read.py` makes a canonical request of a body, `write.py` makes a body of it."""
+"""Messages requests: `read.py` reads a body into a canonical request, `write.py` writes one as a body."""

@@ -1,4 +1,4 @@
-"""Explicit cache marks of a request being written (mapping §7.4)."""
+"""Writes the explicit cache marks (`cache_control`) of a Messages request (mapping §7.4)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dragoman.canonical.request import Json
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
-MOST: Final = 4
-"""Marks that the API takes in one request; the automatic one at the top level counts."""
+MAX_MARKS: Final = 4
+"""Most marks that the API accepts in one request, including the automatic one at the top level."""
 
-# Never to a dearer tier: what has no equal falls to the cheaper neighbour.
 _TTL: Final[dict[str, str]] = {"5m": "5m", "1h": "1h", "30m": "5m", "12h": "1h"}
+"""Lifetime of any dialect → lifetime of Messages: the same, else the next shorter one, never a more expensive one."""
 
 
 class CacheMarks:
-    """Puts marks on blocks as they are written, in prefix order, and takes back all but the last ones at the end."""
+    """Marks blocks while they are written, in the order of the prefix, and removes all but the last marks at the end.
+
+    Args:
+        losses: where marks that are not sent are recorded.
+        explicit: True if the upstream accepts explicit marks; otherwise none are written.
+    """
 
     __slots__ = ("_losses", "_on", "_put")
 
@@ -26,7 +31,7 @@ class CacheMarks:
         self._put: list[tuple[Json, Path]] = []
 
     def put(self, block: Json, cache: Json | None, at: Path) -> None:
-        """Mark `block` if the source's part was marked; a loss row where the upstream takes no marks."""
+        """Mark `block` if the client marked the part at `at` (`cache` is not None)."""
         if cache is None:
             return
         if not self._on:
@@ -36,8 +41,8 @@ class CacheMarks:
         block["cache_control"] = {"type": "ephemeral", "ttl": ttl} if ttl else {"type": "ephemeral"}
         self._put.append((block, at))
 
-    def trim(self, most: int = MOST) -> None:
-        """Keep the last `most` marks: later ones cover the longer prefix."""
-        for block, at in self._put[: max(0, len(self._put) - most)]:
+    def trim(self, limit: int = MAX_MARKS) -> None:
+        """Keep the last `limit` marks: later ones cover a longer prefix."""
+        for block, at in self._put[: max(0, len(self._put) - limit)]:
             del block["cache_control"]
-            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {most} marks are sent")
+            self._losses.add(LossCode.CACHE_HINT, at, f"only the last {limit} marks are sent")

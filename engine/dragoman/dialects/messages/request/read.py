@@ -1,11 +1,11 @@
-"""A Messages request body → the canonical request (mapping §3, §8.2)."""
+"""Reads Messages requests into canonical ones (mapping §3, §8.2)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, OutputFormat, Part, Request, Role, Text, Tool, Turn
-from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools, read_choice, read_tools
 from dragoman.dialects.messages.request.thinking import read_effort, read_thinking
@@ -61,7 +61,7 @@ _READ: Final = (
     "mcp_servers",
 )
 FIELDS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
-_ASIDE: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
+_NOT_CARRIED: Final = frozenset({*_REJECTED, *_DROPPED, "mcp_servers"})
 _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k", "stop_sequences"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
 _SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
@@ -78,10 +78,17 @@ _ASSISTANT: Final = Role.ASSISTANT
 
 
 def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
-    """The canonical request.
+    """Return the canonical request of a client's body.
 
-    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry and
-    `TooMany` for too many messages; what is merely of no use elsewhere becomes a loss row (mapping §8.2).
+    Fields without a meaning in other dialects are dropped and recorded (mapping §8.2). Raises `ClientRequestError` for
+    a malformed request, `Unsupported` for anything that no other dialect can express and must not be dropped, and
+    `TooMany` for too many messages.
+
+    Args:
+        body: the parsed body; it is not changed.
+        losses: where dropped fields are recorded.
+        knobs: unused; part of the interface of all dialects.
+        limits: the largest number of messages.
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
@@ -89,18 +96,18 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
         drop_unknown(body, FIELDS, losses)
     model = required(body, "model", str)
     max_tokens = _max_tokens(body)
-    if not _ASIDE.isdisjoint(body):
-        _put_aside(body, losses)
+    if not _NOT_CARRIED.isdisjoint(body):
+        _reject_or_drop(body, losses)
 
-    # Most requests say little: what is not there is not looked for one by one.
+    # Most requests have few fields: each group of rare ones is looked for once.
     config: Json = {}
     if "output_config" in body:
         config = optional(body, "output_config", dict) or {}
         drop_unknown(config, _OUTPUT_KEYS, losses, ("output_config",))
     tools = read_tools(body, losses)
-    reader = _Conversation(tools, read_effort(config, losses) if config else None, losses)
+    reader = _TurnReader(tools, read_effort(config, losses) if config else None, losses)
     turns = reader.read(body, limits)
-    # A Messages stream always ends with its usage.
+    # Messages streams always report their usage.
     request = Request(DIALECT, model, turns, include_usage=True, tools=tools)
     request.max_tokens, request.max_tokens_at = max_tokens, ("max_tokens",)
     request.stop_at = ("stop_sequences",)
@@ -123,8 +130,8 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     return request
 
 
-def _put_aside(body: Json, losses: Losses) -> None:
-    """What no other dialect has: refused or dropped."""
+def _reject_or_drop(body: Json, losses: Losses) -> None:
+    """Reject or drop the fields that no other dialect has."""
     for key, why in _REJECTED.items():
         reject_if_set(body, key, why, code=_REJECTED_CODES.get(key))
     for key, code in _DROPPED.items():
@@ -157,14 +164,14 @@ def _format(body: Json, config: Json, losses: Losses) -> OutputFormat | None:
     at: Path = ("output_config", "format")
     given = optional(config, "format", dict, ("output_config",))
     if given is None:
-        # The old beta's spelling, still sent by some clients.
+        # The field of the former beta, still sent by some clients.
         at = ("output_format",)
         given = optional(body, "output_format", dict)
         if given is None:
             return None
     one_of(given, "type", ("json_schema",), at)
     drop_unknown(given, _FORMAT_KEYS, losses, at)
-    # The API always enforces it.
+    # The API always enforces the schema.
     return OutputFormat("json_schema", at, schema=required(given, "schema", dict, at), strict=True)
 
 
@@ -184,15 +191,18 @@ def _service_tier(body: Json, losses: Losses) -> tuple[str | None, Path]:
     return (None, ()) if tier is None else (_TIERS[tier], ("service_tier",))
 
 
-class _Conversation:
-    """Reads `system` and `messages`; `effort` and `tools` end as what is in effect after the last message."""
+class _TurnReader:
+    """Reads `system` and `messages` into turns.
+
+    Messages may change the tools and the effort. After `read`, `tools` and `effort` are those in effect at the end.
+    """
 
     __slots__ = ("_changed", "_losses", "effort", "tools")
 
     def __init__(self, tools: list[Tool], effort: str | None, losses: Losses) -> None:
         self.tools, self.effort, self._losses = tools, effort, losses
         self._changed: dict[str, Tool] | None = None
-        """The tools by name, once a message changes them."""
+        """The tools by name, from the first message on that changes them."""
 
     def read(self, body: Json, limits: Limits) -> list[Turn]:
         messages = required(body, "messages", list)
@@ -207,8 +217,8 @@ class _Conversation:
             parts, plain = self._content(system, INSTRUCTION, "the system prompt", ("system",))
             turns.append(Turn(_INSTRUCTION, parts, ("system",), "top", plain))
         last_user: int | None = None
-        numbered = enumerate(messages)  # goes on where the last steps ended
-        while (other := read_steps(numbered, turns)) is not None:
+        numbered = enumerate(messages)  # shared with `read_compact_turns`, which consumes the messages that it can read
+        while (other := read_compact_turns(numbered, turns)) is not None:
             index, message = other
             at = ("messages", index)
             if type(message) is not dict:
@@ -246,7 +256,7 @@ class _Conversation:
         summaries: list[Part] = []
         parts = read_blocks(content, ASSISTANT, "an assistant message", inside, self._losses, summaries)
         if summaries:
-            # The summary stands for what the user's side told: it becomes a user turn at its place (mapping §6.5).
+            # The summary replaces earlier turns of the user's side: it becomes a user turn here (mapping §6.5).
             turns.append(Turn(_USER, summaries, at))
             if not parts:
                 return
@@ -275,7 +285,7 @@ class _Conversation:
             if not content:
                 return
         if cleared:
-            # As the API does it: such a message is not shown any more (mapping §3).
+            # As in the API, the model does not see such a message (mapping §3).
             return
         parts, plain = self._content(content, INSTRUCTION, "a system message", inside)
         turns.append(Turn(_INSTRUCTION, parts, at, "system", plain))

@@ -1,6 +1,7 @@
-"""The steps of a tool loop, read in short: nearly all messages of an agent's long history (`steps`).
+"""Reads the usual messages of a tool loop into compact turns: nearly all of an agent's long history.
 
-Nothing is refused or lost here: a message that is anything else is read block by block.
+A fast path in front of `read_content`: it rejects and drops nothing, and leaves any other message to the full reader.
+See `canonical.compact_turns`.
 """
 
 from __future__ import annotations
@@ -30,21 +31,27 @@ from dragoman.canonical.request import (
     Text,
     Turn,
 )
-from dragoman.dialects.messages.request.read_content import recalled
+from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.errors import Path
 
 # Member access on an enum class costs more than a global.
-_PLAIN: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
+_STRING_ROLES: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
 _USER: Final = Role.USER
 
 
-def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
-    """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
-    number, or None if all were steps.
+def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
+    """Append a turn for each of the following messages, up to the first that is not of a usual form.
 
-    A step is what the assistant says: thoughts, one text and calls, in this order; or what the user's side gives:
-    results, texts and pictures; or a bare string of anyone's. Keys are looked up as if they were there, which costs
-    half of asking for them, and what lacks one is no step.
+    The usual forms are: a string as the content; reasoning, at most one text and calls of the assistant, in this order;
+    results, texts and inline images of the user. Keys are looked up without a check, which costs half of `get`; a
+    message that lacks one is not of a usual form.
+
+    Args:
+        numbered: the messages with their positions; those that are read are consumed.
+        turns: the list to extend.
+
+    Returns:
+        The first other message with its position, already consumed; None if there are no more messages.
     """
     number, message = 0, None
     try:
@@ -55,9 +62,9 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
             turn: Turn | None
             if type(content) is list:
                 if role == "assistant":
-                    turn = _spoken(content, number)
+                    turn = _assistant_turn(content, number)
                 elif role == "user":
-                    turn = _given(content, number)
+                    turn = _result_turn(content, number)
                 else:
                     return number, message
                 if turn is None:
@@ -69,16 +76,18 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
                     ("messages", number), [], content, ("messages", number, "content"), [], False, True
                 )
             else:
-                who, spelling = _PLAIN[role]
-                turn = single_text_turn(who, content, ("messages", number, "content"), ("messages", number), spelling)
+                canonical_role, original = _STRING_ROLES[role]
+                turn = single_text_turn(
+                    canonical_role, content, ("messages", number, "content"), ("messages", number), original
+                )
             turns.append(turn)
-    except (KeyError, TypeError):  # TypeError: what should be an object is none, or holds half a surrogate pair
+    except (KeyError, TypeError):  # TypeError: not an object where one is expected, or half a surrogate pair in it
         return number, message
     return None
 
 
-def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
-    thoughts: list[ReasoningFields] = []
+def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | None:
+    reasoning: list[ReasoningFields] = []
     calls: list[CallFields] = []
     text: str | None = None
     text_at: Path | None = None
@@ -98,12 +107,12 @@ def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
             if len(block) != 2 or type(text) is not str or not text:
                 return None
         elif kind == "thinking":
-            thought, signature = block["thinking"], block["signature"]
-            if type(thought) is not str or type(signature) is not str:
+            thinking, signature = block["thinking"], block["signature"]
+            if type(thinking) is not str or type(signature) is not str:
                 return None
-            thoughts.append(recalled(thought, signature or None, block, at))
+            reasoning.append(reasoning_fields(thinking, signature or None, block, at))
         elif kind == "redacted_thinking" and type(block["data"]) is str:
-            thoughts.append(recalled("", block["data"], block, at, redacted=True))
+            reasoning.append(reasoning_fields("", block["data"], block, at, redacted=True))
         else:
             return None
     turn: CompactAssistantTurn = CompactAssistantTurn()
@@ -111,12 +120,12 @@ def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
     turn.plain = turn.apart = False
     turn.text = text
     turn.text_at = text_at
-    turn.reasoning = thoughts
+    turn.reasoning = reasoning
     turn.calls = calls
     return turn
 
 
-def _given(content: list[Any], number: int) -> Turn | None:
+def _result_turn(content: list[Any], number: int) -> Turn | None:
     results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
@@ -124,14 +133,14 @@ def _given(content: list[Any], number: int) -> Turn | None:
         index += 1
         at = ("messages", number, "content", index)
         if block["type"] != "tool_result":
-            part = _shown(block, at)
+            part = _text_or_image(block, at)
             if part is None:
                 return None
             if parts is None:
                 parts = [to_tool_result(result) for result in results]
             parts.append(part)
             continue
-        call_id, told, size = block["tool_use_id"], block["content"], len(block)
+        call_id, output, size = block["tool_use_id"], block["content"], len(block)
         failed = False
         if size > 3:
             failed = block["is_error"]
@@ -139,16 +148,16 @@ def _given(content: list[Any], number: int) -> Turn | None:
                 return None
         if type(call_id) is not str:
             return None
-        if type(told) is not str:
-            told = _told(told, (*at, "content"))
-            if told is None:
+        if type(output) is not str:
+            output = _result_parts(output, (*at, "content"))
+            if output is None:
                 return None
             if parts is None:
                 parts = [to_tool_result(result) for result in results]
         if parts is None:
-            results.append((call_id, told, at, failed))
+            results.append((call_id, output, at, failed))
         else:
-            parts.append(to_tool_result((call_id, told, at, failed)))
+            parts.append(to_tool_result((call_id, output, at, failed)))
     if parts is not None:
         return Turn(_USER, parts, ("messages", number))
     turn: CompactResultTurn = CompactResultTurn()
@@ -157,21 +166,21 @@ def _given(content: list[Any], number: int) -> Turn | None:
     return turn
 
 
-def _told(content: Any, at: Path) -> list[Part] | None:
-    """What a result shows, if it is texts and pictures alone."""
+def _result_parts(content: Any, at: Path) -> list[Part] | None:
+    """Return the parts of a result, or None unless it holds only texts and inline images."""
     if type(content) is not list:
         return None
     parts: list[Part] = []
     for block in content:
-        part = _shown(block, (*at, len(parts)))
+        part = _text_or_image(block, (*at, len(parts)))
         if part is None:
             return None
         parts.append(part)
     return parts
 
 
-def _shown(block: Json, at: Path) -> Text | Image | None:
-    """A text, or a picture in the body, with nothing beside it."""
+def _text_or_image(block: Json, at: Path) -> Text | Image | None:
+    """Return a text or an inline image, or None if the block is anything else or has further fields."""
     if len(block) != 2:
         return None
     if block["type"] == "text":

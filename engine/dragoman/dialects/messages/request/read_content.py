@@ -1,6 +1,6 @@
-"""Content blocks of a Messages request → canonical parts (mapping §4, §5.1, §6.4, §8.4).
+"""Reads the content blocks of a Messages request into canonical parts (mapping §4, §5.1, §6.4, §8.4).
 
-One table per role: a type that is missing in both is refused, never skipped.
+There is a table of block types for each role. A type that is not in the role's table is rejected, never dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Url,
 )
-from dragoman.dialects.messages.citations import read_sent_citation
+from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -46,7 +46,7 @@ _COMPACTION_KEYS: Final = frozenset(
     {"type", "content", "cache_control", "encrypted_content", "signature", "tool_changes"}
 )
 _CACHE_KEYS: Final = frozenset({"type", "ttl"})
-_CITES_KEYS: Final = frozenset({"enabled"})
+_CITATIONS_KEYS: Final = frozenset({"enabled"})
 _SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
     "base64": frozenset({"type", "media_type", "data"}),
     "text": frozenset({"type", "media_type", "data"}),
@@ -55,11 +55,11 @@ _SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
     "content": frozenset({"type", "content"}),
 }
 _DIRECT: Final[Json] = {"type": "direct"}
-"""The caller that an absent one means."""
+"""The value that a missing `caller` stands for."""
 
 
 def read_cache(block: Json, at: Path, losses: Losses) -> Json | None:
-    """The cache mark of a block or tool: `{"ttl": …}`, or None."""
+    """Return the cache mark of a block or tool, `{"ttl": …}`, or None."""
     mark = block.get("cache_control")
     if mark is None:
         return None
@@ -79,9 +79,17 @@ def read_blocks(
     losses: Losses,
     summaries: list[Part] | None = None,
 ) -> list[Part]:
-    """The parts of a content array at `at`; those of `compaction` blocks go to `summaries` where one is given.
+    """Return the parts of a content array.
 
-    Raises `ClientRequestError`, `Unsupported`.
+    Raises `ClientRequestError` for a malformed block, `Unsupported` for one that cannot be translated.
+
+    Args:
+        content: the blocks.
+        table: the readers of the types that are allowed here.
+        role: the place of the blocks, for error messages.
+        at: the path of the array.
+        losses: where dropped fields are recorded.
+        summaries: receives the parts of `compaction` blocks; None if they are not allowed here.
     """
     parts: list[Part] = []
     index = -1
@@ -91,7 +99,7 @@ def read_blocks(
         if type(block) is not dict:
             raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
         kind = block.get("type")
-        # Bare texts are most of any history; they are read on the spot.
+        # Plain texts are the most frequent blocks; reading them here saves a call.
         if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
             parts.append(Text(text, path))
         elif type(kind) is str and (reader := table.get(kind)) is not None:
@@ -99,11 +107,11 @@ def read_blocks(
         elif kind == "compaction" and summaries is not None:
             summaries.append(_compaction(block, path, losses))
         else:
-            _refuse(kind, path, role)
+            _reject_block(kind, path, role)
     return parts
 
 
-def _refuse(kind: Any, path: Path, role: str) -> None:
+def _reject_block(kind: Any, path: Path, role: str) -> None:
     if type(kind) is not str:
         raise ClientRequestError((*path, "type"), "a content block needs a type")
     if kind == "container_upload":
@@ -121,7 +129,7 @@ def _text(block: Json, at: Path, losses: Losses) -> Text:
         part.cache = read_cache(block, at, losses)
         if "citations" in block:
             for index, citation in enumerate(optional(block, "citations", list, at) or ()):
-                part.citations.append(read_sent_citation(typed(citation, dict, (*at, "citations", index))))
+                part.citations.append(read_request_citation(typed(citation, dict, (*at, "citations", index))))
     return part
 
 
@@ -129,7 +137,7 @@ def _source(block: Json, at: Path, losses: Losses) -> tuple[Json, str, Path]:
     source, path = required(block, "source", dict, at), (*at, "source")
     kind = required(source, "type", str, path)
     known = _SOURCE_KEYS.get(kind)
-    if known is not None:  # any other kind is refused
+    if known is not None:  # the caller rejects any other kind
         drop_unknown(source, known, losses, path)
     return source, kind, path
 
@@ -154,11 +162,11 @@ def _image(block: Json, at: Path, losses: Losses) -> Image:
     return part
 
 
-def _cites(block: Json, at: Path, losses: Losses) -> bool:
+def _citations_enabled(block: Json, at: Path, losses: Losses) -> bool:
     asked = optional(block, "citations", dict, at)
     if asked is None:
         return False
-    drop_unknown(asked, _CITES_KEYS, losses, (*at, "citations"))
+    drop_unknown(asked, _CITATIONS_KEYS, losses, (*at, "citations"))
     return asked.get("enabled") is True
 
 
@@ -173,7 +181,7 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
         if type(content) is str:
             given = [Text(content, inside)]
         else:
-            # The table yields nothing but texts and images.
+            # This table has readers of texts and images only.
             given = read_blocks(typed(content, list, inside), _NESTED, "a document", inside, losses)  # type: ignore[assignment]
     else:
         given = _media(source, kind, path)
@@ -183,7 +191,7 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
         at,
         name=optional(block, "title", str, at),
         context=optional(block, "context", str, at),
-        cite=_cites(block, at, losses),
+        cite=_citations_enabled(block, at, losses),
         cache=read_cache(block, at, losses),
     )
 
@@ -197,23 +205,31 @@ def _search_result(block: Json, at: Path, losses: Losses) -> SearchResult:
         required(block, "title", str, at),
         body,  # type: ignore[arg-type]
         at,
-        cite=_cites(block, at, losses),
+        cite=_citations_enabled(block, at, losses),
         cache=read_cache(block, at, losses),
     )
 
 
 def _thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     signature = optional(block, "signature", str, at)
-    return Reasoning(*recalled(required(block, "thinking", str, at), signature or None, block, at))
+    return Reasoning(*reasoning_fields(required(block, "thinking", str, at), signature or None, block, at))
 
 
 def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
-    return Reasoning(*recalled("", required(block, "data", str, at), block, at, redacted=True))
+    return Reasoning(*reasoning_fields("", required(block, "data", str, at), block, at, redacted=True))
 
 
-def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> ReasoningFields:
-    """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
-    # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
+def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> ReasoningFields:
+    """Return the fields of a `Reasoning` part for a block of an earlier turn, opened if `proof` is an envelope.
+
+    Args:
+        text: the thinking, "" for a redacted block.
+        proof: the block's signature or data.
+        block: the block itself.
+        at: its path.
+        redacted: True for a redacted block.
+    """
+    # Envelopes begin with a tag that ends with a dot; a vendor's signature has no dot.
     if proof and "." in proof and (envelope := unwrap(proof)) is not None:
         dialect, family, _, original = envelope
         return text, at, dialect, proof, redacted, original, family
@@ -253,7 +269,7 @@ def _tool_result(block: Json, at: Path, losses: Losses) -> ToolResult:
     elif type(content) is list and all(type(item) is dict and "type" in item for item in content):
         given = read_blocks(content, RESULT, "a tool result", (*at, "content"), losses)
     else:
-        # Seen from old clients: bare JSON as content (mapping §6.4).
+        # Old clients send any JSON as content (mapping §6.4).
         given = dumps(content).decode()
     call_id = block.get("tool_use_id")
     if type(call_id) is not str:

@@ -1,6 +1,6 @@
-"""Tool definitions and tool choice, both ways (mapping §6.1, §6.2, §6.5).
+"""Reads the tools and the tool choice of a Messages request (mapping §6.1, §6.2, §6.5).
 
-Order is never changed: the tool list is the head of the cached prefix.
+The order of the tools is kept: they are the beginning of the cached prefix.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
 from dragoman.dialects.messages.request.read_content import read_cache
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH_OPTIONS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -18,8 +18,7 @@ _OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})
 _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
 _TYPED: Final = ("bash_", "text_editor_", "memory_")
-_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
-_SEARCH_TOOL: Final = frozenset({"type", "name", *_SEARCH_OPTIONS})
+_SEARCH_TOOL: Final = frozenset({"type", "name", *WEB_SEARCH_OPTIONS})
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
 _CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
@@ -28,13 +27,13 @@ _MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "non
 # Member access on an enum class costs more than a global.
 _FUNCTION: Final = ToolKind.FUNCTION
 
-WEB_SEARCH: Final = "web_search_20250305"
-_WEB_SEARCH: Final = "web_search"
-
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
-    """The declared tools. Raises `ClientRequestError` for a name given twice, `Unsupported` for kinds that only an
-    Anthropic upstream could carry (computer use, toolsets)."""
+    """Return the declared tools.
+
+    Raises `ClientRequestError` for a malformed tool or a repeated name, `Unsupported` for kinds that exist only at
+    Anthropic (computer use, toolsets).
+    """
     tools: list[Tool] = []
     seen: set[str] = set()
     for index, given in enumerate(optional(body, "tools", list) or ()):
@@ -48,7 +47,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
 
 
 def _read_plain(given: Any, at: Path) -> Tool | None:
-    """A tool of name, description and schema, as nearly all are; None for any other."""
+    """Return a tool that has a name, a description and a schema, as nearly all have; None for any other."""
     if type(given) is not dict or len(given) != 3:
         return None
     name, description, schema = given.get("name"), given.get("description"), given.get("input_schema")
@@ -58,7 +57,7 @@ def _read_plain(given: Any, at: Path) -> Tool | None:
 
 
 def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
-    """One tool definition."""
+    """Return one tool of any kind. Raises like `read_tools`."""
     if type(given) is not dict:
         raise ClientRequestError(at, f"expected a tool (an object), got {kind_of(given)}")
     kind = optional(given, "type", str, at)
@@ -70,8 +69,8 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
     if kind.startswith(_HOSTED):
         tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
         if kind.startswith("web_search_"):
-            tool.options = {key: given[key] for key in _SEARCH_OPTIONS if given.get(key) is not None}
-            # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+            tool.options = {key: given[key] for key in WEB_SEARCH_OPTIONS if given.get(key) is not None}
+            # Options that the target's writer does not know are recorded there, if the tool is sent at all.
             tool.options |= {
                 key: value for key, value in given.items() if key not in _SEARCH_TOOL and value is not None
             }
@@ -103,10 +102,9 @@ def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
 
 
 def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) -> None:
-    """Apply a `tool_addition` or `tool_removal` block to the tools by name, so that they end as those in effect
-    (mapping §3).
+    """Apply a `tool_addition` or `tool_removal` block to `tools`, the tools in effect by name (mapping §3).
 
-    A reference adds nothing: what it names is declared already.
+    An addition that only references a tool changes nothing, because that tool is declared already.
     """
     losses.add(LossCode.TOOL_TIMELINE, at, "only the tools in effect at the end are declared")
     drop_unknown(block, _CHANGE_KEYS, losses, at)
@@ -118,7 +116,7 @@ def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) 
     kind = required(change, "type", str, path)
     if kind == "tool_definition":
         tool = read_tool(required(change, "definition", dict, path), (*path, "definition"), losses)
-        tools.pop(tool.name, None)  # so that it becomes the last one
+        tools.pop(tool.name, None)  # a changed tool moves to the end
         tools[tool.name] = tool
     elif kind != "tool_reference":
         raise Unsupported((*path, "type"), f"tool changes of type {kind!r} cannot be carried to this upstream")
@@ -128,7 +126,8 @@ def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) 
 
 
 def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoice | None, bool | None]:
-    """The tool choice, and whether parallel calls are allowed (None: not said)."""
+    """Return the tool choice and True or False if parallel calls are allowed or forbidden, None for each that is
+    missing."""
     given = optional(body, "tool_choice", dict)
     if given is None:
         return None, None

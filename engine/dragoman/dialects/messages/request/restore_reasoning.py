@@ -1,9 +1,9 @@
-"""Envelopes in a request that is passed through to a Messages upstream (mapping §5.2, §1.7)."""
+"""Restores enveloped reasoning in requests that are passed through to a Messages upstream (mapping §5.2, §1.7)."""
 
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.citations import own_citations
+from dragoman.dialects.messages.citations import without_envelopes
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
@@ -11,12 +11,19 @@ from dragoman.reasoning.envelope import unwrap
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-def unseal_history(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the thinking that this family made and leave out what others made, and citations of other dialects; was
-    there any?
+def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
+    """Restore the enveloped thinking of this family; drop that of others and enveloped citations.
 
-    `body` gets new messages, the old ones stay as they are. A message that held nothing else goes with its thinking:
-    the API refuses empty content. The body may be of any shape; what is wrong with it is for the upstream to say.
+    A message without any other content is dropped too, because the API rejects empty content. The messages of `body`
+    are replaced, not changed. The body may be malformed: the upstream rejects it then.
+
+    Args:
+        body: the parsed request, changed at its top level.
+        family: the endpoint family of the upstream.
+        losses: where dropped blocks are recorded.
+
+    Returns:
+        True if there was an envelope.
     """
     messages = body.get("messages")
     if type(messages) is not list:
@@ -26,7 +33,7 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
     for number, message in enumerate(messages):
         content = message.get("content") if type(message) is dict else None
         if type(content) is list:
-            blocks = _unsealed(content, ("messages", number, "content"), family, losses)
+            blocks = _restored_blocks(content, ("messages", number, "content"), family, losses)
             if blocks is not None:
                 found = True
                 if not blocks:
@@ -35,13 +42,15 @@ def unseal_history(body: Json, family: str, losses: Losses) -> bool:
         kept.append(message)
     if found:
         body["messages"] = kept
-        _keep_thinking(body, kept, losses)
+        _disable_unprovable_thinking(body, kept, losses)
     return found
 
 
-def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
-    """With a thinking budget, the assistant turn of a running tool loop has to begin with thinking, which this one may
-    just have lost: it is then finished without, as in a translated request (mapping §5.4)."""
+def _disable_unprovable_thinking(body: Json, messages: list[object], losses: Losses) -> None:
+    """Disable thinking with a budget if the running tool loop lost the thinking that it has to begin with.
+
+    The same rule holds for translated requests (mapping §5.4).
+    """
     thinking = body.get("thinking")
     if type(thinking) is not dict or thinking.get("type") != "enabled" or len(messages) < 2:
         return
@@ -55,7 +64,7 @@ def _keep_thinking(body: Json, messages: list[object], losses: Losses) -> None:
     management = body.get("context_management")
     edits = management.get("edits") if type(management) is dict else None
     if type(edits) is list:
-        # Thinking can only be cleared where there is some.
+        # Edits that clear thinking need thinking to be enabled.
         kept = [
             edit for edit in edits if not (type(edit) is dict and str(edit.get("type")).startswith("clear_thinking"))
         ]
@@ -72,13 +81,15 @@ def _blocks(message: object, role: str) -> list[Json]:
     return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
-def _unsealed(content: list[object], at: tuple[str | int, ...], family: str, losses: Losses) -> list[object] | None:
-    """The blocks that may be sent, or None if there was no envelope among them."""
+def _restored_blocks(
+    content: list[object], at: tuple[str | int, ...], family: str, losses: Losses
+) -> list[object] | None:
+    """Return the blocks that may be sent, or None if there was no envelope among them."""
     blocks: list[object] = []
     found = False
     for index, block in enumerate(content):
         if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
-            own = own_citations(given)
+            own = without_envelopes(given)
             if len(own) < len(given):
                 found = True
                 losses.add(LossCode.CITATIONS, (*at, index))

@@ -1,20 +1,23 @@
-"""The billing line in a request that passes through to a server which is not Anthropic's (`policies.noise`)."""
+"""Drops Claude Code's billing line from requests that are passed through to another provider than Anthropic."""
 
 from __future__ import annotations
 
+from dragoman.canonical.billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.billing_line import BILLING_LINE, TOLD, without_first_line
 
 
-def drop_noise(payload: Json, losses: Losses) -> bool:
-    """Take the billing line from the head of `system`, in place at the top level; was there one?"""
+def strip_billing_line(payload: Json, losses: Losses) -> bool:
+    """Drop the billing line from the head of `system`. Returns True if there was one.
+
+    `payload` is changed in place at its top level only; the system blocks are replaced, not changed.
+    """
     system = payload.get("system")
     if type(system) is str:
         if not system.startswith(BILLING_LINE):
             return False
-        losses.add(LossCode.REQUEST_NOISE, ("system",), TOLD)
-        _put(payload, without_first_line(system))
+        losses.add(LossCode.REQUEST_NOISE, ("system",), BILLING_LINE_DROPPED)
+        _set_system(payload, without_first_line(system))
         return True
     if type(system) is not list or not system:
         return False
@@ -22,13 +25,13 @@ def drop_noise(payload: Json, losses: Losses) -> bool:
     text = first.get("text") if type(first) is dict else None
     if type(text) is not str or not text.startswith(BILLING_LINE):
         return False
-    losses.add(LossCode.REQUEST_NOISE, ("system", 0), TOLD)
+    losses.add(LossCode.REQUEST_NOISE, ("system", 0), BILLING_LINE_DROPPED)
     rest = without_first_line(text)
-    _put(payload, [{**first, "text": rest}, *system[1:]] if rest else system[1:])
+    _set_system(payload, [{**first, "text": rest}, *system[1:]] if rest else system[1:])
     return True
 
 
-def _put(payload: Json, system: object) -> None:
+def _set_system(payload: Json, system: object) -> None:
     if system:
         payload["system"] = system
     else:

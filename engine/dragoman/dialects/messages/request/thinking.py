@@ -1,4 +1,4 @@
-"""How much to reason, both ways (mapping §5.5)."""
+"""Reads and writes the thinking settings of a request: `thinking` and `output_config.effort` (mapping §5.5)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _KEYS: Final = frozenset({"type", "budget_tokens", "display", "block_binding"})
 _DISPLAYS: Final = ("summarized", "omitted", "updates")
 
 _BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 64000}
-_LEAST_BUDGET: Final = 1024
+"""Effort → thinking budget in tokens."""
+_MIN_BUDGET: Final = 1024
+"""Smallest budget that the API accepts, in tokens."""
 _BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
+"""Largest budget in tokens that is read as each effort. Any larger one is `max`."""
 
 
 def read_effort(config: Json, losses: Losses) -> str | None:
-    """`effort` of an `output_config`; the keys that only the vendor has are dropped with a row."""
+    """Return `effort` of an `output_config`. Its `task_budget` is dropped and recorded."""
     drop_if_set(config, "task_budget", LossCode.TASK_BUDGET, losses, ("output_config",))
     return one_of(config, "effort", _LEVELS, ("output_config",))
 
 
 def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | None:
-    """`thinking` and the effort in effect as one wish, or None when the client said nothing.
+    """Return the thinking settings, or None if the request has neither `thinking` nor an effort.
 
-    An effort wins over a budget; `disabled` wins over an effort.
+    An effort overrides a budget; `disabled` overrides an effort.
     """
     given = optional(body, "thinking", dict)
     if given is None:
@@ -59,58 +62,65 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
 def write_thinking(
     request: Request, max_tokens: int, profile: Profile, losses: Losses
 ) -> tuple[Json | None, str | None]:
-    """The `thinking` object and the `output_config.effort` to send, each or None."""
-    wish = request.thinking
-    if wish is None:
+    """Return the `thinking` object and the `output_config.effort` to send, each may be None.
+
+    Args:
+        request: the canonical request.
+        max_tokens: the output cap that is sent; a thinking budget has to be smaller.
+        profile: the upstream's abilities.
+        losses: where settings that cannot be sent are recorded.
+    """
+    wanted = request.thinking
+    if wanted is None:
         return None, None
-    effort = wish.effort
+    effort = wanted.effort
     if profile.thinking == "none":
         if effort not in (None, "none"):
-            losses.add(LossCode.REASONING_MODE, wish.at)
+            losses.add(LossCode.REASONING_MODE, wanted.at)
         return None, None
-    display = wish.display or ("summarized" if wish.summary else None)
-    if display == "updates" and profile.rewrite:  # goes with a beta, and none is asked for there
+    display = wanted.display or ("summarized" if wanted.summary else None)
+    if display == "updates" and profile.rewrite:  # it needs a beta header, which such upstreams do not receive
         losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         display = None
     if effort is None:
-        # Nothing said of the depth: only what is to be seen of it is worth a field, and Messages' own wish.
-        if profile.thinking == "adaptive" and (display is not None or (wish.at and request.origin == DIALECT)):
-            return _shown({"type": "adaptive"}, display), None
+        # No effort was requested: send the field only for its display, or if a Messages client sent it.
+        if profile.thinking == "adaptive" and (display is not None or (wanted.at and request.origin == DIALECT)):
+            return _with_display({"type": "adaptive"}, display), None
         return None, None
     if effort == "none":
         if profile.thinking_off:
             return {"type": "disabled"}, None
-        losses.add(LossCode.EFFORT_FLOOR, wish.at, "this model always thinks; the least effort was asked for")
+        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "this model always thinks; the least effort was asked for")
         return None, "low" if profile.thinking == "adaptive" and "low" in profile.efforts else None
     if effort == "minimal":
-        losses.add(LossCode.EFFORT_ROUNDED, wish.at, "minimal became low")
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, "minimal became low")
         effort = "low"
     if profile.thinking == "adaptive":
-        return _shown({"type": "adaptive"}, display), _round(effort, profile, wish, losses)
+        return _with_display({"type": "adaptive"}, display), _round_effort(effort, profile, wanted, losses)
     budget = min(_BUDGETS[effort], max_tokens - 1)
-    if budget < _LEAST_BUDGET:
-        losses.add(LossCode.EFFORT_FLOOR, wish.at, "the output cap leaves no room for a thinking budget")
+    if budget < _MIN_BUDGET:
+        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "the output cap leaves no room for a thinking budget")
         return None, None
     if budget < _BUDGETS[effort]:
-        losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"the output cap leaves a thinking budget of {budget}")
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"the output cap leaves a thinking budget of {budget}")
     both = profile.thinking == "budget_and_effort"
-    return _shown({"type": "enabled", "budget_tokens": budget}, display), (
-        _round(effort, profile, wish, losses) if both else None
+    return _with_display({"type": "enabled", "budget_tokens": budget}, display), (
+        _round_effort(effort, profile, wanted, losses) if both else None
     )
 
 
-def _shown(thinking: Json, display: str | None) -> Json:
+def _with_display(thinking: Json, display: str | None) -> Json:
     if display is not None:
         thinking["display"] = display
     return thinking
 
 
-def _round(effort: str, profile: Profile, wish: Thinking, losses: Losses) -> str | None:
+def _round_effort(effort: str, profile: Profile, wanted: Thinking, losses: Losses) -> str | None:
     levels = [level for level in profile.efforts if level in _LEVELS]
     if effort in levels:
         return effort
     at_most = EFFORTS.index(effort)
     lower = [level for level in levels if EFFORTS.index(level) < at_most]
     chosen = lower[-1] if lower else levels[0] if levels else None
-    losses.add(LossCode.EFFORT_ROUNDED, wish.at, f"{effort} became {chosen or 'the default'}")
+    losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"{effort} became {chosen or 'the default'}")
     return chosen

@@ -1,7 +1,7 @@
-"""The canonical request → a Messages request body (mapping §3 to §7).
+"""Writes canonical requests as Messages request bodies (mapping §3 to §7).
 
-Only fields listed here are written: nothing leaks across by accident. Key order is fixed, so that the same request is
-always the same bytes.
+Only the fields named here are written, so no other field of a client's request can reach the upstream. The order of
+keys is fixed: the same request always becomes the same bytes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Turn
-from dragoman.dialects.messages.request.cache_marks import MOST, CacheMarks
+from dragoman.dialects.messages.request.cache_marks import MAX_MARKS, CacheMarks
 from dragoman.dialects.messages.request.thinking import write_thinking
 from dragoman.dialects.messages.request.write_content import ContentWriter
-from dragoman.dialects.messages.request.write_messages import bare, write_conversation
+from dragoman.dialects.messages.request.write_messages import collapse_single_text, write_conversation
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.wire import DIALECT
 from dragoman.errors import Path, Unsupported
@@ -25,18 +25,25 @@ from dragoman.tools.names import NameTable
 _TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
 _LONGEST_USER_ID: Final = 64
 _THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
-_JSON_WISH: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
+_JSON_INSTRUCTION: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
 
 
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
-    """The body to send to a Messages upstream.
+    """Return the body to send to a Messages upstream, for `orjson.dumps`: it holds `orjson.Fragment`s.
 
-    Tool arguments are embedded with `orjson.Fragment`, so the body is for `orjson.dumps`. Raises `Unsupported`, naming
-    the client's own field, for what the dialect or the profile cannot carry.
+    Raises `Unsupported`, which names the client's field, for anything that the API or the upstream cannot express.
+
+    Args:
+        request: the canonical request.
+        model: the upstream's model.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where dropped and changed fields are recorded.
+        names: receives the upstream names of tools.
     """
-    _refuse(request, losses)
+    _reject_or_drop(request, losses)
     marks = CacheMarks(losses, explicit=profile.explicit_cache)
     max_tokens = _max_tokens(request, profile, losses)
     tools, sent = write_tools(request, profile, knobs, losses, names, marks)
@@ -44,15 +51,15 @@ def write_request(
     writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
     system, messages = write_conversation(request, writer, model, profile, knobs, losses)
     thinking, effort = write_thinking(request, max_tokens, profile, losses)
-    thinking = _keep_thinking(request, thinking, messages, profile, losses)
-    thinking, effort, choice = _forced_choice(request, thinking, effort, choice, profile, losses)
+    thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
+    thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)
 
     body: Json = {"model": model, "max_tokens": max_tokens}
     if request.stream:
         body["stream"] = True
     output = _write_format(request, profile, knobs, losses, system)
     if system:
-        body["system"] = bare(system, request.origin != DIALECT or _plain_system(request.turns))
+        body["system"] = collapse_single_text(system, request.origin != DIALECT or _plain_system(request.turns))
     body["messages"] = messages
     if tools:
         body["tools"] = tools
@@ -76,20 +83,20 @@ def write_request(
             body["service_tier"] = tier
     if knobs.auto_cache == "on" and profile.explicit_cache and request.origin != DIALECT:
         body["cache_control"] = {"type": "ephemeral"}
-        marks.trim(MOST - 1)
+        marks.trim(MAX_MARKS - 1)
     else:
         marks.trim()
     return body
 
 
-def _refuse(request: Request, losses: Losses) -> None:
-    """The fields that Messages has no place for: refused or dropped (mapping §8.1)."""
+def _reject_or_drop(request: Request, losses: Losses) -> None:
+    """Reject or drop the fields that Messages lacks (mapping §8.1)."""
     if request.logprobs or request.top_logprobs:
         asked = request.logprobs and request.origin == "chat"
         at = ("logprobs",) if asked else ("top_logprobs",) if request.top_logprobs else ("include",)
         raise Unsupported(at, "a Messages upstream gives no log probabilities")
     if request.moderation is not None:
-        if _blocks(request.moderation):
+        if _is_blocking(request.moderation):
             raise Unsupported(("moderation",), "blocking moderation cannot be carried to a Messages upstream")
         losses.add(LossCode.MODERATION, ("moderation",))
     for key in request.sampling:
@@ -100,7 +107,8 @@ def _refuse(request: Request, losses: Losses) -> None:
         losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
 
 
-def _blocks(moderation: Json) -> bool:
+def _is_blocking(moderation: Json) -> bool:
+    """True if the moderation blocks requests or replies, instead of only reporting."""
     policy = moderation.get("policy")
     sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
     return any(type(side) is dict and side.get("mode") == "block" for side in sides)
@@ -117,12 +125,13 @@ def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
     return wanted
 
 
-def _keep_thinking(
+def _disable_unprovable_thinking(
     request: Request, thinking: Json | None, messages: list[Json], profile: Profile, losses: Losses
 ) -> Json | None:
-    """With a thinking budget, Claude wants the assistant turn of a running tool loop to begin with a thinking block.
+    """Return `thinking`, or None if it has a budget and the running tool loop does not begin with a thinking block.
 
-    Histories of other dialects have none that would pass its check, so such a turn is finished without thinking.
+    Claude requires that block, and a history of another dialect has none with a valid signature. Such a tool loop is
+    finished without thinking (mapping §5.4).
     """
     if thinking is None or thinking["type"] != "enabled" or profile.thinking_replay != "verify" or len(messages) < 2:
         return thinking
@@ -140,7 +149,7 @@ def _thinking_at(request: Request) -> Path:
     return () if request.thinking is None else request.thinking.at
 
 
-def _forced_choice(
+def _resolve_forced_choice(
     request: Request,
     thinking: Json | None,
     effort: str | None,
@@ -148,7 +157,10 @@ def _forced_choice(
     profile: Profile,
     losses: Losses,
 ) -> tuple[Json | None, str | None, Json | None]:
-    """A forced choice and thinking exclude each other on some models (mapping §6.2)."""
+    """Change the thinking, effort or choice if the model does not allow a forced choice with thinking (mapping §6.2).
+
+    Thinking is disabled if the model can do without; otherwise the choice becomes `auto`.
+    """
     if (
         choice is None
         or choice["type"] not in ("any", "tool")
@@ -175,7 +187,7 @@ def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Loss
         if knobs.json_mode == "reject":
             raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
         if knobs.json_mode == "instruct":
-            system.append({"type": "text", "text": _JSON_WISH})
+            system.append({"type": "text", "text": _JSON_INSTRUCTION})
             losses.add(LossCode.JSON_MODE, wanted.at, "asked for in the system prompt")
         else:
             losses.add(LossCode.JSON_MODE, wanted.at)
@@ -194,8 +206,11 @@ def _plain_system(turns: list[Turn]) -> bool:
 
 
 def _write_sampling(request: Request, body: Json, profile: Profile, losses: Losses) -> None:
-    """Mapping §7.1. The version of 2026-10-21 refuses the very keys; while thinking, the API takes the default
-    temperature, no `top_k` and hardly any `top_p`."""
+    """Write `temperature`, `top_p` and `top_k` (mapping §7.1).
+
+    The API version of 2026-10-21 rejects these fields. With thinking, the API accepts only the default temperature,
+    a `top_p` from 0.95 on, and no `top_k`.
+    """
     refused = profile.sampling != "free" or profile.anthropic_version == "2026-10-21"
     thinks = body.get("thinking", {}).get("type") in ("adaptive", "enabled")
     temperature, top_p, top_k = request.temperature, request.top_p, request.top_k
@@ -211,7 +226,9 @@ def _write_sampling(request: Request, body: Json, profile: Profile, losses: Loss
         if refused or (thinks and top_p < 0.95):
             losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",))
         elif "temperature" in body and not profile.temperature_with_top_p:
-            losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream refuses it beside temperature")
+            losses.add(
+                LossCode.SAMPLING_UNSUPPORTED, ("top_p",), "dropped: the upstream does not accept it with temperature"
+            )
         else:
             body["top_p"] = top_p
     if top_k is not None:
@@ -238,7 +255,8 @@ def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, lo
 
 
 def _user_id(request: Request, profile: Profile) -> str:
-    """An opaque id: long ones and JSON (Claude Code's holds device and account ids) are hashed for other providers."""
+    """Return the user id. For other providers than Anthropic, long ids and JSON are hashed: the id of Claude Code is
+    JSON with device and account ids."""
     given = request.end_user or ""
     if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
         return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Calls and their results → blocks of a Messages request (mapping §6.3, §6.4, §11)."""
+"""Writes tool calls and their results as blocks of a Messages request (mapping §6.3, §6.4, §11)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
-# Where a call holds its arguments in each client's dialect; the client is told its own field.
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
+"""Client's dialect → path of the arguments in a call, for error messages."""
 
 
-class CallsWriter:
+class CallWriter:
     """Writes the calls and results of one request."""
 
     __slots__ = ("_arguments_at", "_known", "_longest_id", "_names")
@@ -28,9 +28,12 @@ class CallsWriter:
         self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
 
-    def write(self, calls: Sequence[CallFields], blocks: list[Json]) -> None:
-        """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
-        nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
+    def write_calls(self, calls: Sequence[CallFields], blocks: list[Json]) -> None:
+        """Append the blocks of `calls` to `blocks`.
+
+        The text of the arguments is embedded unchanged, so that digits and key order stay. Raises `Unsupported` for
+        arguments that are not a JSON object.
+        """
         known, fit = self._known, self._names.ids_fit
         for call_id, name, arguments, at in calls:
             if not fit:
@@ -40,13 +43,15 @@ class CallsWriter:
                 sound = type(parse(arguments)) is dict
             except ValueError:
                 sound = False
-            given = Fragment(arguments) if sound else self._unusual(arguments, at)
+            given = Fragment(arguments) if sound else self._parse_carefully(arguments, at)
             blocks.append({"type": "tool_use", "id": call_id, "name": sent, "input": given})
 
-    def _unusual(self, text: str, at: Path) -> Any:
-        """Arguments that are empty or that only the careful parser takes.
+    def _parse_carefully(self, text: str, at: Path) -> Any:
+        """Return the input for arguments that orjson does not parse as an object: they are empty, or need the fallback
+        parser.
 
-        Never `{}` for what does not parse: a guessed argument runs a real tool (mapping §6.3).
+        Raises `Unsupported` for anything else. Invalid arguments never become `{}`: a guessed argument would run a real
+        tool (mapping §6.3).
         """
         if not text:
             return {}
@@ -60,8 +65,8 @@ class CallsWriter:
             raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
         return embed(text)
 
-    def answers(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
-        """The blocks of results: what a turn of results in short holds, or the same with content as it is sent."""
+    def write_results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
+        """Return the blocks of results: each is a call id, the content as sent, its path, and True for an error."""
         blocks: list[Json] = []
         fit = self._names.ids_fit
         for call_id, content, _, failed in results:

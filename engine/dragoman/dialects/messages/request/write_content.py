@@ -1,4 +1,4 @@
-"""Canonical parts → content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
+"""Writes canonical parts as content blocks of a Messages request (mapping §4, §5.3, §5.4, §6.3, §6.4)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dragoman.canonical.request import (
     Url,
 )
 from dragoman.dialects.messages.request.cache_marks import CacheMarks
-from dragoman.dialects.messages.request.write_calls import CallsWriter
-from dragoman.dialects.messages.request.write_reasoning import ThoughtsWriter, is_blank
+from dragoman.dialects.messages.request.write_calls import CallWriter
+from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
 from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
@@ -36,34 +36,48 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
+"""Media types of text files besides `text/*`."""
 
 _IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
+"""Parts besides text and tool references that a tool result may hold."""
 
 
 class ContentWriter:
-    """Writes the parts of one request; its reasoning by `thoughts`, its calls and results by `calls`."""
+    """Writes the parts of one request. Its `reasoning` writes reasoning, its `calls` writes calls and results.
 
-    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "thoughts")
+    Args:
+        origin: the client's dialect.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where dropped and changed parts are recorded.
+        names: receives the upstream names of tools.
+        marks: receives the cache marks.
+    """
+
+    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "reasoning")
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self._profile, self._losses = profile, losses
         self._names, self._marks = names, marks
-        self.calls = CallsWriter(origin, profile, names)
-        self.thoughts = ThoughtsWriter(profile, knobs, losses)
+        self.calls = CallWriter(origin, profile, names)
+        self.reasoning = ReasoningWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
 
-    def bare_text(self, turn: Turn) -> str | None:
-        """The text of a turn that holds nothing else and nothing with it, so that a bare string can stay one."""
+    def single_text(self, turn: Turn) -> str | None:
+        """Return the text of a turn that holds only this text, without marks and citations; None for any other turn.
+
+        Such a text can be written as a string instead of a block.
+        """
         parts = turn.parts
         if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
             return None
         return None if part.text.isspace() else part.text
 
     def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
-        """Append the turn's blocks: tool results apart, since they must come first."""
+        """Append the blocks of a user turn: tool results to `results`, since they must come first, others to `rest`."""
         for part in turn.parts:
             if type(part) is ToolResult:
                 results.append(self._result(part, rest))
@@ -79,7 +93,7 @@ class ContentWriter:
                 rest.append(block)
 
     def assistant(self, turn: Turn) -> list[Json]:
-        """The turn's blocks in their order: thinking must directly precede its call."""
+        """Return the blocks of an assistant turn in the same order: thinking must directly precede its call."""
         blocks: list[Json] = []
         for part in turn.parts:
             writer = _ASSISTANT_PARTS.get(type(part))
@@ -90,29 +104,29 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def spoken(self, turn: CompactAssistantTurn) -> str | list[Json]:
-        """The content of an assistant's turn in short, whose client speaks another dialect."""
+    def compact_assistant(self, turn: CompactAssistantTurn) -> str | list[Json]:
+        """Return the content of a compact assistant turn of another dialect."""
         text = turn.text
         if text and text.isspace():
             text = None
         if not turn.calls and turn.plain and not turn.reasoning:
             return text or ""
         blocks: list[Json] = []
-        for thought in turn.reasoning:
-            if thought[6] is None:
-                block = self.thoughts.foreign(thought[0], thought[1], thought[3])
+        for fields in turn.reasoning:
+            if fields[6] is None:
+                block = self.reasoning.write_foreign(fields[0], fields[1], fields[3])
             else:
-                block = self.thoughts.write(Reasoning(*thought))
+                block = self.reasoning.write(Reasoning(*fields))
             if block is not None:
                 blocks.append(block)
         if text:
             blocks.append({"type": "text", "text": text})
         if turn.calls:
-            self.calls.write(turn.calls, blocks)
+            self.calls.write_calls(turn.calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:
-        """The turn's text blocks. Raises `Unsupported` for anything but text (mapping §3)."""
+        """Return the text blocks of an instruction. Raises `Unsupported` for anything but text (mapping §3)."""
         blocks: list[Json] = []
         for part in turn.parts:
             if type(part) is not Text:
@@ -149,7 +163,7 @@ class ContentWriter:
             and "citations" in block
             and self._profile.anthropic_version == "2026-10-21"
         ):
-            # That version refuses them on user text.
+            # That version rejects citations on text of the user.
             del block["citations"]
             self._losses.add(LossCode.CITATIONS, part.at)
         return block
@@ -243,7 +257,7 @@ class ContentWriter:
                 part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
             )
         written: list[Json] = []
-        self.calls.write([(part.id, part.name, part.arguments, part.at)], written)
+        self.calls.write_calls([(part.id, part.name, part.arguments, part.at)], written)
         block = written[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
@@ -255,7 +269,7 @@ class ContentWriter:
             raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
-        block = self.calls.answers([(part.call_id, written, part.at, part.is_error)])[0]
+        block = self.calls.write_results([(part.call_id, written, part.at, part.is_error)])[0]
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
@@ -289,7 +303,7 @@ class ContentWriter:
     # --- reasoning and opaque blocks ------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self.thoughts.write(part)
+        return self.reasoning.write(part)
 
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT and not self._profile.rewrite:
@@ -298,7 +312,7 @@ class ContentWriter:
         return None
 
 
-# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+# Plain functions: a table of bound methods in each writer would be a reference cycle, freed by the garbage collector.
 _PartWriter = Callable[[ContentWriter, Any], Json | None]
 _USER_PARTS: Final[dict[type, _PartWriter]] = {
     Text: ContentWriter._user_text,

@@ -1,7 +1,8 @@
-"""Canonical turns → `system` and `messages`: where instructions go, and alternation (mapping §3, §6.4, §13).
+"""Writes canonical turns as `system` and `messages` (mapping §3, §6.4, §13).
 
-Turns of one role that follow each other become one message by putting their blocks together, tool results first.
-Where an instruction lands depends on its neighbours only, so a longer history is an extension of the shorter one.
+Consecutive turns of one role become one message that holds the blocks of all, tool results first. The place of an
+instruction depends only on the turns next to it, so a longer history extends a shorter one, and prompt caches stay
+valid.
 """
 
 from __future__ import annotations
@@ -20,33 +21,42 @@ from dragoman.wire.json_codec import dumps
 # Member access on an enum class costs more than the comparison.
 _USER: Final = Role.USER
 _ASSISTANT: Final = Role.ASSISTANT
-_NONE: Final[list[Json]] = []
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
-_PREFILL_TYPES: Final = _THOUGHTS | {"text"}
+_NO_BLOCKS: Final[list[Json]] = []
+_THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
+_PREFILL_TYPES: Final = _THINKING_BLOCKS | {"text"}
+"""Types of blocks in an assistant message that is to be continued."""
 
 
 def write_conversation(
     request: Request, writer: ContentWriter, model: str, profile: Profile, knobs: Knobs, losses: Losses
 ) -> tuple[list[Json], list[Json]]:
-    """The instruction blocks of `system`, and `messages`.
+    """Return the blocks of `system`, and `messages`.
 
-    Raises `Unsupported` for content without a place, for a final assistant turn with calls (or with any text where the
-    `prefill` knob says so), and when no message is left.
+    Raises `Unsupported` for content that the API cannot express, for a conversation that ends on calls without results
+    (or on any assistant turn if the knob `prefill` rejects it), and if no message is left.
+
+    Args:
+        request: the canonical request.
+        writer: writes the content of turns.
+        model: the upstream's model, which decides if `system` messages are allowed between others.
+        profile: the upstream's abilities.
+        knobs: the operator's choices.
+        losses: where moved and dropped content is recorded.
     """
     mode = knobs.mid_system
     if mode == "auto":
         mode = "inline" if profile.takes_late_system(model) else "hoist"
     if mode == "hoist" and profile.takes_late_system(model) and _has_late_instructions(request.turns):
-        # The prefix was edited, and models that take `system` in place bind their signatures to it (mapping §5.4).
-        writer.thoughts.replay = False
-    builder = _Builder(writer, mode, knobs, losses)
+        # The prefix is edited, and models that accept `system` messages sign it with their thinking (mapping §5.4).
+        writer.reasoning.replay = False
+    builder = _MessageBuilder(writer, mode, knobs, losses)
     foreign = request.origin != DIALECT
-    spoken, answers = writer.spoken, writer.calls.answers
+    write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
         if foreign and (assistant := turn.compact_assistant()) is not None:
-            builder.spoken(spoken(assistant), turn)
+            builder.add_assistant(write_assistant(assistant), turn)
         elif (results := turn.compact_results()) is not None:
-            builder.answered(answers(results))
+            builder.add_results(write_results(results))
         else:
             builder.add(turn)
     builder.finish()
@@ -58,8 +68,11 @@ def write_conversation(
     return builder.system, builder.messages
 
 
-def bare(blocks: list[Json], plain: bool) -> str | list[Json]:
-    """A single text that was a plain string stays one, unless it carries a cache mark."""
+def collapse_single_text(blocks: list[Json], plain: bool) -> str | list[Json]:
+    """Return the string of a single text block without a cache mark if `plain`, else the blocks.
+
+    So content that the client sent as a string stays one.
+    """
     if plain and len(blocks) == 1:
         block = blocks[0]
         if len(block) == 2 and block["type"] == "text":
@@ -78,22 +91,25 @@ def _has_late_instructions(turns: list[Turn]) -> bool:
     return False
 
 
-class _Builder:
-    """The message being built from a run of equal roles, and the instructions that wait for it to end."""
+class _MessageBuilder:
+    """Builds `system` and `messages` turn by turn. The last message is open until the role changes.
+
+    Call `add`, `add_assistant` or `add_results` for each turn, then `finish`.
+    """
 
     __slots__ = (
-        "_ahead",
-        "_answers",
-        "_behind",
-        "_held",
+        "_after_results",
+        "_instructions",
+        "_instructions_at",
         "_knobs",
-        "_looked",
+        "_last_assistant",
         "_losses",
         "_mode",
+        "_result_count",
         "_role",
-        "_said",
-        "_thoughts",
-        "_waiting",
+        "_searched",
+        "_thinking",
+        "_user_at",
         "_writer",
         "messages",
         "system",
@@ -104,131 +120,137 @@ class _Builder:
         self.system: list[Json] = []
         self.messages: list[Json] = []
         self._role = ""
-        """Whose message is open: it is the last of `messages`."""
-        self._answers = 0
-        """How many blocks at the beginning of a user's message are results."""
-        self._behind: list[Json] = []
-        """Blocks that results have overtaken: they follow the results once the user's message is closed."""
-        self._looked: tuple[Json | None, int] = (None, 0)
-        """An assistant's message, and how many of its blocks are known to be no calls; -1: it holds one."""
-        self._thoughts: tuple[Json | None, int, set[bytes]] = (None, 0, set())
-        """An assistant's message, how many of its blocks were gone through for thinking, and the thinking found."""
-        self._said: Turn | None = None
-        """The assistant's last turn that said anything."""
-        self._held: list[Json] = []
-        self._waiting: list[Path] = []
-        self._ahead: list[Path] = []
-        """User turns of the run whose words no result has overtaken yet."""
+        """The role of the open message, the last of `messages`; "" if none is open."""
+        self._result_count = 0
+        """The number of results at the beginning of the open user message."""
+        self._after_results: list[Json] = []
+        """Blocks that move after later results. They are put back when the user message is closed."""
+        self._searched: tuple[Json | None, int] = (None, 0)
+        """An assistant message, and the number of its first blocks that are known to be no calls; -1 if it has one."""
+        self._thinking: tuple[Json | None, int, set[bytes]] = (None, 0, set())
+        """An assistant message, the number of its first blocks that were searched for thinking, and the keys found."""
+        self._last_assistant: Turn | None = None
+        """The last assistant turn with content."""
+        self._instructions: list[Json] = []
+        """Blocks of late instructions whose place is not decided yet."""
+        self._instructions_at: list[Path] = []
+        """The paths of these instructions."""
+        self._user_at: list[Path] = []
+        """The paths of user turns in the open message that stand before no result so far."""
 
     def add(self, turn: Turn) -> None:
-        """Any turn, part by part."""
+        """Add any turn, part by part."""
         if turn.name is not None:
             self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
         if role is not _USER and role is not _ASSISTANT:
             self._instruction(turn)
             return
-        said = self._writer.bare_text(turn) if turn.plain else None
+        text = self._writer.single_text(turn) if turn.plain else None
         if role is _ASSISTANT:
-            self.spoken(said or bare(self._writer.assistant(turn), turn.plain), turn)
-        elif said:
-            self._add_user(_NONE, said, turn.at)
+            self.add_assistant(text or collapse_single_text(self._writer.assistant(turn), turn.plain), turn)
+        elif text:
+            self._add_user(_NO_BLOCKS, text, turn.at)
         else:
-            self._user(turn)
+            self._add_user_turn(turn)
 
-    def _user(self, turn: Turn) -> None:
+    def _add_user_turn(self, turn: Turn) -> None:
         results: list[Json] = []
         rest: list[Json] = []
         self._writer.user(turn, results, rest)
         if results or rest:
-            self._add_user(results, rest if results else bare(rest, turn.plain), turn.at)
+            self._add_user(results, rest if results else collapse_single_text(rest, turn.plain), turn.at)
         elif any(type(part) is Text and part.text for part in turn.parts):
             self._losses.add(LossCode.BLANK_CUT, turn.at, "a message of white space only was left out")
 
-    def answered(self, results: list[Json]) -> None:
-        """The results of a turn that holds nothing else."""
-        if self._waiting or self._ahead:
-            self._add_user(results, _NONE, ())
-        elif self._role == "user":  # another message of them, as Chat has one for each
-            self._put(self.messages[-1]["content"], results)
+    def add_results(self, results: list[Json]) -> None:
+        """Add the results of a turn that holds nothing else."""
+        if self._instructions_at or self._user_at:
+            self._add_user(results, _NO_BLOCKS, ())
+        elif self._role == "user":  # Chat has a message for each result
+            self._put_results_first(self.messages[-1]["content"], results)
         else:
             self._role = "user"
-            self._answers = len(results)
+            self._result_count = len(results)
             self.messages.append({"role": "user", "content": results})
 
     def _add_user(self, results: list[Json], rest: str | list[Json], at: Path) -> None:
-        if self._waiting:
-            # An instruction may only follow a user message: it slides behind this one.
-            for waiting in self._waiting:
-                self._losses.add(LossCode.SYSTEM_REORDERED, waiting, "moved behind the next user turn")
-            self._waiting.clear()
+        if self._instructions_at:
+            # A `system` message may only follow a user message: it moves after this one.
+            for instruction_at in self._instructions_at:
+                self._losses.add(LossCode.SYSTEM_REORDERED, instruction_at, "moved behind the next user turn")
+            self._instructions_at.clear()
         if self._role == "user":
-            run = self._run()
+            run = self._open_blocks()
             if results:
-                # The API wants the results of a turn first (mapping §6.4): what was said before them comes behind.
-                for said_at in self._ahead:
-                    self._losses.add(LossCode.BLOCK_ORDER, said_at, "moved behind the tool results")
-                self._ahead.clear()
-                self._put(run, results)
+                # The API requires the results of a turn first (mapping §6.4): other content moves after them.
+                for user_at in self._user_at:
+                    self._losses.add(LossCode.BLOCK_ORDER, user_at, "moved behind the tool results")
+                self._user_at.clear()
+                self._put_results_first(run, results)
             run += _blocks(rest)
         else:
             self._role = "user"
-            self._ahead.clear()
-            self._answers = len(results)
+            self._user_at.clear()
+            self._result_count = len(results)
             content = results + rest if results and type(rest) is list else rest
             self.messages.append({"role": "user", "content": content})
         if rest:
-            self._ahead.append(at)
+            self._user_at.append(at)
 
-    def _put(self, run: list[Json], results: list[Json]) -> None:
-        """Add results to the open user's message. What stands behind the earlier ones is set aside: to move it with
-        each result would take quadratic time."""
-        if len(run) > self._answers:
-            self._behind += run[self._answers :]
-            del run[self._answers :]
+    def _put_results_first(self, run: list[Json], results: list[Json]) -> None:
+        """Add results to the open user message, after its earlier results.
+
+        Other blocks are set aside until the message is closed: moving them with each result would take quadratic time.
+        """
+        if len(run) > self._result_count:
+            self._after_results += run[self._result_count :]
+            del run[self._result_count :]
         run += results
-        self._answers = len(run)
+        self._result_count = len(run)
 
-    def _close(self) -> None:
-        """The open user's message is complete."""
-        if self._behind:
+    def _close_user_message(self) -> None:
+        """Complete the open user message: put back the blocks that were set aside."""
+        if self._after_results:
             run: list[Json] = self.messages[-1]["content"]
-            run[self._answers : self._answers] = self._behind
-            self._behind = []
+            run[self._result_count : self._result_count] = self._after_results
+            self._after_results = []
 
-    def _run(self) -> list[Json]:
-        """The blocks of the open message, for more to come."""
+    def _open_blocks(self) -> list[Json]:
+        """Return the blocks of the open message, to be extended."""
         message = self.messages[-1]
         blocks = message["content"] = _blocks(message["content"])
         return blocks
 
-    def spoken(self, content: str | list[Json], turn: Turn) -> None:
-        """The content of an assistant's turn."""
+    def add_assistant(self, content: str | list[Json], turn: Turn) -> None:
+        """Add the content of an assistant turn."""
         if not content:
             return
-        if self._held:
-            self._settle()
+        if self._instructions:
+            self._place_instructions()
         if self._role == "assistant":
-            run = self._run()
-            run += self._unrepeated(_blocks(content), run, turn)
+            run = self._open_blocks()
+            run += self._without_repeated_thinking(_blocks(content), run, turn)
         else:
-            if self._behind:
-                self._close()
+            if self._after_results:
+                self._close_user_message()
             self._role = "assistant"
             self.messages.append({"role": "assistant", "content": content})
-        self._said = turn
+        self._last_assistant = turn
 
-    def _unrepeated(self, blocks: list[Json], run: list[Json], turn: Turn) -> list[Json]:
-        """Without thinking that the turn has already: the check of signatures takes no block twice."""
-        if blocks[0]["type"] not in _THOUGHTS:
+    def _without_repeated_thinking(self, blocks: list[Json], run: list[Json], turn: Turn) -> list[Json]:
+        """Return `blocks` without thinking that the open message has already: the API rejects a repeated signature."""
+        if blocks[0]["type"] not in _THINKING_BLOCKS:
             return blocks
         message = self.messages[-1]
-        holder, looked, seen = self._thoughts
+        holder, looked, seen = self._thinking
         if holder is not message:
             looked, seen = 0, set()
-        seen.update(_key(run[place]) for place in range(looked, len(run)) if run[place]["type"] in _THOUGHTS)
-        self._thoughts = (message, len(run), seen)
-        kept = [block for block in blocks if block["type"] not in _THOUGHTS or _key(block) not in seen]
+        seen.update(
+            _identity(run[place]) for place in range(looked, len(run)) if run[place]["type"] in _THINKING_BLOCKS
+        )
+        self._thinking = (message, len(run), seen)
+        kept = [block for block in blocks if block["type"] not in _THINKING_BLOCKS or _identity(block) not in seen]
         if len(kept) < len(blocks):
             self._losses.add(LossCode.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
         return kept
@@ -244,73 +266,76 @@ class _Builder:
             self.system += blocks
         elif self._mode == "user":
             self._losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            self._add_user(_NONE, [_wrapped(block) for block in blocks], turn.at)
+            self._add_user(_NO_BLOCKS, [_wrap_system(block) for block in blocks], turn.at)
         else:
-            self._held += blocks
-            self._waiting.append(turn.at)
+            self._instructions += blocks
+            self._instructions_at.append(turn.at)
 
     def finish(self) -> None:
-        """All turns are there."""
-        if self._role == "assistant" and not (self._held and not self._calls()):
-            self._end_on_assistant()
-        elif self._held:
-            self._settle()
+        """End the conversation after the last turn."""
+        if self._role == "assistant" and not (self._instructions and not self._has_calls()):
+            self._finish_on_assistant()
+        elif self._instructions:
+            self._place_instructions()
         else:
-            self._close()
+            self._close_user_message()
 
-    def _calls(self) -> bool:
-        """Does the assistant's message hold calls? Nothing but their results may then follow it."""
+    def _has_calls(self) -> bool:
+        """True if the open assistant message holds calls. Only their results may follow it then."""
         message = self.messages[-1]
         content = message["content"]
         if type(content) is not list:
             return False
-        looked = self._looked[1] if self._looked[0] is message else 0
+        looked = self._searched[1] if self._searched[0] is message else 0
         if looked >= 0:
             found = any(content[place]["type"] == "tool_use" for place in range(looked, len(content)))
-            self._looked = (message, -1 if found else len(content))
-        return self._looked[1] < 0
+            self._searched = (message, -1 if found else len(content))
+        return self._searched[1] < 0
 
-    def _settle(self) -> None:
-        """No user's words follow the instructions that wait: they take their place, but for a call's results to come.
+    def _place_instructions(self) -> None:
+        """Write the pending instructions before an assistant turn or at the end.
 
-        Behind a user's message they are one `system` message; behind an assistant's they become the user's themselves.
+        After a user message they become one `system` message, after an assistant message a user message. If results of
+        calls have to come first, they stay pending.
         """
         if self._role == "user":
-            self._close()
-            self.messages.append({"role": "system", "content": bare(self._held, True)})
-        elif self._calls():
+            self._close_user_message()
+            self.messages.append({"role": "system", "content": collapse_single_text(self._instructions, True)})
+        elif self._has_calls():
             return
         else:
-            for at in self._waiting:
+            for at in self._instructions_at:
                 self._losses.add(LossCode.SYSTEM_DEMOTED, at, "became user text")
-            self.messages.append({"role": "user", "content": [_wrapped(block) for block in self._held]})
-        self._held = []
-        self._waiting.clear()
+            self.messages.append({"role": "user", "content": [_wrap_system(block) for block in self._instructions]})
+        self._instructions = []
+        self._instructions_at.clear()
         self._role = ""
 
-    def _end_on_assistant(self) -> None:
-        """A conversation that ends on the assistant's turn asks Messages to continue that turn; OpenAI's dialects take
-        it as history, and Claude 4.6 and later refuse it (mapping §4.2, §13)."""
-        at = () if self._said is None else self._said.at
-        if self._calls():
+    def _finish_on_assistant(self) -> None:
+        """Handle a conversation that ends on an assistant turn, by the knob `prefill` (mapping §4.2, §13).
+
+        Messages continues such a turn, Claude 4.6 and later reject it; the OpenAI dialects read it as history.
+        """
+        at = () if self._last_assistant is None else self._last_assistant.at
+        if self._has_calls():
             raise Unsupported(at, "the conversation ends on tool calls without results")
         policy = self._knobs.prefill
         blocks = _blocks(self.messages[-1]["content"])
         if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in blocks):
-            # Server-side blocks: a paused turn, which is continued by sending it back.
-            self._trim(at)
+            # Blocks of server-side tools: a paused turn, which is continued by sending it back.
+            self._cut_trailing_space(at)
         elif policy == "reject":
             raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
         else:
             self._losses.add(LossCode.CONTINUATION, at)
             self.messages.pop()
 
-    def _trim(self, at: Path) -> None:
-        """The API refuses white space at the end of the text that it is to continue."""
+    def _cut_trailing_space(self, at: Path) -> None:
+        """Cut white space at the end of a text to be continued, which the API rejects."""
         message = self.messages[-1]
         content = message["content"]
         holder, key = (message, "content") if type(content) is str else (content[-1], "text")
-        if key == "text" and holder["type"] != "text":  # a block as it came is nobody's to change
+        if key == "text" and holder["type"] != "text":  # blocks of other types are sent unchanged
             return
         text: str = holder[key]
         if text != (cut := text.rstrip()):
@@ -322,11 +347,11 @@ def _blocks(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _key(thought: Json) -> bytes:
-    """The same for thinking blocks that are equal."""
-    return dumps(dict(sorted(thought.items())))
+def _identity(block: Json) -> bytes:
+    """Return a key that is equal for equal thinking blocks."""
+    return dumps(dict(sorted(block.items())))
 
 
-def _wrapped(block: Json) -> Json:
+def _wrap_system(block: Json) -> Json:
     block["text"] = f"<system>\n{block['text']}\n</system>"
     return block

@@ -1,4 +1,8 @@
-"""Reasoning of earlier turns → thinking blocks: whose goes back, what becomes of the rest (mapping §5.2 to §5.4)."""
+"""Writes the reasoning of earlier turns as thinking blocks (mapping §5.2 to §5.4).
+
+The upstream's own reasoning is sent back if the profile's `thinking_replay` allows it. Any other is dropped, or becomes
+plain text with the knob `demote_reasoning`.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,15 @@ _UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 def is_blank(text: str) -> bool:
-    """The API refuses text blocks that are empty or hold only white space."""
+    """True if the text is empty or white space. The API rejects such text blocks."""
     return not text or text.isspace()
 
 
-class ThoughtsWriter:
-    """Writes the reasoning of one request. `replay` False leaves all of it out (its prefix was edited)."""
+class ReasoningWriter:
+    """Writes the reasoning of one request.
+
+    Set `replay` to False if the prefix was edited: signatures are then invalid, and signed thinking is dropped.
+    """
 
     __slots__ = ("_demotes", "_family", "_losses", "_policy", "replay")
 
@@ -35,47 +42,47 @@ class ThoughtsWriter:
         self.replay = True
 
     def write(self, part: Reasoning) -> Json | None:
-        """The block to send, or None."""
+        """Return the block to send, or None."""
         own = own_block(part, DIALECT, self._family)
         if own is not None:
-            return self._own(part, own)
+            return self._write_own(part, own)
         if part.family is None:
-            return self.foreign(part.text, part.at, part.proof)
-        return self._leave_out(part, _FOREIGN)
+            return self.write_foreign(part.text, part.at, part.proof)
+        return self._drop(part, _FOREIGN)
 
-    def foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
-        """The same for reasoning that no Messages upstream made and that came in no envelope."""
+    def write_foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
+        """Return the block to send, or None, for reasoning of another dialect that was not in an envelope."""
         if not text or text.isspace():
             if proof is None:
                 return None
         elif self._policy == "own_required":
             return {"type": "thinking", "thinking": text, "signature": ""}
         elif self._demotes:
-            return self._forget(text, at, _UNSIGNED if proof is None else _FOREIGN)
+            return self._demote_or_drop(text, at, _UNSIGNED if proof is None else _FOREIGN)
         self._losses.add(_UNSIGNED if proof is None else _FOREIGN, at)
         return None
 
-    def _own(self, part: Reasoning, native: Json) -> Json | None:
+    def _write_own(self, part: Reasoning, native: Json) -> Json | None:
         policy = self._policy
         if policy == "drop":
-            return self._leave_out(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
+            return self._drop(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
         if policy == "verify":
-            # What came in an envelope is proof of nothing by itself: servers that sign nothing are sealed as well.
+            # An envelope proves nothing: blocks of servers that do not sign are enveloped too.
             if not (native.get("signature") or native.get("data")):
-                return self._leave_out(part, _UNSIGNED)
+                return self._drop(part, _UNSIGNED)
             if not self.replay:
-                return self._leave_out(part, LossCode.THINKING_INVALIDATED)
+                return self._drop(part, LossCode.THINKING_INVALIDATED)
         if "cache_control" in native:
-            # The schema has no such field; it spoils the check of the signature.
+            # Thinking blocks have no such field; with it the check of the signature fails.
             return {key: value for key, value in native.items() if key != "cache_control"}
         return native
 
-    def _leave_out(self, part: Reasoning, code: LossCode) -> Json | None:
+    def _drop(self, part: Reasoning, code: LossCode) -> Json | None:
         if part.proof is None and part.family is None and is_blank(part.text):
             return None
-        return self._forget(part.text, part.at, code)
+        return self._demote_or_drop(part.text, part.at, code)
 
-    def _forget(self, text: str, at: Path, code: LossCode) -> Json | None:
+    def _demote_or_drop(self, text: str, at: Path, code: LossCode) -> Json | None:
         if self._demotes and not is_blank(text):
             self._losses.add(code, at, "became plain text")
             return {"type": "text", "text": text}

@@ -1,4 +1,7 @@
-"""Writes tool definitions and the tool choice (mapping §6.1, §6.2, §6.5)."""
+"""Writes the tools and the tool choice of a Messages request (mapping §6.1, §6.2, §6.5).
+
+The order of the tools is kept: they are the beginning of the cached prefix.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,27 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
 from dragoman.dialects.messages.request.cache_marks import CacheMarks
-from dragoman.dialects.messages.request.read_tools import _FUNCTION, _SEARCH_OPTIONS, _WEB_SEARCH, WEB_SEARCH
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH, WEB_SEARCH_OPTIONS
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-_SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf"})
-
-
-# A schema stands at another place of a tool in each dialect; the client is told its own.
+_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+_WEB_SEARCH_TYPE: Final = "web_search_20250305"
+_UNIONS: Final = frozenset({"anyOf", "oneOf", "allOf"})
 _SCHEMA_AT: Final[dict[str, Path]] = {"chat": ("function", "parameters"), "responses": ("parameters",)}
+"""Client's dialect → path of the schema in a tool, for error messages."""
 
 
 def write_tools(
     request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
 ) -> tuple[list[Json], dict[str, str]]:
-    """The tools to send, and client name → sent name of each.
+    """Return the tools to send, and the upstream name of each by its client name.
 
-    Raises `Unsupported` for free-text tools, foreign typed tools, client-run searches, tools in a namespace, and
-    schemas whose root is not a plain object.
+    Raises `Unsupported` for free-text tools, typed tools of other dialects, client-run tool searches, tools in a
+    namespace, and schemas whose root is not a plain object.
     """
     out: list[Json] = []
     sent: dict[str, str] = {}
@@ -44,8 +46,8 @@ def write_tools(
             names.fit(tool.name, tool.at)
         elif tool.kind is ToolKind.HOSTED:
             if searches is None:
-                searches = sum(other.name == _WEB_SEARCH for other in request.tools)
-            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == _WEB_SEARCH))
+                searches = sum(other.name == WEB_SEARCH for other in request.tools)
+            mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == WEB_SEARCH))
             if mapped is None:
                 continue
             written = mapped
@@ -72,7 +74,7 @@ def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTab
         return written
     for key, value in tool.options.items():
         if key == "defer_loading":
-            # Sent alone, without a search tool, it would hide the tool for good.
+            # Without a search tool it would hide the tool forever.
             if value:
                 losses.add(LossCode.TOOL_SEARCH, (*tool.at, key), "loaded at once")
         elif key == "async" and value:  # changes the order of turns (mapping §6.1)
@@ -87,32 +89,37 @@ def _write_schema(tool: Tool) -> Json:
     if schema is None:
         return {"type": "object", "properties": {}}
     kind = schema.get("type")
-    if kind == "object" and _SHAPES.isdisjoint(schema):
+    if kind == "object" and _UNIONS.isdisjoint(schema):
         return schema
     at = (*tool.at, *_SCHEMA_AT.get(tool.origin, ("input_schema",)))
-    for word in ("anyOf", "oneOf", "allOf"):
-        if word in schema:
-            raise Unsupported((*at, word), "a Messages upstream takes no such word at the root of a tool's schema")
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema:
+            raise Unsupported(
+                (*at, keyword), "a Messages upstream takes no such keyword at the root of a tool's schema"
+            )
     if kind is None:
         return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
     raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
 
 
 def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Json | None:
-    """The tool as Anthropic's own, or None; `taken` says that another tool has its name."""
+    """Return a provider-run tool of another dialect as Anthropic's, or None if it is dropped.
+
+    `taken` is True if another tool has the name that it would get.
+    """
     if knobs.hosted_tools == "reject":
         raise Unsupported(tool.at, f"the provider-run tool {tool.name!r} does not exist at this upstream")
-    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type", "")).startswith(_WEB_SEARCH)
+    is_search = tool.name == WEB_SEARCH or str(tool.native.get("type", "")).startswith(WEB_SEARCH)
     if knobs.hosted_tools != "map" or not is_search or taken:
         losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
-    written: Json = {"type": WEB_SEARCH, "name": _WEB_SEARCH}
+    written: Json = {"type": _WEB_SEARCH_TYPE, "name": WEB_SEARCH}
     for key, value in tool.options.items():
         if not value and value is not False:
             continue
         if key == "user_location" and type(value) is dict:
             written[key] = {"type": "approximate", **{k: v for k, v in value.items() if v is not None and k != "type"}}
-        elif key in _SEARCH_OPTIONS and key != "user_location":
+        elif key in WEB_SEARCH_OPTIONS and key != "user_location":
             written[key] = value
         else:
             losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
@@ -122,13 +129,13 @@ def _map_hosted(tool: Tool, knobs: Knobs, losses: Losses, *, taken: bool) -> Jso
 def write_choice(
     request: Request, tools: list[Json], sent: dict[str, str], losses: Losses
 ) -> tuple[Json | None, list[Json]]:
-    """The `tool_choice` to send, or None, and the tools that stay (an allowed subset filters them).
+    """Return the `tool_choice` to send, or None, and the tools to send: a choice of allowed tools filters them.
 
-    Raises `Unsupported` when the choice forces a tool that is not sent.
+    Raises `Unsupported` if the choice forces a tool that is not sent.
     """
     choice = request.tool_choice
     if choice is None:
-        # Parallel calls can only be forbidden inside a choice.
+        # Messages can forbid parallel calls only inside a choice.
         if request.parallel is False and tools:
             return {"type": "auto", "disable_parallel_tool_use": True}, tools
         return None, tools

@@ -1,2 +1,2 @@
-"""Messages streams: `reader.py` and `writer.py` translate, `observer.py` watches a passthrough stream,
-`validator.py` checks output."""
+"""Messages streams: `reader.py` and `writer.py` translate, `observer.py` observes streams that are passed through,
+`validator.py` checks written streams."""

@@ -1,4 +1,4 @@
-"""Watches a Messages stream that is passed through: terminal, usage, in-band error, grammar."""
+"""Observes Messages streams that are passed through: their end, usage, in-band errors and grammar."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 
 
 class MessagesObserver(Observer):
-    """`message_stop` closes the stream; every delta must be of an open block.
+    """Observes one Messages stream. `message_stop` closes it, and every delta must belong to an open block.
 
-    A `message_stop` within an open call is a fault: clients would run the call with the arguments that they have.
+    A `message_stop` inside an open tool call is a fault: clients would run the call with incomplete arguments.
     """
 
     __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
@@ -27,19 +27,21 @@ class MessagesObserver(Observer):
         super().__init__()
         self._started = self._stopped = False
         self._counts: Json = {}
+        """The upstream's counts so far."""
         self._open: set[object] = set()
+        """Indexes of the open blocks."""
         self._calls: set[object] | None = None
-        """Those of them that are calls."""
+        """Indexes of the open blocks that are calls."""
 
     def observe(self, data: bytes, event: str) -> None:
-        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        """Observe one event. `[DONE]`, which some servers send although Messages does not have it, is ignored."""
         if data == b"[DONE]" and not self.closed:
             self.sole_text = None
             return
         super().observe(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
-        """One event."""
+        """Observe the payload of one event; `event` is the name in its event line."""
         name, index = payload.get("type"), payload.get("index")
         if type(index) is not int:
             index = None
@@ -57,7 +59,7 @@ class MessagesObserver(Observer):
             self._started = True
             message = payload.get("message")
             usage = message.get("usage") if type(message) is dict else None
-            # What it has of the output is no count yet.
+            # Its count of the output is not final.
             self._count({**usage, "output_tokens": None} if type(usage) is dict else None)
         elif name == "content_block_start":
             if index in self._open:
@@ -77,8 +79,8 @@ class MessagesObserver(Observer):
                 self.tool_open = len(self._calls) > 0
         elif name == "message_delta":
             self._count(payload.get("usage"))
-            told = payload.get("delta")
-            self._stopped |= type(told) is dict and bool(told.get("stop_reason"))
+            delta = payload.get("delta")
+            self._stopped |= type(delta) is dict and bool(delta.get("stop_reason"))
         elif name == "message_stop":
             if self._open or not self._started:
                 self.violation("message_stop out of place")
@@ -99,9 +101,9 @@ class MessagesObserver(Observer):
             self.usage = read_usage(self._counts)
 
     def omitted_terminal(self) -> Frame | None:
-        """`message_stop`, behind a stop reason."""
+        """Return the `message_stop` that a lenient profile's upstream left out after a stop reason, else None."""
         return _STOP if self.lenient and self._stopped and not self._open else None
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """`event: error`."""
+        """Return the in-band `error` event."""
         return Frame("error", dumps(write_error_frame(failure, request_id)))

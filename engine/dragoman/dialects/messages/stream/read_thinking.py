@@ -1,15 +1,56 @@
-"""A thinking block while it is streamed, for clients that bring it back whole (mapping §5.2)."""
+"""The thinking blocks of an upstream Messages stream, and their signatures (mapping §5.2)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from dragoman.canonical.events import Event, Opaque
 from dragoman.canonical.request import Json
+from dragoman.dialects.messages.wire import DIALECT
 from dragoman.dialects.shared.tool_arguments import Room
+from dragoman.reply_context import ReplyContext
 
 
-class Thought:
-    """A thinking block as it was streamed, to be given back whole."""
+class ThinkingReader:
+    """Reads what the `thinking` blocks of one reply have besides their text. `key` is the upstream's index of a block.
+
+    Blocks are buffered if the client can keep them in an envelope and send them back; otherwise signatures are emitted
+    at once.
+    """
+
+    __slots__ = ("_buffers_blocks", "_room", "buffers")
+
+    def __init__(self, room: Room, context: ReplyContext) -> None:
+        self._room = room
+        self._buffers_blocks = context.envelope is not None
+        self.buffers: dict[int, ThinkingBuffer] = {}
+        """The open blocks, if they are buffered."""
+
+    def start(self, key: int, index: int, block: Json, out: list[Event]) -> None:
+        """Start a block. Raises LimitExceeded."""
+        if self._buffers_blocks:
+            self.buffers[key] = ThinkingBuffer(block, self._room)
+        if signature := block.get("signature"):
+            self.sign(key, index, signature, out)
+
+    def sign(self, key: int, index: int, signature: Any, out: list[Event]) -> None:
+        """Add to the signature of an open block. Raises LimitExceeded."""
+        if key in self.buffers:
+            self.buffers[key].add_signature(signature)
+        else:
+            out.append(Opaque(index, DIALECT, "signature", signature))
+
+    def flush(self, key: int, index: int, out: list[Event]) -> None:
+        """Emit a buffered block at its end."""
+        buffer = self.buffers.pop(key, None)
+        if buffer is not None:
+            # Unsigned blocks too: some servers sign nothing and still need their own blocks back (mapping §5.4).
+            block = buffer.block()
+            out.append(Opaque(index, DIALECT, "signature", block["signature"], block))
+
+
+class ThinkingBuffer:
+    """One thinking block of the stream. Its size counts against `room`, which the blocks of a reply share."""
 
     __slots__ = ("_room", "_signature", "_start", "_text")
 
@@ -18,27 +59,27 @@ class Thought:
         self._start = start
         self._text: list[str] = []
         self._signature: list[str] = []
-        self.think(start.get("thinking"))
+        self.add_text(start.get("thinking"))
 
-    def think(self, text: Any) -> None:
-        """Take more text. Raises LimitExceeded."""
+    def add_text(self, text: Any) -> None:
+        """Append text. Raises LimitExceeded."""
         if type(text) is str:
             self._room.take(len(text))
             self._text.append(text)
 
-    def think_on(self, text: str, pieces: list[str]) -> bool:
-        """Take more texts; False, and none is taken, if there is no room for all."""
+    def add_run(self, text: str, pieces: list[str]) -> bool:
+        """Append the texts of a run. Returns False, and appends none, if there is no room for all."""
         if not self._room.fits(len(text)):
             return False
         self._text.append(text)
         return True
 
-    def sign(self, signature: Any) -> None:
-        """Take more of the signature. Raises LimitExceeded."""
+    def add_signature(self, signature: Any) -> None:
+        """Append to the signature. Raises LimitExceeded."""
         if type(signature) is str:
             self._room.take(len(signature))
             self._signature.append(signature)
 
     def block(self) -> Json:
-        """The block as its server wants it back."""
+        """Return the complete block, in the form that its server needs back."""
         return {**self._start, "thinking": "".join(self._text), "signature": "".join(self._signature)}

@@ -1,7 +1,9 @@
-"""The grammar of a Messages stream that we wrote (messages §8, §8.1, §9).
+"""Checks the Messages streams that Dragoman writes against the dialect's grammar (messages §8, §8.1, §9).
 
-What the official SDKs need: names that are the types, one message_start, blocks counted up from 0 that start empty,
-deltas of their own kind on open blocks only, one message_delta with the reason, message_stop or an error last.
+The rules are those that the official SDKs depend on: event names equal the types; one `message_start`; blocks start
+empty, with indexes that count up from 0; deltas match the kind of their block, which is open; one `message_delta` with
+the stop reason; `message_stop` or `error` is last. This module shares no code with the writer, so that a fault of the
+writer is found.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _REASONS: Final = frozenset(
     )
 )
 _EMPTY: Final = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("input",)}
-"""What a block must start without."""
+"""Type of block → its fields that are present and empty at its start."""
 _OWNERS: Final = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -43,25 +45,29 @@ _OWNERS: Final = {
     "signature_delta": ("thinking", "signature"),
     "citations_delta": ("text", "citation"),
 }
-"""Delta → the block that takes it, and where it stands."""
-_PLAIN: Final = frozenset((*_EMPTY, "redacted_thinking"))
+"""Type of delta → the type of block that it belongs to, and the field that holds its content."""
+_KNOWN_BLOCKS: Final = frozenset((*_EMPTY, "redacted_thinking"))
 _SIGNED: Final = "signed"
-"""A thinking block behind its signature, which comes last."""
+"""The type of a thinking block after its signature, which is its last delta."""
 
 
-_SAME: Final = frozenset(("content_block_start", "content_block_stop", "message_stop"))
-"""Events that most streams spell alike."""
-_SAME_LONGEST: Final = 120
-_MOVES: Final[dict[bytes, tuple[str, int, str]]] = {}
-"""Such events that were judged, by their payload: name, index, type of block."""
-_MOVES_MAX: Final = 128
-_TEXTS: Final[dict[tuple[int, str], Template]] = {}
-"""How texts begin, by the index and the type of their block; of the first hundred blocks only."""
+_REPEATED: Final = frozenset(("content_block_start", "content_block_stop", "message_stop"))
+"""Events that are the same bytes in most streams."""
+_REPEATED_MAX: Final = 120
+"""Longest payload of an event that is remembered, in bytes."""
+_KNOWN_EVENTS: Final[dict[bytes, tuple[str, int, str]]] = {}
+"""Payload of a valid event → its name, index and type of block. Other streams then skip parsing it."""
+_KNOWN_EVENTS_MAX: Final = 128
+_TEXT_TEMPLATES: Final[dict[tuple[int, str], Template]] = {}
+"""Index and type of a block → the template of its deltas. Only for the first hundred blocks of a stream."""
 _INDEX: Final = re.compile(rb'event: content_block_delta\ndata: \{"type":"content_block_delta","index":(\d+),')
 
 
 class MessagesValidator(Validator):
-    """Encodes the frames of a Messages stream, and holds them against the dialect's grammar."""
+    """Encodes the frames of one Messages stream and checks them against the grammar.
+
+    `GrammarError`s are reported by the base class; the stream continues unchanged.
+    """
 
     __slots__ = ("_calls", "_count", "_open", "_reason", "_started")
 
@@ -70,39 +76,44 @@ class MessagesValidator(Validator):
         self._started = False
         self._count = 0
         self._open: dict[int, str] = {}
-        """Index → type, of the blocks that are open."""
+        """Index → type of the open blocks."""
         self._calls: list[str] = []
+        """The ids of all calls."""
         self._reason: str | None = None
+        """The stop reason, once `message_delta` was written."""
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
-        """One event."""
-        move = _MOVES.get(payload)
-        if move is None or move[0] != name or not self._started:
-            said = self._event(name, payload_of(payload))
-            if name in _SAME and len(payload) <= _SAME_LONGEST and len(_MOVES) < _MOVES_MAX:
-                _remember(name, payload)
-            return said
+        """Check one event. Raises GrammarError.
+
+        Returns the text of a delta, `NO_CHANGE` for an event that changes no state, else None.
+        """
+        known = _KNOWN_EVENTS.get(payload)
+        if known is None or known[0] != name or not self._started:
+            sole_text = self._event(name, payload_of(payload))
+            if name in _REPEATED and len(payload) <= _REPEATED_MAX and len(_KNOWN_EVENTS) < _KNOWN_EVENTS_MAX:
+                _remember_event(name, payload)
+            return sole_text
         if name == "content_block_stop":
-            self._close(move[1])
+            self._close(known[1])
         elif name == "content_block_start":
-            self._open_block(move[1], move[2])
+            self._open_block(known[1], known[2])
         else:
             self._stop()
         return None
 
     def restore_templates(self, name: str) -> None:
-        """The texts of a block begin alike in all streams."""
+        """Offer the templates that earlier streams set for the open blocks."""
         for block in self._open.items():
-            if (known := _TEXTS.get(block)) is not None:
+            if (known := _TEXT_TEMPLATES.get(block)) is not None:
                 self.add_template(known)
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
-        """What comes next may begin and end so."""
+        """Set the template of the next delta, also for later streams."""
         super().set_template(low, tail, size)
         found = _INDEX.match(low)
         if found is not None and len(found[1]) < 3:
             index = int(found[1])
-            _TEXTS[index, self._open[index]] = self._known[-1]
+            _TEXT_TEMPLATES[index, self._open[index]] = self._known[-1]
 
     def _event(self, name: str, payload: Json) -> SoleText | None:
         if not name or payload.get("type") != name:
@@ -136,8 +147,8 @@ class MessagesValidator(Validator):
         if self._started:
             raise GrammarError("message_start twice (T-13)")
         self._started = True
-        told, model = message.get("id"), message.get("model")
-        if type(told) is not str or not told or type(model) is not str:
+        message_id, model = message.get("id"), message.get("model")
+        if type(message_id) is not str or not message_id or type(model) is not str:
             raise GrammarError("message_start without an id or a model")
         if message.get("type") != "message" or message.get("role") != "assistant":
             raise GrammarError("message_start without a message of the assistant's")
@@ -165,11 +176,11 @@ class MessagesValidator(Validator):
 
     def _open_block(self, index: int, kind: str) -> None:
         if self._reason is not None:
-            raise GrammarError("a block behind message_delta")
+            raise GrammarError("a block after message_delta")
         if index != self._count:
             raise GrammarError("a block whose index is not the next")
         if self._open and self.context.knobs.block_order != "interleave":
-            raise GrammarError("two blocks open at a time, though they were to follow each other")
+            raise GrammarError("two blocks open at a time, although block_order forbids it")
         self._count = index + 1
         self._open[index] = kind
 
@@ -188,9 +199,9 @@ class MessagesValidator(Validator):
         if block is None:
             raise GrammarError("a delta of a block that is not open (T-02)")
         kind = member(delta, "type", str)
-        if block not in _PLAIN:
+        if block not in _KNOWN_BLOCKS:
             if block == _SIGNED:
-                raise GrammarError("a delta behind the signature, which comes last")
+                raise GrammarError("a delta after the signature, which comes last")
             return NO_CHANGE
         owner, key = _OWNERS.get(kind, ("", ""))
         if owner != block:
@@ -209,9 +220,9 @@ class MessagesValidator(Validator):
         delta = member(payload, "delta", dict)
         reason, sequence = delta.get("stop_reason"), delta.get("stop_sequence")
         if reason not in _REASONS:
-            raise GrammarError("a stop_reason that is no word of the dialect")
+            raise GrammarError("a stop_reason that the dialect does not have")
         if sequence is not None and (type(sequence) is not str or reason != "stop_sequence"):
-            raise GrammarError("a stop_sequence beside another reason")
+            raise GrammarError("a stop_sequence with another reason")
         if reason == "tool_use" and not self._calls:
             raise GrammarError("stop_reason tool_use without a call")
         if reason in ("end_turn", "stop_sequence") and self._calls:
@@ -219,14 +230,14 @@ class MessagesValidator(Validator):
         if (details := delta.get("stop_details")) is not None and (
             type(details) is not dict or details.get("type") != "refusal" or reason != "refusal"
         ):
-            raise GrammarError("details of a refusal beside another reason")
+            raise GrammarError("details of a refusal with another reason")
         counted(payload.get("usage"), "output_tokens")
         self._reason = reason
 
 
-def _remember(name: str, payload: bytes) -> None:
-    """Keep an event that was judged, unless it holds something of its stream."""
+def _remember_event(name: str, payload: bytes) -> None:
+    """Remember a valid event, unless it holds anything of its stream, such as a call id."""
     event = payload_of(payload)
     kind = event["content_block"]["type"] if name == "content_block_start" else ""
     if kind in ("", "text", "thinking"):
-        _MOVES[payload] = name, event.get("index", 0), kind
+        _KNOWN_EVENTS[payload] = name, event.get("index", 0), kind

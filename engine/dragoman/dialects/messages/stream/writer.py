@@ -1,8 +1,8 @@
-"""Canonical events to a Messages stream: named events, own block indexes in the order they speak, each start empty.
+"""Writes canonical events as a Messages stream (mapping §9.7).
 
-A block of text or reasoning opens with the first that it says: an empty one is none of the dialect, whose API refuses
-it when it comes back, and a whole reply has none either. The bytes around the one changing string of a delta are built
-once per block. A refusal is a text block here, told as `stop_reason: refusal` at the end (mapping §9.7).
+A block gets its index when its start is written. A block of text or reasoning is deferred until its first text: the API
+rejects empty blocks when the client sends them back, and whole replies have none either. The bytes around the text of a
+delta are built once per block. A refusal becomes a text block and `stop_reason: refusal` at the end.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
+from dragoman.dialects.messages.stream.phases import WRITER, Phase
 from dragoman.dialects.messages.wire import DIALECT, write_stop, write_stop_details, write_usage
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
@@ -43,8 +44,8 @@ from dragoman.wire.sse import Frame
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
-_REFUSAL_KEPT = 65_536
-"""Characters of a streamed reply up to which a refusal's wording is kept for `stop_details`."""
+_REFUSAL_MAX = 65_536
+"""Characters of a reply up to which the text of a refusal is kept for `stop_details`."""
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 _PING = Frame("ping", b'{"type":"ping"}')
 _EMPTY: dict[BlockKind, Json] = {
@@ -61,56 +62,81 @@ _DELTA = {
 
 
 class MessagesWriter(StreamWriter):
-    """See the module's docstring."""
+    """Writes one reply as a Messages stream. Structural events move the writer through the table `phases.WRITER`."""
 
     one_open: ClassVar[bool] = True
 
-    __slots__ = ("_before", "_count", "_heads", "_held", "_indexes", "_input", "_refusal", "_silent", "_size")
+    __slots__ = (
+        "_count",
+        "_deferred",
+        "_framed_prefixes",
+        "_indexes",
+        "_pending_opaque",
+        "_phase",
+        "_prefixes",
+        "_refusal_texts",
+        "_start_usage",
+        "_text_size",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._before: dict[int, bytes] = {}
-        self._heads: dict[int, bytes] = {}
-        """The same with the line of the event's name, for blocks whose text is only passed on."""
+        self._phase = Phase.WAITING
+        self._prefixes: dict[int, bytes] = {}
+        """Open block → the payload of its deltas up to the text; b"" while its start is not written."""
+        self._framed_prefixes: dict[int, bytes] = {}
+        """Open block → its prefix after the event line, for runs of texts."""
         self._indexes: dict[int, int] = {}
-        self._held: dict[int, BlockStart] = {}
-        """Opaque blocks whose payload, and so their dialect, is not known yet."""
-        self._silent: dict[int, tuple[BlockKind, list[Citation]]] = {}
-        """Blocks that have said nothing yet, with the sources that came before their text."""
+        """Open block → the index that was written."""
+        self._pending_opaque: dict[int, BlockStart] = {}
+        """Opaque blocks whose payload, and so their dialect, has not arrived."""
+        self._deferred: dict[int, tuple[BlockKind, list[Citation]]] = {}
+        """Blocks without text so far: their kind, and the citations that came before the text."""
         self._count = 0
-        self._input: Usage | None = None
-        self._refusal: dict[int, list[str]] = {}
-        self._size = 0
+        """The number of blocks that were written, the index of the next one."""
+        self._start_usage: Usage | None = None
+        """The usage that `message_start` had, if the upstream counted the input."""
+        self._refusal_texts: dict[int, list[str]] = {}
+        """Refusal block → its texts."""
+        self._text_size = 0
+        """Characters that were written."""
 
     def delta(self, event: Delta, out: Frames) -> None:
-        """One piece of a block's text."""
-        before = self._before.get(event.index)
-        if before is None:
+        """Write one text of a block."""
+        prefix = self._prefixes.get(event.index)
+        if prefix is None:
             raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
         text = event.text
-        if text and (before or (before := self._speak(event.index, out))):
-            self._size += len(text)
-            out.append(Frame("content_block_delta", before + dump_str(text) + b"}}"))
-            if self._refusal and event.index in self._refusal and self._size <= _REFUSAL_KEPT:
-                self._refusal[event.index].append(text)
+        if text and (prefix or (prefix := self._open_deferred(event.index, out))):
+            self._text_size += len(text)
+            out.append(Frame("content_block_delta", prefix + dump_str(text) + b"}}"))
+            if self._refusal_texts and event.index in self._refusal_texts and self._text_size <= _REFUSAL_MAX:
+                self._refusal_texts[event.index].append(text)
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Texts of one block, all at once."""
-        head = self._heads.get(event.index)
+        """Write a run of texts of one block; None if they have to be written one by one."""
+        head = self._framed_prefixes.get(event.index)
         if head is None:
-            before = self._before.get(event.index)
-            if not before or self._refusal:
+            prefix = self._prefixes.get(event.index)
+            if not prefix or self._refusal_texts:
                 return None
-            head = self._heads[event.index] = b"event: content_block_delta\ndata: " + before
-        self._size += len(event.text)
-        spelled = event.encoded
-        between = spelled[0] if len(spelled) == 1 else (b"}}\n\n" + head).join(spelled)
+            head = self._framed_prefixes[event.index] = b"event: content_block_delta\ndata: " + prefix
+        self._text_size += len(event.text)
+        encoded = event.encoded
+        between = encoded[0] if len(encoded) == 1 else (b"}}\n\n" + head).join(encoded)
         return head + between + b"}}\n\n"
 
+    def __repr__(self) -> str:
+        return (
+            f"<MessagesWriter {self._phase.name} blocks={self._count} open={len(self._indexes)}"
+            f" deferred={len(self._deferred)} characters={self._text_size}>"
+        )
+
     def _start(self, event: Start, out: Frames) -> None:
+        self._phase = WRITER[self._phase]["Start"]
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
-        self._input = known
+        self._start_usage = known
         usage = write_usage(known or Usage(input_total=context.input_estimate))
         message: Json = {
             "id": reply_id(event.id or context.request_id, "msg_"),
@@ -127,10 +153,11 @@ class MessagesWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
+        self._phase = WRITER[self._phase]["BlockStart"]
         kind = event.kind
         if kind is _OPAQUE:
-            self._before[event.index] = b""
-            self._held[event.index] = event
+            self._prefixes[event.index] = b""
+            self._pending_opaque[event.index] = event
             return
         if kind is _TOOL:
             if event.custom:
@@ -141,30 +168,30 @@ class MessagesWriter(StreamWriter):
                 )
             call_id = sanitize_call_id(event.call_id, 256)
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
-            self._open_plain(event.index, kind, block, out)
+            self._open_with_prefix(event.index, kind, block, out)
             return
         if kind is _REFUSAL:
-            self._refusal[event.index] = []
-        self._before[event.index] = b""
-        self._silent[event.index] = kind, []
+            self._refusal_texts[event.index] = []
+        self._prefixes[event.index] = b""
+        self._deferred[event.index] = kind, []
 
-    def _speak(self, index: int, out: Frames) -> bytes:
-        """Open a block that has been silent; gives what stands before its text, b"" if it is none of the silent."""
-        silent = self._silent.pop(index, None)
-        if silent is None:
+    def _open_deferred(self, index: int, out: Frames) -> bytes:
+        """Write the start of a deferred block. Returns the prefix of its deltas, b"" if the block is not deferred."""
+        deferred = self._deferred.pop(index, None)
+        if deferred is None:
             return b""
-        kind, citations = silent
-        before = self._open_plain(index, kind, _EMPTY[kind], out)
+        kind, citations = deferred
+        prefix = self._open_with_prefix(index, kind, _EMPTY[kind], out)
         for citation in citations:
-            self._cite(index, citation, out)
-        return before
+            self._write_citation(index, citation, out)
+        return prefix
 
-    def _open_plain(self, index: int, kind: BlockKind, block: Json, out: Frames) -> bytes:
+    def _open_with_prefix(self, index: int, kind: BlockKind, block: Json, out: Frames) -> bytes:
         self._open(index, block, out)
         form, field = _DELTA[kind]
-        before = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (self._count - 1, form, field)
-        self._before[index] = before
-        return before
+        prefix = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (self._count - 1, form, field)
+        self._prefixes[index] = prefix
+        return prefix
 
     def _open(self, index: int, block: Any, out: Frames) -> None:
         own = self._count
@@ -174,55 +201,56 @@ class MessagesWriter(StreamWriter):
         out.append(Frame("content_block_start", dumps(start)))
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._before.pop(event.index, None)
-        self._heads.pop(event.index, None)
+        self._phase = WRITER[self._phase]["BlockEnd"]
+        self._prefixes.pop(event.index, None)
+        self._framed_prefixes.pop(event.index, None)
         own = self._indexes.pop(event.index, None)
         if own is not None:
             out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
-        elif (silent := self._silent.pop(event.index, None)) is not None:
-            if silent[1]:
+        elif (deferred := self._deferred.pop(event.index, None)) is not None:
+            if deferred[1]:
                 self.context.losses.add(LossCode.CITATIONS, "citations")
-        elif self._held:
-            self._lose(event.index)
+        elif self._pending_opaque:
+            self._drop_opaque(event.index)
 
     def _opaque(self, event: Opaque, out: Frames) -> None:
         if event.origin != DIALECT:
-            self._foreign(event, out)
-        elif event.form == "block" and event.index in self._held:
-            del self._held[event.index]
+            self._write_foreign(event, out)
+        elif event.form == "block" and event.index in self._pending_opaque:
+            del self._pending_opaque[event.index]
             self._open(event.index, event.payload, out)
         elif event.form == "signature":
-            self._speak(event.index, out)
-            signature = event.payload or ""  # None: the whole reply of a server that signs nothing
+            self._open_deferred(event.index, out)
+            signature = event.payload or ""  # None: a whole reply of a server that does not sign
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.form == "delta":
             self._write_delta(event.index, event.payload, out)
 
-    def _foreign(self, event: Opaque, out: Frames) -> None:
-        """Reasoning of another dialect goes into an envelope; any other block of one has no place here."""
-        if event.index in self._held:
-            self._lose(event.index)
-        elif event.index not in self._indexes and event.index not in self._silent:
-            return  # more of a block that was left out
+    def _write_foreign(self, event: Opaque, out: Frames) -> None:
+        """Write reasoning of another dialect as an envelope; drop any other opaque block."""
+        if event.index in self._pending_opaque:
+            self._drop_opaque(event.index)
+        elif event.index not in self._indexes and event.index not in self._deferred:
+            return  # of a block that was dropped
         elif event.native is not None and self.context.envelope is not None:
-            self._speak(event.index, out)
+            self._open_deferred(event.index, out)
             signature = self.context.envelope.wrap(event.origin, event.native)
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.payload is not None:
             self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
 
-    def _lose(self, index: int) -> None:
-        block = self._held.pop(index, None)
+    def _drop_opaque(self, index: int) -> None:
+        block = self._pending_opaque.pop(index, None)
         if block is not None:
             self.context.losses.add(LossCode(block.code), block.name)
 
     def _annotate(self, event: Annotation, out: Frames) -> None:
-        if (silent := self._silent.get(event.index)) is not None:
-            silent[1].append(event.citation)
+        if (deferred := self._deferred.get(event.index)) is not None:
+            deferred[1].append(event.citation)
         else:
-            self._cite(event.index, event.citation, out)
+            self._write_citation(event.index, event.citation, out)
 
-    def _cite(self, index: int, citation: Citation, out: Frames) -> None:
+    def _write_citation(self, index: int, citation: Citation, out: Frames) -> None:
         written = write_citation(citation, self.context.envelope)
         if written is None:
             self.context.losses.add(LossCode.CITATIONS, "annotations")
@@ -238,25 +266,30 @@ class MessagesWriter(StreamWriter):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _finish(self, event: Finish, out: Frames) -> None:
+        self._phase = WRITER[self._phase]["Finish"]
         stop = event.stop
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
         if stop.reason in _REFUSED:
-            wording = "".join(text for block in self._refusal.values() for text in block)
+            wording = "".join(text for block in self._refusal_texts.values() for text in block)
             delta["stop_details"] = write_stop_details(event.refusal, wording)
         usage = event.usage or Usage()
-        base = self._input or Usage()
+        base = self._start_usage or Usage()
         if usage.output_total is None or (usage.input_total is None and base.input_total is None):
-            # About four characters make a token; an estimate keeps context meters alive (mapping §9.4).
+            # About four characters make a token; clients need an estimate for their context meters (mapping §9.4).
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
-            base = base.merged_onto(Usage(input_total=self.context.input_estimate, output_total=(self._size + 3) // 4))
+            base = base.merged_onto(
+                Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
+            )
         payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.merged_onto(base))}
         out.append(Frame("message_delta", dumps(payload)))
 
     def _end(self, event: End, out: Frames) -> None:
+        self._phase = WRITER[self._phase]["End"]
         out.append(_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:
-        # No message_delta and no message_stop: a stop would read as success (mapping §10.3).
+        self._phase = WRITER[self._phase]["Error"]
+        # Without message_delta and message_stop, which would make the reply look successful (mapping §10.3).
         out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 
     def _ping(self, event: Event, out: Frames) -> None:
@@ -270,7 +303,7 @@ class MessagesWriter(StreamWriter):
         End: _end,
         Annotation: _annotate,
         Opaque: _opaque,
-        Logprobs: _ping,  # Messages has none, and no client of it can ask for them
+        Logprobs: _ping,  # Messages has none, and its clients cannot request them
         Ping: _ping,
         Error: _fail,
     }

@@ -8,7 +8,7 @@ from orjson import Fragment
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_payload
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
@@ -82,7 +82,7 @@ class ResponsesObserver(Observer):
         name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
         if type(name) is not str:
             if payload.get("error"):
-                self.failure = read_payload(payload, Dialect.RESPONSES)
+                self.failure = read_error_payload(payload, Dialect.RESPONSES)
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")
@@ -97,7 +97,7 @@ class ResponsesObserver(Observer):
                 self.violation("response.created twice")
             self._keep(payload.get("response"))
         elif name == "error":
-            self.failure = read_payload(payload, Dialect.RESPONSES)
+            self.failure = read_error_payload(payload, Dialect.RESPONSES)
         elif self._echo is None:
             self.violation(f"{quote_word(name)} before response.created")
             self._keep(payload.get("response"))

@@ -14,7 +14,7 @@ import orjson
 from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_payload
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
@@ -93,7 +93,7 @@ class ResponsesReader(StreamReader):
         elif name in TERMINALS:
             self._finish(event, name, out)
         elif name == "error" or event.get("error"):
-            out.append(Error(read_payload(event, Dialect.RESPONSES)))
+            out.append(Error(read_error_payload(event, Dialect.RESPONSES)))
             self.done = True
         elif name in _BEGUN:
             if not self._started:
@@ -147,7 +147,7 @@ class ResponsesReader(StreamReader):
         if type(response) is not dict:
             if not event.get("error"):
                 raise UpstreamProtocolError(f"upstream sent {name} without its response")
-            out.append(Error(read_payload(event, Dialect.RESPONSES)))
+            out.append(Error(read_error_payload(event, Dialect.RESPONSES)))
             self.done = True
             return
         status = read_status(response, TERMINALS[name])

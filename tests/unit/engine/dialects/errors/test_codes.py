@@ -12,7 +12,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import read_error_frame
 from dragoman.dialects.chat.wire import read_finish_reason
 from dragoman.dialects.errors import codes
-from dragoman.dialects.errors.read import read
+from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import Failure, FailureKind
 
@@ -75,7 +75,7 @@ def test_openrouter_tells_its_word_in_the_metadata() -> None:
     ],
 )
 def test_a_word_beside_a_status(status: int, error: dict[str, str], kind: FailureKind) -> None:
-    failure = read(status, orjson.dumps({"error": error}), {}, Dialect.CHAT)
+    failure = read_error_response(status, orjson.dumps({"error": error}), {}, Dialect.CHAT)
     assert (failure.kind, failure.status) == (kind, status)
     assert write_failure(failure)[0] in (status, 402)
 

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import DragomanError, builtin_profile, direction, translate
 from dragoman.canonical.request import Turn
-from dragoman.dialects.messages.request.read_compact import read_steps
+from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.reasoning.envelope import Envelope
 from support.steps import without_steps
 
@@ -129,7 +129,7 @@ def outcome(upstream: str, history: list[Json], flags: Json) -> Any:
 def read(message: Json) -> int:
     """How many of one message are read in short."""
     turns: list[Turn] = []
-    other = read_steps(iter([(0, message)]), turns)
+    other = read_compact_turns(iter([(0, message)]), turns)
     assert len(turns) == (other is None)
     return len(turns)
 

@@ -24,7 +24,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.messages.request.restore_reasoning import unseal_history
+from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses
@@ -141,7 +141,7 @@ def test_the_callers_body_stays_as_it_is() -> None:
 )
 def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
     body = {"messages": messages}
-    assert not unseal_history(body, "claude", Losses())
+    assert not restore_reasoning(body, "claude", Losses())
     assert body == {"messages": messages}
 
 

@@ -866,7 +866,7 @@ def test_temperature_goes_before_top_p_where_both_together_are_refused() -> None
         "top_k": 4,
     }
     assert [(row.code, row.path) for row in written.losses.rows] == [(LossCode.SAMPLING_UNSUPPORTED, "top_p")]
-    assert "beside temperature" in written.losses.rows[0].done
+    assert "with temperature" in written.losses.rows[0].done
     alone = write(top_p=0.9)
     assert (alone.body["top_p"], alone.codes) == (0.9, {})
     # While thinking, the temperature is left out: then `top_p` is alone.

@@ -1,0 +1,98 @@
+"""The phases of a Messages stream, and the events that move it from one to the next (messages §8, mapping §9.5).
+
+`READER` moves `MessagesReader` by the upstream's events, `WRITER` moves `MessagesWriter` by canonical events. Only
+structural events are listed. Those of one block are not: deltas and ends of blocks depend on the blocks that are open
+(`dialects.shared.block_index`), and a `ping` is allowed in every phase. Unknown events are dropped and recorded.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from dragoman.errors import StreamTruncated, UpstreamProtocolError
+
+
+class Phase(IntEnum):
+    """The position of a reader or writer in its stream."""
+
+    WAITING = 0
+    """No event yet."""
+    BLOCKS = 1
+    """The message has started; blocks start and end."""
+    STOPPED = 2
+    """The stop reason is known, and all blocks are closed."""
+    DONE = 3
+    """The message has ended, or an error has ended the stream. Nothing more is read or written."""
+
+
+class Moves(dict[str, Phase]):
+    """The events that are allowed in one phase, and the phases after them. Looking up any other event raises its error.
+
+    Args:
+        moves: event → next phase.
+        errors: event → message of its error; other events have a general one.
+        truncated: an event that means that the stream was cut before it.
+    """
+
+    __slots__ = ("errors", "truncated")
+
+    def __init__(self, moves: dict[str, Phase], errors: dict[str, str] | None = None, truncated: str = "") -> None:
+        super().__init__(moves)
+        self.errors, self.truncated = errors or {}, truncated
+
+    def __missing__(self, event: str) -> Phase:
+        error = StreamTruncated if event == self.truncated else UpstreamProtocolError
+        raise error(self.errors.get(event, f"upstream sent {event} out of order"))
+
+
+_EARLY: Final = "upstream sent an event before message_start"
+_TWICE: Final = "upstream sent message_start twice"
+
+READER: Final[dict[Phase, Moves]] = {
+    Phase.WAITING: Moves(
+        {"message_start": Phase.BLOCKS, "error": Phase.DONE},
+        errors={"content_block_start": _EARLY, "message_delta": _EARLY, "message_stop": _EARLY},
+    ),
+    Phase.BLOCKS: Moves(
+        {
+            "content_block_start": Phase.BLOCKS,
+            "message_delta": Phase.BLOCKS,
+            "stop_reason": Phase.STOPPED,
+            "error": Phase.DONE,
+        },
+        errors={"message_start": _TWICE, "message_stop": "upstream sent message_stop before a stop_reason"},
+        truncated="message_stop",
+    ),
+    Phase.STOPPED: Moves(
+        {"message_delta": Phase.STOPPED, "message_stop": Phase.DONE, "error": Phase.DONE},
+        errors={"message_start": _TWICE, "content_block_start": "upstream started a block after the stop_reason"},
+    ),
+    Phase.DONE: Moves({}),
+}
+"""Phase of the reader → event of the upstream → next phase.
+
+`stop_reason` stands for a `message_delta` that holds one, which is both events. A second one is ignored and recorded.
+Any other event that is absent in a phase is an UpstreamProtocolError or StreamTruncated with the message in `errors`.
+Like every error that the reader finds, it leads to `DONE`. If the upstream's body ends before `DONE`, the stream was
+cut, unless the profile allows to leave `message_stop` out and the phase is `STOPPED`. In `DONE`, events are not read.
+"""
+
+WRITER: Final[dict[Phase, Moves]] = {
+    Phase.WAITING: Moves({"Start": Phase.BLOCKS, "Error": Phase.DONE}),
+    Phase.BLOCKS: Moves(
+        {
+            "BlockStart": Phase.BLOCKS,
+            "BlockEnd": Phase.BLOCKS,
+            "Finish": Phase.STOPPED,
+            "Error": Phase.DONE,
+        }
+    ),
+    Phase.STOPPED: Moves({"End": Phase.DONE, "Error": Phase.DONE}),
+    Phase.DONE: Moves({}),
+}
+"""Phase of the writer → canonical event → next phase.
+
+An event of the table that is absent in a phase is an UpstreamProtocolError, which is written as an `Error`. Other
+events (`Delta`, `Opaque`, `Annotation`, `Logprobs`, `Ping`) do not change the phase. In `DONE`, events are not written.
+"""
