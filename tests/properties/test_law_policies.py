@@ -91,13 +91,13 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
             # Of the assistant's turn after it nothing was left (an empty thought), so two user messages became one.
             last, joined = json.loads(before[-1]), json.loads(after[len(before) - 1])
             assert last["role"] == joined["role"] == "user"
-            assert [part["text"] for part in joined["content"]][: len(texts(last))] == texts(last)
+            assert parts(joined)[: len(parts(last))] == parts(last)
 
 
-def texts(message: dict[str, Any]) -> list[str]:
-    """The texts of a user's message."""
+def parts(message: dict[str, Any]) -> list[Any]:
+    """The parts of a user's message, a text as its text."""
     content = message["content"]
-    return [content] if isinstance(content, str) else [part["text"] for part in content]
+    return [content] if isinstance(content, str) else [part.get("text", part) for part in content]
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
