@@ -299,7 +299,7 @@ EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 @given(responses_streams(KNOWN, quirks=False))
 def test_raw_responses_streams_keep_their_meaning(upstream: Upstream) -> None:
     """Three independent pieces agree: the renderer of upstream bytes, the judge, and the official SDK's types."""
-    # A server may report a cut free-text call as done. The oracle checks our writer, which must not: Codex would run it.
+    # A server may report a cut free-text call as done. The oracle checks our writer, which must not do that.
     output = upstream.notes.get("response", {}).get("output", [])
     assume(not any(item["type"] == "custom_tool_call" and item["status"] == "incomplete" for item in output))
     events = [json.loads(item.data) for item in sse.split(upstream.data) if item.data is not None]
