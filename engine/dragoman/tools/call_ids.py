@@ -44,17 +44,18 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     full_turns: list[Turn] = []
     in_order = True
     for turn in turns:
-        if (assistant := turn.compact_assistant()) is not None:
+        if turn.role is _ASSISTANT:
             if len(called) != len(answered):
                 in_order = False
-            called += assistant.calls or ()
+            if (assistant := turn.compact_assistant()) is not None:
+                called += assistant.calls or ()
+            else:
+                full_turns.append(turn)
+                called += [(call_id,) for call_id in turn.call_ids()]
         elif (compact := turn.compact_results()) is not None:
             answered += compact
         else:
             full_turns.append(turn)
-            if turn.role is _ASSISTANT and len(called) != len(answered):
-                in_order = False
-            called += [(call_id,) for call_id in turn.call_ids()]
             answered += [(call_id,) for _, call_id in turn.result_ids()]
     calls = [call[0] for call in called]
     results = [result[0] for result in answered]

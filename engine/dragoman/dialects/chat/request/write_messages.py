@@ -99,7 +99,18 @@ class _MessagesWriter:
         append, append_path = self.messages.append, self.assistant_paths.append
         write_compact, longest = self.assistant_writer.write_compact, self.profile.call_id_max
         for turn in turns:
-            if (results := turn.compact_results()) is not None:
+            if turn.role is _ASSISTANT:
+                if foreign and (assistant := turn.compact_assistant()) is not None:
+                    if opened or held or moved:
+                        self._before_assistant()
+                    message = write_compact(assistant, opened)
+                else:
+                    self._before_assistant()
+                    message = self.assistant_writer.write(turn, opened)
+                if message is not None:
+                    append(message)
+                    append_path(turn.at)
+            elif (results := turn.compact_results()) is not None:
                 for call_id, content, at, failed in results:
                     if failed or held:
                         self._write_text_result(call_id, content, at, failed)
@@ -108,21 +119,8 @@ class _MessagesWriter:
                         append({"role": "tool", "tool_call_id": sent_id, "content": content})
                 if not opened and (held or moved):
                     self._flush()
-            elif foreign and (assistant := turn.compact_assistant()) is not None:
-                if opened or held or moved:
-                    self._before_assistant()
-                message = write_compact(assistant, opened)
-                if message is not None:
-                    append(message)
-                    append_path(turn.at)
             elif turn.role is _USER:
                 self._write_user(turn)
-            elif turn.role is _ASSISTANT:
-                self._before_assistant()
-                message = self.assistant_writer.write(turn, opened)
-                if message is not None:
-                    append(message)
-                    append_path(turn.at)
             else:
                 self._write_instruction(turn)
 

@@ -53,8 +53,11 @@ def write_conversation(
     foreign = request.origin != DIALECT
     write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
-        if foreign and (assistant := turn.compact_assistant()) is not None:
-            builder.add_assistant(write_assistant(assistant), turn)
+        if turn.role is _ASSISTANT:
+            if foreign and (assistant := turn.compact_assistant()) is not None:
+                builder.add_assistant(write_assistant(assistant), turn)
+            else:
+                builder.add(turn)
         elif (results := turn.compact_results()) is not None:
             builder.add_results(write_results(results))
         else:
