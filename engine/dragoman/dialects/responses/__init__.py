@@ -7,7 +7,7 @@ from dragoman.dialects.responses.errors import read_failure
 from dragoman.dialects.responses.reply.read import read_reply
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.request.read import read_request
-from dragoman.dialects.responses.request.restore_reasoning import unseal_history
+from dragoman.dialects.responses.request.restore_reasoning import restore_history as unseal_history
 from dragoman.dialects.responses.request.write import write_request
 from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
 from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader

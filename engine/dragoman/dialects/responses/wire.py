@@ -32,7 +32,7 @@ ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 """Every `status` of a response that is over."""
 
 
-def settle(response: Json, status: str | None, *, calls: bool, refusal: bool, losses: Losses) -> Stop:
+def resolve_stop_reason(response: Json, status: str | None, *, calls: bool, refusal: bool, losses: Losses) -> Stop:
     """The stop of a response that is over, by its status and what it holds; a cut always wins (mapping §9.2).
 
     A reason that nobody knows still cut the reply: to call it an end would hide that.

@@ -23,7 +23,7 @@ _FUNCTION: Final = ("description", "parameters", "strict")
 _PLAIN_TEXT: Final[Json] = {"type": "text"}
 
 
-def echo_of(body: Json) -> Json:
+def echoed_settings(body: Json) -> Json:
     """The settings of a request that was read without an error. Values are shared with `body`; none is null."""
     echo: Json = {key: value for key, value in body.items() if key in _REPEATED and value is not None}
     if "tools" in echo:

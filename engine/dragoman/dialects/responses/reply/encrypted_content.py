@@ -10,7 +10,7 @@ from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope
 
 
-def write_proof(origin: str, native: Json | None, own: Any, seal: Envelope | None) -> str | None:
+def write_encrypted_content(origin: str, native: Json | None, own: Any, envelope: Envelope | None) -> str | None:
     """The `encrypted_content` of some reasoning, or None if there is none that the client could bring back.
 
     The dialect's own (`own`) goes as it is; of another one's the whole block goes into an envelope, as its bare
@@ -18,11 +18,11 @@ def write_proof(origin: str, native: Json | None, own: Any, seal: Envelope | Non
     """
     if origin == DIALECT:
         return own if type(own) is str and own else None
-    if native is not None and seal is not None:
-        return seal.wrap(origin, native)
+    if native is not None and envelope is not None:
+        return envelope.wrap(origin, native)
     return None
 
 
-def lost_proof(origin: str) -> LossCode:
+def loss_code(origin: str) -> LossCode:
     """The loss of a proof that is left out. Unlike a signature, encrypted content is the reasoning itself."""
     return LossCode.REASONING_SIGNATURE if origin == "messages" else LossCode.REASONING_ENCRYPTED

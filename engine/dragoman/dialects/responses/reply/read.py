@@ -12,23 +12,23 @@ from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
-    Sort,
+    ItemKind,
     call_name,
     call_text,
     check_role,
-    citations_of,
     is_cut,
-    joined,
-    logprobs_of,
+    item_kind,
+    join_paragraphs,
     minted_call_id,
     namespace_of,
-    note_call,
-    part_of,
-    proof_of,
-    sort_of,
-    thoughts,
+    part_kind,
+    read_citations,
+    read_encrypted_content,
+    read_logprobs,
+    reasoning_texts,
+    record_call_losses,
 )
-from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, settle
+from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
@@ -55,9 +55,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         if type(item) is not dict:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
         _read_item(item, position, identity, parts, context)
-        if sort_of(item) is Sort.CALL and is_cut(item, cut=status == "incomplete"):
+        if item_kind(item) is ItemKind.CALL and is_cut(item, cut=status == "incomplete"):
             cut.append(len(parts) - 1)
-    stop = settle(
+    stop = resolve_stop_reason(
         body,
         status,
         calls=any(type(part) is ToolCall for part in parts),
@@ -78,21 +78,21 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     )
 
 
-def read_status(response: Json, told: str | None = None) -> str | None:
+def read_status(response: Json, terminal: str | None = None) -> str | None:
     """The status of a response that is over, or None if it has none that is known and its terminal event (`told`)
     says nothing either.
 
     Raises `UpstreamStatusError` if it failed or was cancelled, `UpstreamProtocolError` if it is still to come.
     """
     status, error = response.get("status"), response.get("error")
-    if told == "failed" or told == "cancelled":
-        status = told
+    if terminal == "failed" or terminal == "cancelled":
+        status = terminal
     elif type(status) is not str or status not in ENDED:
-        if told is None and status in ("queued", "in_progress") and not error:
+        if terminal is None and status in ("queued", "in_progress") and not error:
             raise UpstreamProtocolError(f"upstream answered with a response that is not finished: {status}")
-        status = told
-    elif told == "incomplete" and status == "completed":
-        status = told
+        status = terminal
+    elif terminal == "incomplete" and status == "completed":
+        status = terminal
     if error or status == "failed":
         raise UpstreamStatusError(read_error_object(error))
     if status == "cancelled":
@@ -111,14 +111,14 @@ def _string(value: Any) -> str:
 
 def _read_item(item: Json, position: int, identity: str, parts: list[Part], context: ReplyContext) -> None:
     at: Path = ("output", position)
-    sort = sort_of(item)
-    if sort is Sort.MESSAGE:
+    sort = item_kind(item)
+    if sort is ItemKind.MESSAGE:
         _read_message(item, at, parts, context)
-    elif sort is Sort.REASONING:
+    elif sort is ItemKind.REASONING:
         parts.append(_read_reasoning(item, at, context))
-    elif sort is Sort.CALL:
+    elif sort is ItemKind.CALL:
         parts.append(_read_call(item, position, identity, at, parts, context))
-    elif sort is Sort.NATIVE:
+    elif sort is ItemKind.NATIVE:
         kind = item["type"]
         parts.append(Native(DIALECT, kind, item, NATIVE_ITEMS[kind], at))
     else:
@@ -135,7 +135,7 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
     for number, raw in enumerate(content):
         where = (*at, "content", number)
-        known = part_of(raw)
+        known = part_kind(raw)
         if known is None:
             losses.add(LossCode.UNKNOWN_EVENT, where, "a part of unknown type was left out")
             continue
@@ -146,22 +146,22 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         if kind is BlockKind.REFUSAL:
             parts.append(Refusal(text, where))
         else:
-            citations = citations_of(raw, (*where, "annotations"), losses)
+            citations = read_citations(raw, (*where, "annotations"), losses)
             begins = number == 0 and len(parts) > 0
-            parts.append(Text(text, where, None, citations, logprobs_of(raw, context) or None, begins))
+            parts.append(Text(text, where, None, citations, read_logprobs(raw, context) or None, begins))
 
 
 def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
-    content, summary = thoughts(item)
+    content, summary = reasoning_texts(item)
     if any(content):
-        text = joined(content)
+        text = join_paragraphs(content)
         if any(summary):
             context.losses.add(
                 LossCode.UNKNOWN_EVENT, (*at, "summary"), "the reasoning itself is shown, not its summary"
             )
     else:
-        text = joined(summary)
-    proof, native = proof_of(item, context)
+        text = join_paragraphs(summary)
+    proof, native = read_encrypted_content(item, context)
     return Reasoning(text, at, DIALECT, proof, native=native)
 
 
@@ -171,7 +171,7 @@ def _read_call(
     name = call_name(item)
     if not name:
         raise UpstreamProtocolError("upstream called a tool without a name")
-    note_call(item, at, context.losses)
+    record_call_losses(item, at, context.losses)
     kind = item["type"]
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):

@@ -22,7 +22,7 @@ from dragoman.wire.json_codec import dumps
 _LONGEST_MINTED_ID: Final = 40
 
 
-class Sort(IntEnum):
+class ItemKind(IntEnum):
     """What becomes of an item."""
 
     UNKNOWN = 0
@@ -74,25 +74,25 @@ PARTS: Final[dict[str, tuple[BlockKind, str]]] = {
 }
 """Parts of a message, and where each has its text."""
 
-_SORTS: Final[dict[str, Sort]] = {
-    **dict.fromkeys(NATIVE_ITEMS, Sort.NATIVE),
-    **dict.fromkeys(CALLS, Sort.CALL),
-    "message": Sort.MESSAGE,
-    "reasoning": Sort.REASONING,
+_SORTS: Final[dict[str, ItemKind]] = {
+    **dict.fromkeys(NATIVE_ITEMS, ItemKind.NATIVE),
+    **dict.fromkeys(CALLS, ItemKind.CALL),
+    "message": ItemKind.MESSAGE,
+    "reasoning": ItemKind.REASONING,
 }
 _REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content")
 
 
-def sort_of(item: Json) -> Sort:
+def item_kind(item: Json) -> ItemKind:
     """What becomes of the item. Raises UpstreamProtocolError for one that waits for what the client cannot do."""
     kind = item.get("type")
     if type(kind) is not str:
-        return Sort.UNKNOWN
+        return ItemKind.UNKNOWN
     if kind in _NEVER_DECLARED:
         raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
     if kind == "tool_search_call" and item.get("execution") == "server":
-        return Sort.NATIVE
-    return _SORTS.get(kind) or Sort.UNKNOWN
+        return ItemKind.NATIVE
+    return _SORTS.get(kind) or ItemKind.UNKNOWN
 
 
 def is_cut(item: Json, *, cut: bool) -> bool:
@@ -110,13 +110,13 @@ def check_role(item: Json) -> None:
         raise UpstreamProtocolError(f"upstream spoke as {item['role']!r}, not as the assistant")
 
 
-def part_of(raw: Any) -> tuple[BlockKind, str] | None:
+def part_kind(raw: Any) -> tuple[BlockKind, str] | None:
     """Kind and text field of a part, or None if it is none that is known."""
     kind = raw.get("type") if type(raw) is dict else None
     return PARTS.get(kind) if type(kind) is str else None
 
 
-def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[Citation]:
+def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list[Citation]:
     """The citations of a text part, without the first `after`, which are known already."""
     notes = part.get("annotations")
     if type(notes) is not list:
@@ -132,7 +132,7 @@ def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[C
     return found
 
 
-def logprobs_of(holder: Json, context: ReplyContext) -> list[Json]:
+def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
     """The log probabilities beside a text, if the client asked for them.
 
     Raises UpstreamProtocolError for what are no tokens with their probabilities.
@@ -143,7 +143,7 @@ def logprobs_of(holder: Json, context: ReplyContext) -> list[Json]:
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-def thoughts(item: Json) -> tuple[list[str], list[str]]:
+def reasoning_texts(item: Json) -> tuple[list[str], list[str]]:
     """The texts of a reasoning item's `content` and of its `summary`, part by part."""
     return _texts(item.get("content")), _texts(item.get("summary"))
 
@@ -155,13 +155,13 @@ def _texts(parts: Any) -> list[str]:
     return [text if type(text) is str else "" for text in texts]
 
 
-def joined(texts: list[str]) -> str:
+def join_paragraphs(texts: list[str]) -> str:
     """Parts of one reasoning as one text: a blank line stands between them."""
     last = max((number for number, text in enumerate(texts) if text), default=-1)
     return "\n\n".join(texts[: last + 1])
 
 
-def proof_of(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:
+def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:
     """The `encrypted_content` of a finished reasoning item, and the item as this server wants it back in a later
     request if the client can keep it. A server without encrypted reasoning wants the plain item (mapping §5.2).
 
@@ -215,7 +215,7 @@ def call_text(holder: Json, key: str) -> str:
     raise UpstreamProtocolError(f"upstream called a tool with {key} that is neither text nor an object")
 
 
-def note_call(item: Json, at: Path, losses: Losses) -> None:
+def record_call_losses(item: Json, at: Path, losses: Losses) -> None:
     """Rows for what other dialects cannot say of a call."""
     caller = item.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":

@@ -67,7 +67,7 @@ The validator's fast path needs the keys that only the last snapshot fills in at
 """
 
 
-class Snapshot:
+class ResponseObject:
     """The Response object of one reply. `base` is the body of its id, from which the items' ids are made."""
 
     __slots__ = ("_context", "_created", "_model", "base")

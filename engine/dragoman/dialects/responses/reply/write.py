@@ -8,9 +8,17 @@ from dragoman.canonical.events import BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
-from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
-from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
+from dragoman.dialects.responses.reply.item_shapes import (
+    CUSTOM,
+    REFUSAL,
+    SEARCH,
+    TEXT,
+    ItemFactory,
+    parse_arguments,
+    shape_of,
+)
+from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -18,8 +26,8 @@ from dragoman.reply_context import ReplyContext
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """The Response object. One part is one item with one part of its own, as in a stream."""
-    snapshot = Snapshot(context, reply.id, reply.model, reply.created)
-    writer = _Output(context, Items(snapshot.base))
+    snapshot = ResponseObject(context, reply.id, reply.model, reply.created)
+    writer = _Output(context, ItemFactory(snapshot.base))
     for position, part in enumerate(reply.parts):
         status = "incomplete" if may_be_cut(reply, position) else "completed"
         if type(part) is Text:
@@ -50,7 +58,7 @@ class _Output:
 
     __slots__ = ("_context", "_items", "output", "refused", "shown")
 
-    def __init__(self, context: ReplyContext, items: Items) -> None:
+    def __init__(self, context: ReplyContext, items: ItemFactory) -> None:
         self._context = context
         self._items = items
         self.output: list[Json] = []
@@ -79,26 +87,26 @@ class _Output:
         if part.redacted:
             native = native or {"data": part.proof}
             own = own or native.get("encrypted_content")
-        proof = write_proof(part.origin, native, own, context.envelope)
+        proof = write_encrypted_content(part.origin, native, own, context.envelope)
         if proof is None and part.redacted:
             context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
             return
         if proof is None and part.proof:
-            context.losses.add(lost_proof(part.origin), part.at)
-        item = self._items.new(form_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
-        item.proof = proof
+            context.losses.add(loss_code(part.origin), part.at)
+        item = self._items.new(shape_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item.encrypted_content = proof
         self.output.append(item.build(status, part.text or None))
 
     def call(self, part: ToolCall, status: str) -> None:
-        form = form_of(BlockKind.TOOL, custom=part.custom, search=part.search)
-        item = self._items.new_call(form, part.id, part.name, part.namespace)
+        shape = shape_of(BlockKind.TOOL, custom=part.custom, search=part.search)
+        item = self._items.new_call(shape, part.id, part.name, part.namespace)
         self.shown = True
         text, whole = part.arguments, status == "completed"
         arguments: Any = text
-        if form is not CUSTOM:
+        if shape is not CUSTOM:
             if whole and not text.strip():
                 text += "{}"
-            parsed = whole_arguments(text)
+            parsed = parse_arguments(text)
             whole = whole and parsed is not None
-            arguments = (parsed if whole else None) if form is SEARCH else text
+            arguments = (parsed if whole else None) if shape is SEARCH else text
         self.output.append(item.build("completed" if whole else "incomplete", arguments))

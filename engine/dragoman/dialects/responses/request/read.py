@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
 from dragoman.dialects.openai.settings import CACHE_KEYS
-from dragoman.dialects.responses.reply.echoed_settings import echo_of
+from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
 from dragoman.dialects.responses.request.read_tools import ToolList, read_tool_choice
@@ -89,7 +89,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     _read_controls(request, body, items, losses)
     if not _SERVICE.isdisjoint(body):
         _read_service(request, body, losses)
-    request.echo = echo_of(body)
+    request.echo = echoed_settings(body)
     return request
 
 

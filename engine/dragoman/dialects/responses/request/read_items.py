@@ -24,10 +24,10 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects.openai.content import note_unknown
 from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
-from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format
 from dragoman.dialects.responses.request.read_tools import ToolList
-from dragoman.dialects.responses.request.turn_builder import OpenTurns
+from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -82,19 +82,19 @@ class ItemsReader:
     none asked.
     """
 
-    __slots__ = ("_losses", "_open", "_tools", "effort", "format", "turns")
+    __slots__ = ("_builder", "_losses", "_tools", "effort", "format", "turns")
 
     def __init__(self, tools: ToolList, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
-        self._open = OpenTurns(losses)
-        self.turns = self._open.turns
+        self._builder = TurnBuilder(losses)
+        self.turns = self._builder.turns
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
 
     def read(self, items: list[Any]) -> None:
         """Read the items in order. Raises `ClientRequestError`, and `Unsupported` for what no other dialect has."""
         number = -1
-        while (number := self._open.steps(items, number + 1)) < len(items):
+        while (number := self._builder.read_compact(items, number + 1)) < len(items):
             item, at = items[number], ("input", number)
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
@@ -120,16 +120,16 @@ class ItemsReader:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
         plain = type(content) is str
         if role == "user":
-            self._open.message(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
+            self._builder.add_turn(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
         elif role == "assistant":
             parts = read_content(content, ASSISTANT, where, losses)
-            turn = self._open.assistant(at, plain=plain)
+            turn = self._builder.assistant_parts(at, plain=plain)
             if turn and parts and type(first := parts[0]) is Text:
                 first.apart = True
             turn.extend(parts)
         elif role == "developer" or role == "system":
             parts = read_content(content, INSTRUCTION, where, losses)
-            self._open.message(Turn(_INSTRUCTION, parts, at, role, plain))
+            self._builder.add_turn(Turn(_INSTRUCTION, parts, at, role, plain))
         else:
             word = required(item, "role", str, at)
             hint = "; a tool's result is an item of type function_call_output" if word in ("tool", "function") else ""
@@ -138,8 +138,8 @@ class ItemsReader:
             )
 
     def _reasoning(self, item: Json, at: Path) -> None:
-        thought = read_thought(item, at, self._losses)
-        self._open.assistant(at).append(Reasoning(*thought))
+        thought = read_reasoning_item(item, at, self._losses)
+        self._builder.assistant_parts(at).append(Reasoning(*thought))
 
     # --- calls and their outputs --------------------------------------------------------------------------------------
 
@@ -148,12 +148,12 @@ class ItemsReader:
         arguments = item.get("arguments")
         if type(arguments) is not str:
             arguments = optional(item, "arguments", str, at) or ""
-        self._open.assistant(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
+        self._builder.assistant_parts(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
 
     def _custom_call(self, item: Json, at: Path) -> None:
         call_id, name, namespace = self._call(item, _CUSTOM_KEYS, at)
         given = required(item, "input", str, at)
-        self._open.assistant(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
+        self._builder.assistant_parts(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
 
     def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
         """A call's id, name and namespace."""
@@ -188,35 +188,39 @@ class ItemsReader:
             self._caller(item, at)
         output = item.get("output")
         content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
-        self._open.result(ToolResult(_call_id(item, at), content, at, custom=custom))
+        self._builder.add_result(ToolResult(_call_id(item, at), content, at, custom=custom))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
 
     def _search_call(self, item: Json, at: Path) -> None:
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
         if not _by_client(item, at):
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at))
+            self._builder.assistant_parts(at).append(
+                Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at)
+            )
             return
         arguments = item.get("arguments")
         # An object here, JSON text in every other call.
         text = arguments if type(arguments) is str else "" if arguments is None else dumps(arguments).decode()
         call = ToolCall(_call_id(item, at), TOOL_SEARCH, text, at, search=True)
-        self._open.assistant(at).append(call)
+        self._builder.assistant_parts(at).append(call)
 
     def _search_output(self, item: Json, at: Path) -> None:
         """What was found stands only in this item, so it joins the tools whoever searched (mapping §8.4)."""
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
-        references = self._tools.found(required(item, "tools", list, at), (*at, "tools"))
+        references = self._tools.add_found(required(item, "tools", list, at), (*at, "tools"))
         if _by_client(item, at):
-            self._open.result(ToolResult(_call_id(item, at), [*references], at, search=True))
+            self._builder.add_result(ToolResult(_call_id(item, at), [*references], at, search=True))
         else:
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at))
+            self._builder.assistant_parts(at).append(
+                Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at)
+            )
 
     def _additional_tools(self, item: Json, at: Path) -> None:
         note_unknown(item, _TOOLS_KEYS, at, self._losses)
         one_of(item, "role", ("developer",), at)
         self._tools.declare(required(item, "tools", list, at), (*at, "tools"))
-        if self._open.started:
+        if self._builder.has_conversation:
             self._losses.add(LossCode.TOOL_TIMELINE, at, "declared from the start")
 
     # --- the rest -----------------------------------------------------------------------------------------------------
@@ -239,7 +243,7 @@ class ItemsReader:
             )
 
     def _hosted(self, item: Json, at: Path) -> None:
-        self._open.assistant(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
+        self._builder.assistant_parts(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
 
 
 # Functions and no bound methods: a table of those in each reader would be a cycle, left for the collector.

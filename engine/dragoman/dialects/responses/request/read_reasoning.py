@@ -16,7 +16,7 @@ from dragoman.reasoning.envelope import unwrap
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 
 
-def read_thought(item: Json, at: Path, losses: Losses) -> Thought:
+def read_reasoning_item(item: Json, at: Path, losses: Losses) -> Thought:
     """A reasoning item, or the one that came back in its envelope, in short."""
     if not _KEYS.issuperset(item):
         note_unknown(item, _KEYS, at, losses)

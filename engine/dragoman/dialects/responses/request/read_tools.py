@@ -84,7 +84,7 @@ class ToolList:
                 seen.add(key)
             self._add(tool, key)
 
-    def found(self, given: list[Any], at: Path) -> list[ToolReference]:
+    def add_found(self, given: list[Any], at: Path) -> list[ToolReference]:
         """Add what a tool search found; gives a reference to each tool, in order."""
         references: list[ToolReference] = []
         for tool in self._read(given, at):

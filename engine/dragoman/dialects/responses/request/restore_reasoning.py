@@ -8,7 +8,7 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
 
 
-def unseal_history(body: Json, family: str, losses: Losses) -> bool:
+def restore_history(body: Json, family: str, losses: Losses) -> bool:
     """Restore the reasoning items that this family made and leave out what others made, in place; was there any?"""
     items = body.get("input")
     if type(items) is not list:

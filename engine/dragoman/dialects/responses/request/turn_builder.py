@@ -17,7 +17,7 @@ from dragoman.canonical.compact_turns import (
     single_text_turn,
 )
 from dragoman.canonical.request import Part, Reasoning, Role, ToolCall, ToolResult, Turn
-from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.errors import Path
 from dragoman.losses import Losses
 
@@ -25,14 +25,14 @@ from dragoman.losses import Losses
 _USER: Final = Role.USER
 _INSTRUCTION: Final = Role.INSTRUCTION
 _ASSISTANT: Final = Role.ASSISTANT
-_WORDS: Final = {
+_ROLES: Final = {
     "user": (Role.USER, ""),
     "developer": (Role.INSTRUCTION, "developer"),
     "system": (Role.INSTRUCTION, "system"),
 }
 
 
-class OpenTurns:
+class TurnBuilder:
     """`turns` so far."""
 
     __slots__ = ("_assistant", "_instructions", "_losses", "_results", "turns")
@@ -48,14 +48,14 @@ class OpenTurns:
         """How many turns, from the first, are known to be instructions."""
 
     @property
-    def started(self) -> bool:
+    def has_conversation(self) -> bool:
         """Has anybody but the instructions spoken."""
         turns = self.turns
         while self._instructions < len(turns) and turns[self._instructions].role is _INSTRUCTION:
             self._instructions += 1
         return self._instructions < len(turns)
 
-    def assistant(self, at: Path, *, plain: bool = False) -> list[Part]:
+    def assistant_parts(self, at: Path, *, plain: bool = False) -> list[Part]:
         """The parts of the open assistant turn, which begins here if none is open."""
         parts = self._assistant
         if parts is None:
@@ -69,7 +69,7 @@ class OpenTurns:
             self._assistant, self._results = parts, None
         return parts
 
-    def result(self, result: ToolResult) -> None:
+    def add_result(self, result: ToolResult) -> None:
         """Add an output to the open turn of outputs, which begins here if none is open."""
         parts = self._results
         if parts is None:
@@ -83,7 +83,7 @@ class OpenTurns:
             self._assistant, self._results = None, parts
         parts.append(result)
 
-    def message(self, turn: Turn) -> None:
+    def add_turn(self, turn: Turn) -> None:
         """Add a turn of the user's or an instruction: either ends what was open."""
         self.turns.append(turn)
         self._assistant = self._results = None
@@ -91,7 +91,7 @@ class OpenTurns:
     def _last(self) -> Turn | None:
         return self.turns[-1] if self.turns else None
 
-    def steps(self, items: list[Any], start: int) -> int:
+    def read_compact(self, items: list[Any], start: int) -> int:
         """Read items in short from `start` on, up to the first that cannot be; gives the place of that one.
 
         Keys are looked up as if they were there, which costs half of asking for them; one that is not ends the steps.
@@ -125,13 +125,13 @@ class OpenTurns:
                     if size > 2 and ("id" in item) + ("status" in item) != size - 3:
                         return number
                     if role != "assistant":
-                        turn = _worded(role, content, at)
+                        turn = _single_text_turn(role, content, at)
                         if turn is None:
                             return number
                         turns.append(turn)
                         given = said = calls = self._assistant = self._results = None
                         continue
-                    text = content if type(content) is str else _said(content)
+                    text = content if type(content) is str else _single_text(content)
                     if not text or self._assistant is not None:
                         return number
                     text_at = ("input", number, "content") if text is content else ("input", number, "content", 0)
@@ -158,15 +158,15 @@ class OpenTurns:
                     said = compact_assistant_turn(at, [], None, None, calls)
                 elif kind == "reasoning":
                     if self._assistant is not None:
-                        self._assistant.append(Reasoning(*read_thought(item, at, losses)))
+                        self._assistant.append(Reasoning(*read_reasoning_item(item, at, losses)))
                         continue
                     if said is None:
                         calls = []
-                        said = compact_assistant_turn(at, [read_thought(item, at, losses)], None, None, calls)
+                        said = compact_assistant_turn(at, [read_reasoning_item(item, at, losses)], None, None, calls)
                     elif said.text or calls:
                         return number
                     else:
-                        said.reasoning.append(read_thought(item, at, losses))
+                        said.reasoning.append(read_reasoning_item(item, at, losses))
                         continue
                 else:
                     return number
@@ -177,9 +177,9 @@ class OpenTurns:
         return len(items)
 
 
-def _worded(role: Any, content: Any, at: Path) -> Turn | None:
+def _single_text_turn(role: Any, content: Any, at: Path) -> Turn | None:
     """A turn of the user's or an instruction that is a single text, or None."""
-    who, spelling = _WORDS[role]
+    who, spelling = _ROLES[role]
     if type(content) is str:
         return single_text_turn(who, content, (*at, "content"), at, spelling)
     if type(content) is not list or len(content) != 1:
@@ -191,7 +191,7 @@ def _worded(role: Any, content: Any, at: Path) -> Turn | None:
     return single_text_turn(who, text, (*at, "content", 0), at, spelling, False)
 
 
-def _said(content: Any) -> str | None:
+def _single_text(content: Any) -> str | None:
     """The one text of an assistant's message, or None."""
     if type(content) is not list or len(content) != 1:
         return None

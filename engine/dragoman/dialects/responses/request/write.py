@@ -10,7 +10,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
 from dragoman.dialects.openai.settings import CACHE_KEYS
-from dragoman.dialects.responses.request.write_input import write_conversation
+from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.effort import round_effort
@@ -44,9 +44,9 @@ def write_request(
     content is left.
     """
     tooling = ToolsWriter(request, profile, knobs, losses, names)
-    tools = tooling.declared()
-    choice = tooling.choice(tools)
-    instructions, items = write_conversation(request, tooling, profile, knobs, losses, names)
+    tools = tooling.write_declared()
+    choice = tooling.write_choice(tools)
+    instructions, items = write_input(request, tooling, profile, knobs, losses, names)
     if profile.strict_alternation:
         at = "input" if request.origin == "responses" else "messages"
         items = join_users(items, "input_text", (at,), losses)

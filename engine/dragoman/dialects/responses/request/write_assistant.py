@@ -32,13 +32,13 @@ class AssistantWriter:
     __slots__ = (
         "_encrypts",
         "_family",
-        "_general",
         "_ids_fit",
         "_knobs",
         "_known",
         "_longest_id",
         "_losses",
         "_names",
+        "_needs_parts",
         "_own",
         "_profile",
         "_sent",
@@ -50,7 +50,7 @@ class AssistantWriter:
         self._known, self._ids_fit, self._longest_id = names.known, names.ids_fit, profile.call_id_max
         self._family = profile.family or DIALECT
         self._encrypts = profile.encrypted_reasoning
-        self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
+        self._needs_parts = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
         """Do messages get another shape, or do more of them come of a turn, than `write_short` knows."""
         self._sent: dict[str, Json] = {}
         """Reasoning items by id: the API refuses one that comes twice."""
@@ -84,16 +84,16 @@ class AssistantWriter:
                 items.append({"type": "message", "role": "assistant", "content": content})
             else:
                 content.append(written)
-        if self._general:
+        if self._needs_parts:
             self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
 
-    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], items: list[Json]) -> None:
+    def write_compact(self, turn: CompactAssistantTurn, calls: list[Call], items: list[Json]) -> None:
         """The same of a turn in short, whose client speaks another dialect."""
-        if self._general:
+        if self._needs_parts:
             self.write(turn, items)
             return
         for thought in turn.reasoning:
-            item = self._thought(thought)
+            item = self._reasoning_item(thought)
             if item is not None:
                 items.append(item)
         text = turn.text
@@ -184,9 +184,11 @@ class AssistantWriter:
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self._thought((part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family))
+        return self._reasoning_item(
+            (part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family)
+        )
 
-    def _thought(self, thought: Thought) -> Json | None:
+    def _reasoning_item(self, thought: Thought) -> Json | None:
         """The original item, where this upstream made it and can still read it (mapping §5.2)."""
         _, at, origin, proof, _, item, family = thought
         # As `own_block` decides of a part.

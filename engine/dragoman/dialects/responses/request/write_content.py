@@ -48,31 +48,31 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
 
-    __slots__ = ("_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
+    __slots__ = ("_accepts_marks", "_losses", "_marks", "_names", "_one_shape", "_other_shape", "_own", "_profile")
 
     def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._losses, self._names = profile, losses, names
         self._marks = Marks(profile, losses)
-        self._settled = False
+        self._one_shape = False
         """Are there marks: every lonely text has the same shape then."""
-        self._keeps = profile.explicit_cache and profile.text_parts
-        self._lonely: list[Json] = []
+        self._accepts_marks = profile.explicit_cache and profile.text_parts
+        self._other_shape: list[Json] = []
         """Items written before, whose one text has the other shape."""
 
     def finish(self) -> None:
         """Everything is written: settle the shapes, and keep the last marks only."""
-        if self._settled:
-            for item in self._lonely:
+        if self._one_shape:
+            for item in self._other_shape:
                 field = "output" if "output" in item else "content"
                 content = item[field]
-                item[field] = [input_text(content)] if self._keeps else content[0]["text"]
+                item[field] = [input_text(content)] if self._accepts_marks else content[0]["text"]
         self._marks.thin()
 
     def drop_mark(self, part: Text) -> None:
         """The part is written where no mark can stand."""
         self._losses.add(LossCode.CACHE_HINT, part.at)
-        self._settled = not self._own
+        self._one_shape = not self._own
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -100,12 +100,12 @@ class ContentWriter:
 
     def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
         """Put a lonely text into the field of an item, as a bare string if so wished and if all are."""
-        if self._settled:
-            bare = not self._keeps
+        if self._one_shape:
+            bare = not self._accepts_marks
         else:
             bare = bare or not self._profile.text_parts
-            if bare is self._keeps:
-                self._lonely.append(item)
+            if bare is self._accepts_marks:
+                self._other_shape.append(item)
         item[field] = text if bare else [{"type": "input_text", "text": text}]
 
     def _fill(self, item: Json, field: str, parts: list[Json], separator: str, *, bare: bool) -> None:
@@ -118,8 +118,8 @@ class ContentWriter:
             item[field] = parts
 
     def _mark(self, written: Json | None, part: Part, cache: Json) -> None:
-        self._marks.put(written if self._keeps else None, cache, part.at)
-        self._settled = not self._own
+        self._marks.put(written if self._accepts_marks else None, cache, part.at)
+        self._one_shape = not self._own
 
     # --- media --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class ContentWriter:
     def _document(self, part: Document) -> list[Json]:
         source = part.source
         if type(source) is not Url:
-            return [_respelled(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
+            return [_from_chat_part(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
         if not (self._profile.url_sources and self._profile.pdf):
             raise Unsupported(part.at, "the upstream does not take documents by URL")
         if part.cite:
@@ -166,11 +166,11 @@ class ContentWriter:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def sent_id(self, call_id: str) -> str:
+    def upstream_call_id(self, call_id: str) -> str:
         """The id that is sent for a call's."""
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
-    def answers(self, results: list[Result], items: list[Json]) -> None:
+    def write_results(self, results: list[Result], items: list[Json]) -> None:
         """Append the output items of a turn of results in short."""
         fit = self._names.ids_fit
         for call_id, text, at, failed in results:
@@ -181,12 +181,12 @@ class ContentWriter:
                 self._losses.add(_IS_ERROR, (*at, "is_error"))
             item: Json = {
                 "type": "function_call_output",
-                "call_id": call_id if fit else self.sent_id(call_id),
-                "output": [{"type": "input_text", "text": text}] if self._settled and self._keeps else text,
+                "call_id": call_id if fit else self.upstream_call_id(call_id),
+                "output": [{"type": "input_text", "text": text}] if self._one_shape and self._accepts_marks else text,
             }
             items.append(item)
-            if self._keeps and not self._settled:
-                self._lonely.append(item)
+            if self._accepts_marks and not self._one_shape:
+                self._other_shape.append(item)
 
     def result(self, result: ToolResult) -> Json:
         """The output item of a function call or a free-text call."""
@@ -194,7 +194,7 @@ class ContentWriter:
             self._losses.add(_IS_ERROR, (*result.at, "is_error"))
         item: Json = {
             "type": "custom_tool_call_output" if result.custom else "function_call_output",
-            "call_id": self.sent_id(result.call_id),
+            "call_id": self.upstream_call_id(result.call_id),
         }
         content = result.content
         bare = isinstance(content, str)
@@ -233,7 +233,7 @@ _OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
 }
 
 
-def _respelled(part: Json) -> Json:
+def _from_chat_part(part: Json) -> Json:
     """A part of Chat's as Responses spells it."""
     kind = part["type"]
     if kind == "text":

@@ -27,18 +27,18 @@ _ASSISTANT: Final = Role.ASSISTANT
 _INSTRUCTION: Final = Role.INSTRUCTION
 
 
-def write_conversation(
+def write_input(
     request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> tuple[str | None, list[Json]]:
     """`instructions` (or None) and the items of `input`.
 
     Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if nothing is left to send.
     """
-    writer = _Conversation(request, tools, profile, knobs, losses, names)
-    turns = request.turns[: writer.last(request.turns)]
-    taken = writer.leading(turns)
+    writer = _InputWriter(request, tools, profile, knobs, losses, names)
+    turns = request.turns[: writer.count_sent(request.turns)]
+    taken = writer.count_leading(turns)
     foreign = request.origin != DIALECT
-    write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
+    write_short, answers, items = writer.assistant.write_compact, writer.content.write_results, writer.items
     for turn in turns[taken:] if taken else turns:
         if type(turn) is CompactAssistantTurn and foreign and (calls := turn.calls) is not None:
             write_short(turn, calls, items)
@@ -59,7 +59,7 @@ def write_conversation(
     return instructions, items
 
 
-class _Conversation:
+class _InputWriter:
     """The items so far."""
 
     __slots__ = ("_knobs", "_losses", "_profile", "_request", "_tools", "assistant", "content", "items")
@@ -87,7 +87,7 @@ class _Conversation:
 
     # --- instructions -------------------------------------------------------------------------------------------------
 
-    def leading(self, turns: list[Turn]) -> int:
+    def count_leading(self, turns: list[Turn]) -> int:
         """How many of the first turns become `instructions` (mapping §3).
 
         A top-level field does, and a lonely text of a leading message; several keep their borders as messages, and so
@@ -185,15 +185,15 @@ class _Conversation:
             self._losses.add(LossCode.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
         return {
             "type": "tool_search_output",
-            "call_id": self.content.sent_id(result.call_id),
+            "call_id": self.content.upstream_call_id(result.call_id),
             "execution": "client",
             "status": "completed",
-            "tools": self._tools.found(found),
+            "tools": self._tools.write_found(found),
         }
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def last(self, turns: list[Turn]) -> int:
+    def count_sent(self, turns: list[Turn]) -> int:
         """How many turns are sent: a final assistant turn, which a Messages model would continue, is history to this
         upstream (mapping §4.2)."""
         count = len(turns)

@@ -24,22 +24,32 @@ _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 class ToolsWriter:
     """Writes the tools of one request, in the list and inside the results of tool searches."""
 
-    __slots__ = ("_choices", "_knobs", "_known", "_losses", "_names", "_picks", "_profile", "_request", "_searching")
+    __slots__ = (
+        "_choice_names_tools",
+        "_choices",
+        "_knobs",
+        "_known",
+        "_losses",
+        "_names",
+        "_profile",
+        "_request",
+        "_tool_search",
+    )
 
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request = request
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         choice = request.tool_choice
-        self._picks = choice is not None and choice.mode in ("tool", "allowed")
+        self._choice_names_tools = choice is not None and choice.mode in ("tool", "allowed")
         """Does the choice name tools."""
         self._choices: dict[str, Json] = {}
         """Client name → how a choice names the tool that was sent for it."""
         self._known: dict[tuple[str, str | None], Tool] | None = None
         """The tools by name and namespace, once a result refers to one."""
-        self._searching: bool | None = None
+        self._tool_search: bool | None = None
         """True if a tool search is among the tools that are sent; None until it was looked up."""
 
-    def declared(self) -> list[Json]:
+    def write_declared(self) -> list[Json]:
         """The `tools` of the request.
 
         Raises `Unsupported` for tools that only another provider's models know or that change the order of turns.
@@ -52,7 +62,7 @@ class ToolsWriter:
                 tools = [tool for tool in tools if tool.at[:1] != ("input",) or (tool.name, _space(tool)) not in found]
         return self._write(tools)
 
-    def found(self, references: Sequence[ToolReference]) -> list[Json]:
+    def write_found(self, references: Sequence[ToolReference]) -> list[Json]:
         """The definitions of the tools that a search found."""
         if self._known is None:
             self._known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
@@ -103,11 +113,11 @@ class ToolsWriter:
             if hosted is None:
                 return None
             written = hosted
-        if self._picks:
-            self._note(tool, written)
+        if self._choice_names_tools:
+            self._record_choice(tool, written)
         return written
 
-    def _note(self, tool: Tool, written: Json) -> None:
+    def _record_choice(self, tool: Tool, written: Json) -> None:
         if tool.kind is _FUNCTION or tool.kind is ToolKind.CUSTOM:
             choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
         else:
@@ -120,7 +130,7 @@ class ToolsWriter:
         written: Json = {"type": "function", "name": self._names.fit(tool.name, tool.at)}
         if tool.description is not None:
             written["description"] = tool.description
-        written["parameters"] = tool.schema if own else whole_schema(tool.schema)
+        written["parameters"] = tool.schema if own else complete_schema(tool.schema)
         if tool.strict is not None or not own:
             # Absent is not false here: the API would make every property required (mapping §6.1).
             written["strict"] = tool.strict is True
@@ -139,7 +149,7 @@ class ToolsWriter:
                 raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
             if option != "defer_loading":
                 self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
-            elif self._searches():
+            elif self._has_tool_search():
                 written[option] = True
             else:  # without a search it would be hidden for good
                 self._losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
@@ -183,14 +193,14 @@ class ToolsWriter:
         self._losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
 
-    def _searches(self) -> bool:
+    def _has_tool_search(self) -> bool:
         """Is there a search for tools among those that are sent?"""
-        if self._searching is None:
-            self._searching = any(
+        if self._tool_search is None:
+            self._tool_search = any(
                 tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
                 for tool in self._request.tools
             )
-        return self._searching
+        return self._tool_search
 
     def _is_search_sent(self, tool: Tool) -> bool:
         """Is it a provider-run search for tools that this upstream has as well?"""
@@ -216,7 +226,7 @@ class ToolsWriter:
 
     # --- choice -------------------------------------------------------------------------------------------------------
 
-    def choice(self, tools: list[Json]) -> str | Json | None:
+    def write_choice(self, tools: list[Json]) -> str | Json | None:
         """The `tool_choice` to send beside `tools`, or None.
 
         Raises `Unsupported` for a forced choice of a tool that is not sent.
@@ -247,7 +257,7 @@ class ToolsWriter:
         return named
 
 
-def whole_schema(schema: Json | None) -> Json:
+def complete_schema(schema: Json | None) -> Json:
     """OpenAI refuses an object schema without `type` or `properties`; other shapes are left for it to judge."""
     if schema is None:
         return {"type": "object", "properties": {}}

@@ -13,7 +13,7 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
-from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import TERMINALS, ResponsesReader
 from dragoman.dialects.responses.wire import read_usage
@@ -24,7 +24,7 @@ from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import Frame
 
-_ECHO_MOST: Final = 256 * 1024
+_ECHO_MAX: Final = 256 * 1024
 """Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
 _LONG: Final[Json] = {
     "instructions": None,
@@ -52,7 +52,7 @@ class ResponsesObserver(Observer):
     another id.
     """
 
-    __slots__ = ("_calls", "_done", "_echo", "_last", "_open", "_room")
+    __slots__ = ("_budget", "_calls", "_done", "_echo", "_last", "_open")
 
     varying_keys = ResponsesReader.volatile
 
@@ -66,7 +66,7 @@ class ResponsesObserver(Observer):
         """Those of them that are calls of the client's tools."""
         self._done: list[bytes] | None = None
         """The items that are done, as far as there is room."""
-        self._room = _ECHO_MOST
+        self._budget = _ECHO_MAX
 
     def observe(self, data: bytes, event: str) -> None:
         """One event; `[DONE]` is not of this dialect, but some servers send it."""
@@ -95,12 +95,12 @@ class ResponsesObserver(Observer):
         if name == "response.created":
             if self._echo is not None:
                 self.violation("response.created twice")
-            self._keep(payload.get("response"))
+            self._keep_snapshot(payload.get("response"))
         elif name == "error":
             self.failure = read_payload(payload, Dialect.RESPONSES)
         elif self._echo is None:
             self.violation(f"{quote_word(name)} before response.created")
-            self._keep(payload.get("response"))
+            self._keep_snapshot(payload.get("response"))
         if name in TERMINALS:
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
@@ -108,7 +108,7 @@ class ResponsesObserver(Observer):
             if name == "response.output_item.done":
                 self._keep_item(payload.get("item"))
             elif name == "response.output_item.added":
-                self._call(payload.get("item"), index)
+                self._open_call(payload.get("item"), index)
         if name.endswith(".delta"):
             self.progressed = True
             if not self.violations:
@@ -134,7 +134,7 @@ class ResponsesObserver(Observer):
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
 
-    def _call(self, item: object, index: int) -> None:
+    def _open_call(self, item: object, index: int) -> None:
         if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT.blocks:
             self._calls = self._calls or set()
             self._calls.add(index)
@@ -143,11 +143,11 @@ class ResponsesObserver(Observer):
     def _keep_item(self, item: object) -> None:
         """A finished item, for an error of our own: what was said before it stays said. Behind one that is too long
         for the room none is kept, so that no gap looks like an order."""
-        if type(item) is not dict or self._room <= 0:
+        if type(item) is not dict or self._budget <= 0:
             return
         told = dumps(item)
-        self._room -= len(told)
-        if self._room > 0:
+        self._budget -= len(told)
+        if self._budget > 0:
             if self._done is None:
                 self._done = []
             # A copy: the serializer's own buffer is several times as large.
@@ -173,7 +173,7 @@ class ResponsesObserver(Observer):
         self.complete = True
         self.failure = None
 
-    def _keep(self, response: object) -> None:
+    def _keep_snapshot(self, response: object) -> None:
         """The snapshot as bytes, a third of the parsed one's size: it lasts as long as the stream."""
         if type(response) is not dict:
             self._echo = self._echo or b""
@@ -182,16 +182,16 @@ class ResponsesObserver(Observer):
             return
         kept = {**response, "output": []}
         self._echo = dumps(kept)
-        if len(self._echo) > _ECHO_MOST:
+        if len(self._echo) > _ECHO_MAX:
             self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
         # A copy: the serializer's own buffer is several times as large.
-        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MOST else b""
+        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MAX else b""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """`response.failed`, with the next number and the snapshot that the stream began with."""
         self._last += 1
         error = response_error(failure, self.knobs)
-        snapshot = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None)
+        snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)
         response = snapshot.ended("failed", [], error=error)
         if self._echo:
             added = {key: response[key] for key in _ADDED}

@@ -6,14 +6,14 @@ from typing import Any
 
 from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.reply.read_items import Sort, proof_of, thoughts
-from dragoman.dialects.responses.stream.item_state import OpenItem, OpenItems, Said, number_of, string_of
+from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
 
-class Thoughts(OpenItems):
+class Thoughts(ItemTable):
     """Events of reasoning items.
 
     An item may tell its thoughts and a summary of them. Whichever speaks first is shown: a client has one place for
@@ -44,64 +44,64 @@ class Thoughts(OpenItems):
         text = part.get("text") if type(part) is dict else None
         self._thought_done(event, "summary", "summary_index", text, out)
 
-    def settle_reasoning(self, item: OpenItem, raw: Json, out: list[Event], *, complete: bool) -> None:
+    def settle_reasoning(self, item: ItemState, raw: Json, out: list[Event], *, complete: bool) -> None:
         """The finished item: what was not said of it, and its proof, which was provisional until now."""
-        content, summary = thoughts(raw)
+        content, summary = reasoning_texts(raw)
         for surface, texts in (("content", content), ("summary", summary)):
             for number, text in enumerate(texts):
                 self.think_whole(item, surface, number, text, out)
-        proof, native = proof_of(raw, self.context)
+        proof, native = read_encrypted_content(raw, self.context)
         assert item.block is not None
         if proof is not None or native is not None:
             out.append(Opaque(item.block, DIALECT, "encrypted_content", proof, native))
         out.append(BlockEnd(self.blocks.end(item.key), complete))
 
     def _thought(self, event: Json, surface: str, place: str, out: list[Event]) -> None:
-        item = self.find(event) or self.unannounced(event, "reasoning", out)
-        text = string_of(event, "delta")
-        if item.sort is Sort.UNKNOWN:
+        item = self.find(event) or self.add_unannounced(event, "reasoning", out)
+        text = string_field(event, "delta")
+        if item.kind is ItemKind.UNKNOWN:
             return
-        if item.sort is not Sort.REASONING or item.done:
+        if item.kind is not ItemKind.REASONING or item.done:
             state = "is closed" if item.done else f"is a {item.type}"
             raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which {state}")
-        self._think(item, surface, number_of(event, place), text, out)
+        self._think(item, surface, part_number(event, place), text, out)
 
     def _thought_done(self, event: Json, surface: str, place: str, text: Any, out: list[Event]) -> None:
-        item = self.find(event) or self.unannounced(event, "reasoning", out)
-        if item.sort is Sort.REASONING and not item.done:
-            self.think_whole(item, surface, number_of(event, place), text, out)
+        item = self.find(event) or self.add_unannounced(event, "reasoning", out)
+        if item.kind is ItemKind.REASONING and not item.done:
+            self.think_whole(item, surface, part_number(event, place), text, out)
 
-    def think_whole(self, item: OpenItem, surface: str, number: int, text: Any, out: list[Event]) -> None:
-        item.whole = True
+    def think_whole(self, item: ItemState, surface: str, number: int, text: Any, out: list[Event]) -> None:
+        item.text_done = True
         if type(text) is not str or not text or item.done:
             return
         part = item.parts.get(number)
         if part is None or item.surface != surface:
             self._think(item, surface, number, text, out)
         else:
-            self.complete(part, text, out)
+            self.append_missing(part, text, out)
 
-    def _think(self, item: OpenItem, surface: str, number: int, text: str, out: list[Event]) -> None:
+    def _think(self, item: ItemState, surface: str, number: int, text: str, out: list[Event]) -> None:
         if not text:
             return
         if item.surface is None:
             item.surface = surface
         elif item.surface != surface:
             # Two tellings of the same thoughts; which one is shown must not change in the middle.
-            if not item.left_out:
-                item.left_out = True
+            if not item.surface_dropped:
+                item.surface_dropped = True
                 self.context.losses.add(
-                    LossCode.UNKNOWN_EVENT, (*item.at, surface), f"the reasoning is shown by its {item.surface}"
+                    LossCode.UNKNOWN_EVENT, (*item.path, surface), f"the reasoning is shown by its {item.surface}"
                 )
             return
         assert item.block is not None
-        gap = number - item.number
+        gap = number - item.last_part
         if gap > 0:
-            self.grow(gap)
-            item.number = number
+            self.reserve(gap)
+            item.last_part = number
             out.append(Delta(item.block, "\n\n" * gap))
         part = item.parts.get(number)
         if part is None:
-            self.grow()
-            part = item.parts[number] = Said(BlockKind.REASONING, item.block)
-        part.say(text, out)
+            self.reserve()
+            part = item.parts[number] = PartState(BlockKind.REASONING, item.block)
+        part.append_delta(text, out)

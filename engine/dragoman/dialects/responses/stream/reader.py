@@ -18,9 +18,9 @@ from dragoman.dialects.errors.read import read_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.responses.reply.read import read_status
-from dragoman.dialects.responses.reply.read_items import Sort
+from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
-from dragoman.dialects.responses.wire import read_usage, settle
+from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
 from dragoman.dialects.shared.stream_codec import Note, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -36,9 +36,9 @@ TERMINALS: Final[dict[str, str | None]] = {
 }
 """Terminal events and the status each means. The last one is an alias of some servers: its response tells."""
 
-_BEGUN: Final = frozenset({"response.in_progress", "response.queued"})
-_SIGNS_OF_LIFE: Final = frozenset({"keepalive", "ping"})
-_PROGRESS: Final = frozenset(
+_STARTED: Final = frozenset({"response.in_progress", "response.queued"})
+_PINGS: Final = frozenset({"keepalive", "ping"})
+_PROGRESS_WORDS: Final = frozenset(
     {
         "web_search_call",
         "file_search_call",
@@ -85,7 +85,7 @@ class ResponsesReader(StreamReader):
         handler = HANDLERS.get(name)
         if handler is not None:
             if not self._started:
-                self._items.mend("the stream began without response.created", at="response.created")
+                self._items.record_repair("the stream began without response.created", at="response.created")
                 self._start({}, out)
             handler(self._items, event, out)
         elif name == "response.created":
@@ -95,17 +95,17 @@ class ResponsesReader(StreamReader):
         elif name == "error" or event.get("error"):
             out.append(Error(read_payload(event, Dialect.RESPONSES)))
             self.done = True
-        elif name in _BEGUN:
+        elif name in _STARTED:
             if not self._started:
                 self._start(event.get("response"), out)
-        elif name in _SIGNS_OF_LIFE:
+        elif name in _PINGS:
             out.append(Ping())
-        elif not self._silent(event, name):
+        elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
     def follow(self, said: Delta) -> Note | None:
         """See `StreamReader.follow`."""
-        return self._items.follow(said)
+        return self._items.run_callback(said)
 
     def read_eof(self, out: list[Event]) -> None:
         """Only a terminal event ends the stream; anything less was cut."""
@@ -133,14 +133,14 @@ class ResponsesReader(StreamReader):
             )
         )
 
-    def _silent(self, event: Json, name: str) -> bool:
+    def _is_ignored(self, event: Json, name: str) -> bool:
         """Is the event only about an item that is left out, or that is read when it is done."""
         words = name.split(".", 2)
-        if len(words) > 1 and words[1] in _PROGRESS:
+        if len(words) > 1 and words[1] in _PROGRESS_WORDS:
             return True
         key = event.get("output_index")
         item = self._items.items.get(key) if type(key) is int else None
-        return item is not None and item.sort in (Sort.NATIVE, Sort.UNKNOWN)
+        return item is not None and item.kind in (ItemKind.NATIVE, ItemKind.UNKNOWN)
 
     def _finish(self, event: Json, name: str, out: list[Event]) -> None:
         response = event.get("response")
@@ -153,14 +153,16 @@ class ResponsesReader(StreamReader):
         status = read_status(response, TERMINALS[name])
         items = self._items
         if not self._started:
-            items.mend("the stream began without response.created", at="response.created")
+            items.record_repair("the stream began without response.created", at="response.created")
             self._start(response, out)
         if TERMINALS[name] is None:
-            items.mend(f"{name} was read as response.{status}", at=name)
+            items.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
         items.take_output(response.get("output"), out, cut=cut)
         items.end(out, cut=cut)
-        stop = settle(response, status, calls=items.has_calls(), refusal=items.refused, losses=self.context.losses)
+        stop = resolve_stop_reason(
+            response, status, calls=items.has_calls(), refusal=items.has_refusal, losses=self.context.losses
+        )
         if stop.reason not in CUTS:
             items.check_calls()
         out.append(Finish(stop, read_usage(response.get("usage"))))

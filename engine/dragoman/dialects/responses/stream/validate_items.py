@@ -30,7 +30,7 @@ HOMES: Final = {
 _LONGEST_CALL_ID: Final = 64
 
 
-class ToldPart:
+class ValidatedPart:
     """A part of an item. `text` is the hash of its text once that was told whole."""
 
     __slots__ = ("annotations", "done", "kind", "text")
@@ -41,7 +41,7 @@ class ToldPart:
         self.text: int | None = None
         self.done = False
 
-    def same(self, raw: Any) -> None:
+    def check_repeated(self, raw: Any) -> None:
         """Hold the part as it is told again against what was told of it. Raises `Breach`."""
         if type(raw) is not dict or raw.get("type") != self.kind:
             raise GrammarError("a part of another kind than was announced")
@@ -49,13 +49,13 @@ class ToldPart:
             raise GrammarError("a part that is not what was told of it")
 
 
-class ToldItem:
+class ValidatedItem:
     """An item from its announcement on. `done` is its hash once it was told whole, `size` the length it had then.
 
     `arguments` is the hash of a call's whole arguments.
     """
 
-    __slots__ = ("arguments", "call_id", "cut", "done", "id", "lasting", "name", "parts", "size", "type")
+    __slots__ = ("arguments", "call_id", "constants", "cut", "done", "id", "name", "parts", "size", "type")
 
     def __init__(self, raw: Json) -> None:
         """Judge the announcement. Raises `Breach`."""
@@ -77,25 +77,25 @@ class ToldItem:
                 raise GrammarError("a call without id or name, or an id too long to be sent back")
         self.id: str = given
         self.type: str = kind
-        self.lasting = _lasting(raw)
-        self.parts: tuple[ToldPart, ...] = ()
+        self.constants = _constant_fields(raw)
+        self.parts: tuple[ValidatedPart, ...] = ()
         self.arguments: int | None = None
         self.cut = False
         self.done: int | None = None
         self.size = 0
 
-    def show(self, kind: str) -> None:
+    def add_part(self, kind: str) -> None:
         """A part is announced."""
         if self.parts and self.type == "reasoning" and any(part.kind != kind for part in self.parts):
             raise GrammarError("reasoning as text and as summary")
-        self.parts = (*self.parts, ToldPart(kind))
+        self.parts = (*self.parts, ValidatedPart(kind))
 
     def finish(self, raw: Json, spelled: bytes) -> None:
         """The item is told whole; `spelled` is its JSON if that is sure. Raises `Breach`."""
         status = raw.get("status", "completed")
         if status not in ("completed", "incomplete"):
             raise GrammarError("an item done with another status")
-        self.stays(raw)
+        self.check_unchanged(raw)
         if self.type in CALLS:
             # Codex runs every call that was done; only one that is not whole may lack its own done event.
             if (self.arguments is not None) is not (status == "completed"):
@@ -113,23 +113,23 @@ class ToldItem:
         for part, told in zip(self.parts, parts, strict=True):
             if not part.done:
                 raise GrammarError("an item done before its part")
-            part.same(told)
+            part.check_repeated(told)
         self.cut = status == "incomplete"
         spelled = spelled or dumps(raw)
         self.done, self.size = hash(spelled), len(spelled)
         self.parts = ()
 
-    def stays(self, raw: Json) -> None:
+    def check_unchanged(self, raw: Json) -> None:
         """Hold what must not change against the announcement. Raises `Breach`."""
-        if raw.get("id") != self.id or raw.get("type") != self.type or _lasting(raw) != self.lasting:
+        if raw.get("id") != self.id or raw.get("type") != self.type or _constant_fields(raw) != self.constants:
             raise GrammarError("an item that changed its id, type or name")
 
-    def last(self, raw: Any, status: str) -> None:
+    def check_final(self, raw: Any, status: str) -> None:
         """Hold the item in the last snapshot, whose status is given, against what was told. Raises `Breach`."""
         if self.done is not None:
             if hash(dumps(raw)) != self.done:
                 raise GrammarError("the last snapshot has another item than was done")
-            self.fits(status)
+            self.check_status(status)
             return
         # Codex runs free text as soon as it is told as done, so one that was cut is not.
         withheld = status == "incomplete" and self.type == "custom_tool_call"
@@ -137,14 +137,14 @@ class ToldItem:
             raise GrammarError("an item that was never done")
         if type(raw) is not dict or raw.get("status") != "incomplete":
             raise GrammarError("an item that is open, told otherwise in the last snapshot")
-        self.stays(raw)
+        self.check_unchanged(raw)
 
-    def fits(self, status: str) -> None:
+    def check_status(self, status: str) -> None:
         """May the item, which is done, stand in a response that ended so. Raises `Breach`."""
         if self.cut and (status == "completed" or self.type == "custom_tool_call"):
             raise GrammarError("an item that was cut, in a reply that was not or told as done")
 
 
-def _lasting(raw: Json) -> int:
+def _constant_fields(raw: Json) -> int:
     get = raw.get
     return hash((get("call_id"), get("name"), get("role"), get("namespace"), get("execution"), get("phase")))

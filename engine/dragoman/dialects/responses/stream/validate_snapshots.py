@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.stream.validate_items import ToldItem
+from dragoman.dialects.responses.stream.validate_items import ValidatedItem
 from dragoman.stages.output_validator import GrammarError, counted, member, payload_of
 from dragoman.wire.json_codec import dump_str, dumps
 
@@ -24,48 +24,52 @@ _REQUIRED: Final = frozenset((
 _NUMBERS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
 _BOOLEANS: Final = ("parallel_tool_calls", "store", "background")
 # fmt: on
-_SPELLED: Final = re.compile(
+_SNAPSHOT: Final = re.compile(
     rb'("response":\{"id":"[^"\\]+","object":"response","created_at":\d{1,18},"model":"[^"\\]*"),'
     rb'"status":"(\w+)","output":\['
 )
 """A snapshot as we spell it behind its number, up to its first item."""
 _LONG: Final = 4096
 """What a snapshot repeats is compared by its length and its ends if it is longer than this, in bytes."""
-_JUDGED: Final[dict[int, None]] = {}
+_KNOWN_ECHOES: Final[dict[int, None]] = {}
 """What snapshots repeated, as a hash of how it was spelled, that began a stream and were sound."""
-_JUDGED_MAX: Final = 512
+_KNOWN_ECHOES_MAX: Final = 512
 _COMMA, _BRACKET = b",]"
 
 
-class ToldResponse:
+class ValidatedSnapshots:
     """What the snapshots said so far. `begun` is a hash of id, time and model, None before the first one."""
 
-    __slots__ = ("_echo", "_first", "begun")
+    __slots__ = ("_echo", "_first", "identity")
 
     def __init__(self) -> None:
-        self.begun: int | None = None
+        self.identity: int | None = None
         self._echo = 0
         """What the first one repeated, and who it was, as a hash of how it was spelled; 0 if it was otherwise."""
         self._first = 0
         """All of it."""
 
-    def again(self, payload: bytes, at: int) -> bool:
+    def is_first_again(self, payload: bytes, at: int) -> bool:
         """Is the snapshot at this place the first one, byte for byte."""
         return self._first != 0 and _digest(payload[at:]) == self._first
 
-    def begins(self, payload: bytes, at: int) -> bool:
+    def is_known_start(self, payload: bytes, at: int) -> bool:
         """Is the snapshot at this place a first one, alike but for its id, time and model to one that was sound."""
-        if self.begun is not None or (spelled := _SPELLED.match(payload, at)) is None or spelled[2] != b"in_progress":
+        if (
+            self.identity is not None
+            or (spelled := _SNAPSHOT.match(payload, at)) is None
+            or spelled[2] != b"in_progress"
+        ):
             return False
-        if _digest(payload[spelled.end() :]) not in _JUDGED:
+        if _digest(payload[spelled.end() :]) not in _KNOWN_ECHOES:
             return False
         self._keep(payload, spelled)
         return True
 
-    def ends(self, payload: bytes, at: int, items: Sequence[ToldItem]) -> bool:
+    def is_expected_end(self, payload: bytes, at: int, items: Sequence[ValidatedItem]) -> bool:
         """Is the snapshot at this place a completed one, with the items spelled as they were when done, and the rest
         as in the first one. Raises `Breach` for what else is in it."""
-        spelled = _SPELLED.match(payload, at)
+        spelled = _SNAPSHOT.match(payload, at)
         if spelled is None or spelled[2] != b"completed" or not self._echo:
             return False
         at = spelled.end()
@@ -77,7 +81,7 @@ class ToldResponse:
             if item.done is None or hash(payload[at : at + item.size]) != item.done:
                 return False
             at += item.size
-            item.fits("completed")
+            item.check_status("completed")
         end = payload.rfind(b'"usage":')
         if payload[at] != _BRACKET or hash((spelled[1], _digest(payload[at:end]))) != self._echo:
             return False
@@ -105,27 +109,27 @@ class ToldResponse:
             b'"response":{"id":%b,"object":"response","created_at":%d,"model":%b'
             % (dump_str(told), time, dump_str(model))
         )
-        spelled = _SPELLED.match(payload, at) if at else None
-        if self.begun is None:
-            self._begin(response)
-            self.begun = begun
+        spelled = _SNAPSHOT.match(payload, at) if at else None
+        if self.identity is None:
+            self._check_start(response)
+            self.identity = begun
             if spelled is not None and spelled[2] == b"in_progress":
                 self._keep(payload, spelled)
-                if len(_JUDGED) >= _JUDGED_MAX:
-                    _JUDGED.clear()
-                _JUDGED[_digest(payload[spelled.end() :])] = None
+                if len(_KNOWN_ECHOES) >= _KNOWN_ECHOES_MAX:
+                    _KNOWN_ECHOES.clear()
+                _KNOWN_ECHOES[_digest(payload[spelled.end() :])] = None
             return response
         if event["type"] == "response.created":
             raise GrammarError("response.created twice")
-        if begun != self.begun:
+        if begun != self.identity:
             raise GrammarError("id, created_at or model changed within the stream")
-        if spelled is not None and self._echo and self._repeated(payload, spelled, response) != self._echo:
+        if spelled is not None and self._echo and self._echo_of(payload, spelled, response) != self._echo:
             raise GrammarError("the snapshot repeats the request otherwise than the first one")
         if response["status"] in ("in_progress", "queued"):
-            self._begin(response)
+            self._check_start(response)
         return response
 
-    def _begin(self, response: Json) -> None:
+    def _check_start(self, response: Json) -> None:
         if response["output"] != []:
             raise GrammarError("a beginning with output")
         if response.get("status") not in ("in_progress", "queued"):
@@ -135,11 +139,11 @@ class ToldResponse:
 
     def _keep(self, payload: bytes, spelled: re.Match[bytes]) -> None:
         at = spelled.end()
-        self.begun = hash(spelled[1])
+        self.identity = hash(spelled[1])
         self._first = _digest(payload[spelled.start() :])
         self._echo = hash((spelled[1], _digest(payload[at : payload.rfind(b'"usage":')])))
 
-    def _repeated(self, payload: bytes, spelled: re.Match[bytes], response: Json) -> int:
+    def _echo_of(self, payload: bytes, spelled: re.Match[bytes], response: Json) -> int:
         """What a snapshot repeats, told as if it had no items and nothing had gone wrong."""
         output, end = dumps(response["output"]), payload.rfind(b'"usage":')
         at = spelled.end() + len(output) - 2
@@ -151,7 +155,7 @@ class ToldResponse:
         return hash((spelled[1], _digest(rest)))
 
 
-def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
+def check_end(status: str, response: Json, items: Sequence[ValidatedItem]) -> None:
     """Hold the last snapshot against what was told. Raises `Breach`."""
     if response.get("status") != status:
         raise GrammarError("a terminal event whose response has another status")
@@ -164,7 +168,7 @@ def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
     if len(output) != len(items):
         raise GrammarError("a last snapshot with more items or fewer than were told")
     for raw, item in zip(output, items, strict=True):
-        item.last(raw, status)
+        item.check_final(raw, status)
 
 
 def _check_usage(usage: Any) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ToldItem, ToldPart
-from dragoman.dialects.responses.stream.validate_snapshots import ToldResponse, check_end
+from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ValidatedItem, ValidatedPart
+from dragoman.dialects.responses.stream.validate_snapshots import ValidatedSnapshots, check_end
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import (
     NO_CHANGE,
@@ -32,7 +32,7 @@ _TERMINALS: Final = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_LIFE: Final = _BEGINNINGS | _TERMINALS.keys()
+_SNAPSHOT_EVENTS: Final = _BEGINNINGS | _TERMINALS.keys()
 _DELTAS: Final = {
     "response.output_text.delta": "output_text",
     "response.refusal.delta": "refusal",
@@ -44,28 +44,28 @@ _DELTAS: Final = {
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
 _NEVER: Final = b"\n%d"
 """What no frame begins with."""
-_FORMS: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
+_TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
 """Kind of text → what its deltas have before and behind the item's own fields, and their end; as in every stream."""
 
 
 class ResponsesValidator(Validator):
     """Encodes the frames of a Responses stream, and holds them against the dialect's grammar."""
 
-    __slots__ = ("_items", "_next", "_response", "_spelled")
+    __slots__ = ("_items", "_next", "_prefix", "_snapshots")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._next = 0
-        self._response = ToldResponse()
-        self._items: list[ToldItem] = []
-        self._spelled = _NEVER
+        self._snapshots = ValidatedSnapshots()
+        self._items: list[ValidatedItem] = []
+        self._prefix = _NEVER
         """What the texts of the item that speaks begin with, but for the number."""
 
     # --- texts: their beginnings have a number in them ---------------------------------------------------------------
 
     def feed(self, frames: Any, /) -> bytes:
         """The bytes of all frames, as they are."""
-        if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._spelled % self._next):
+        if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._prefix % self._next):
             self._next += 1
             return frames
         return super().feed(frames)
@@ -73,12 +73,12 @@ class ResponsesValidator(Validator):
     def matches_template(self, data: bytes) -> bool:
         """Is it texts of one item, numbered on, that begin like one that was judged, and end like it."""
         number = self._next
-        low = self._spelled % number
+        low = self._prefix % number
         if not data.startswith(low):
             for known in self._known:
                 low = known.low % number
                 if data.startswith(low):
-                    self._spelled, self._tail = known.low, known.tail
+                    self._prefix, self._tail = known.low, known.tail
                     self._most = 0
                     break
             else:
@@ -92,7 +92,7 @@ class ResponsesValidator(Validator):
                 return False
             if len(data) < 2 * (len(low) + len(tail)):
                 self._most = len(data) + 1
-        elif not data.startswith(self._spelled % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2):
+        elif not data.startswith(self._prefix % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2):
             return False
         self._next = number + frames
         return True
@@ -104,12 +104,12 @@ class ResponsesValidator(Validator):
         if not found:
             return
         spelled = before + b'"sequence_number":%d,' + after
-        self._spelled, self._tail, self._most = spelled, tail, size + 1
+        self._prefix, self._tail, self._most = spelled, tail, size + 1
         self.add_template(Template(spelled, b"", tail))
         for index, item in enumerate(self._items):
             head, found, behind = spelled.partition(_place(index, item))
             if found:
-                _FORMS[_kind(item)] = head, behind, tail
+                _TEMPLATES[_kind(item)] = head, behind, tail
 
     def restore_templates(self, name: str) -> None:
         """The texts of an item begin alike in all streams, but for the item's own fields."""
@@ -118,22 +118,22 @@ class ResponsesValidator(Validator):
             and self._items
             and (item := self._items[-1]).done is None
             and len(item.parts) < 2
-            and (form := _FORMS.get(_kind(item))) is not None
+            and (form := _TEMPLATES.get(_kind(item))) is not None
         ):
             place = _place(len(self._items) - 1, item)
             self.add_template(Template(form[0] + place + form[1], b"", form[2]))
 
     def drop_template(self) -> None:
         """Whatever was alike may not be allowed any more."""
-        self._spelled, self._tail, self._known = _NEVER, b"", ()
+        self._prefix, self._tail, self._known = _NEVER, b"", ()
         self._most = 0
 
     # --- events --------------------------------------------------------------------------------------------------
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
         """One event."""
-        if name in _LIFE:
-            self._life(name, payload)
+        if name in _SNAPSHOT_EVENTS:
+            self._snapshot(name, payload)
             return None
         event = self._event(name, payload)
         kind = _DELTAS.get(name)
@@ -141,17 +141,17 @@ class ResponsesValidator(Validator):
             return self._delta(event, kind)
         kind = _DONE.get(name)
         if kind is not None:
-            self._told(event, kind)
+            self._text_done(event, kind)
         elif name == "response.output_item.added":
-            self._add(event)
+            self._item_added(event)
         elif name == "response.output_item.done":
-            self._open(event).finish(member(event, "item", dict), _item_of(payload))
+            self._open_item(event).finish(member(event, "item", dict), _item_of(payload))
         elif name in ("response.content_part.added", "response.reasoning_summary_part.added"):
-            self._show(event)
+            self._part_added(event)
         elif name in ("response.content_part.done", "response.reasoning_summary_part.done"):
-            self._shown(event)
+            self._part_done(event)
         elif name == "response.output_text.annotation.added":
-            part = self._part(event, "output_text")
+            part = self._open_part(event, "output_text")
             member(event, "annotation", dict)
             if member(event, "annotation_index", int) != part.annotations:
                 raise GrammarError("an annotation_index that is not the next")
@@ -169,24 +169,24 @@ class ResponsesValidator(Validator):
         self._next += 1
         if event.get("error"):
             raise GrammarError("an error at the top: the SDK raises, and agents do not see why")
-        if self._response.begun is None and name != "response.created":
+        if self._snapshots.identity is None and name != "response.created":
             raise GrammarError("an event before response.created")
         return event
 
     # --- the response ------------------------------------------------------------------------------------------------
 
-    def _life(self, name: str, payload: bytes) -> None:
+    def _snapshot(self, name: str, payload: bytes) -> None:
         """A snapshot."""
         head = b'{"type":"%b","sequence_number":%d,' % (name.encode(), self._next)
-        response, items = self._response, self._items
+        response, items = self._snapshots, self._items
         if payload.startswith(head):
             at = len(head)
-            if (name == "response.created" and response.begins(payload, at)) or (
-                name == "response.in_progress" and not items and response.again(payload, at)
+            if (name == "response.created" and response.is_known_start(payload, at)) or (
+                name == "response.in_progress" and not items and response.is_first_again(payload, at)
             ):
                 self._next += 1
                 return
-            if name == "response.completed" and response.ends(payload, at, items):
+            if name == "response.completed" and response.is_expected_end(payload, at, items):
                 self._next += 1
                 self.ended = True
                 return
@@ -201,37 +201,37 @@ class ResponsesValidator(Validator):
 
     # --- items and parts ---------------------------------------------------------------------------------------------
 
-    def _add(self, event: Json) -> None:
+    def _item_added(self, event: Json) -> None:
         if member(event, "output_index", int) != len(self._items):
             raise GrammarError("an output_index that is not the next")
-        item = ToldItem(member(event, "item", dict))
+        item = ValidatedItem(member(event, "item", dict))
         for other in self._items:
             if other.id == item.id or (item.call_id is not None and other.call_id == item.call_id):
                 raise GrammarError("an item id or a call_id twice")
         self._items.append(item)
 
-    def _open(self, event: Json) -> ToldItem:
+    def _open_item(self, event: Json) -> ValidatedItem:
         index = event.get("output_index")
         if type(index) is not int or not 0 <= index < len(self._items) or self._items[index].done is not None:
             raise GrammarError("an event of an item that is not open")
         return self._items[index]
 
-    def _named(self, event: Json) -> ToldItem:
-        item = self._open(event)
+    def _addressed_item(self, event: Json) -> ValidatedItem:
+        item = self._open_item(event)
         if event.get("item_id") != item.id:
             raise GrammarError("an item_id that is not its item's")
         return item
 
-    def _call(self, event: Json, kind: str) -> ToldItem:
-        item = self._named(event)
+    def _open_call(self, event: Json, kind: str) -> ValidatedItem:
+        item = self._addressed_item(event)
         if item.type != kind:
             raise GrammarError("arguments of an item of another type")
         if item.arguments is not None:
             raise GrammarError("more arguments behind their end")
         return item
 
-    def _part(self, event: Json, kind: str) -> ToldPart:
-        parts = self._named(event).parts
+    def _open_part(self, event: Json, kind: str) -> ValidatedPart:
+        parts = self._addressed_item(event).parts
         index = event.get("summary_index" if kind == "summary_text" else "content_index")
         if type(index) is not int or not 0 <= index < len(parts):
             raise GrammarError("a part that was not announced: the SDK raises")
@@ -240,43 +240,43 @@ class ResponsesValidator(Validator):
             raise GrammarError("an event of a part of another kind, or of a closed one")
         return part
 
-    def _show(self, event: Json) -> None:
+    def _part_added(self, event: Json) -> None:
         raw = member(event, "part", dict)
         kind = member(raw, "type", str)
         home, key = HOMES.get(kind, ("", ""))
-        item = self._named(event)
+        item = self._addressed_item(event)
         if item.type != home:
             raise GrammarError("a part that its item cannot have")
         place = "summary_index" if kind == "summary_text" else "content_index"
         if member(event, place, int) != len(item.parts) or raw.get(key) != "" or raw.get("annotations"):
             raise GrammarError("a part that is not the next, or starts with content")
-        item.show(kind)
+        item.add_part(kind)
 
-    def _shown(self, event: Json) -> None:
+    def _part_done(self, event: Json) -> None:
         raw = member(event, "part", dict)
-        part = self._part(event, str(raw.get("type")))
+        part = self._open_part(event, str(raw.get("type")))
         if part.text is None:
             raise GrammarError("a part done before its text")
-        part.same(raw)
+        part.check_repeated(raw)
         part.done = True
 
     def _delta(self, event: Json, kind: str) -> SoleText | None:
         text = member(event, "delta", str)
         if kind in CALLS:
-            self._call(event, kind)
-        elif self._part(event, kind).text is not None:
+            self._open_call(event, kind)
+        elif self._open_part(event, kind).text is not None:
             raise GrammarError("a delta behind its end")
         return NO_CHANGE if event.get("logprobs") else SoleText(b"delta", text)
 
-    def _told(self, event: Json, kind: str) -> None:
+    def _text_done(self, event: Json, kind: str) -> None:
         """The whole text."""
         if kind in CALLS:
-            item = self._call(event, kind)
+            item = self._open_call(event, kind)
             if kind == "function_call" and event.get("name") != item.name:
                 raise GrammarError("arguments done under another name")
             item.arguments = hash(member(event, CALLS[kind], str))
             return
-        part = self._part(event, kind)
+        part = self._open_part(event, kind)
         if part.text is not None:
             raise GrammarError("a text done twice")
         part.text = hash(member(event, HOMES[kind][1], str))
@@ -288,10 +288,10 @@ def _item_of(payload: bytes) -> bytes:
     return payload[at + 8 : -1] if at > 0 else b""
 
 
-def _place(index: int, item: ToldItem) -> bytes:
+def _place(index: int, item: ValidatedItem) -> bytes:
     """The fields of an item's events that say whose they are, as in a known beginning."""
     return b'"item_id":%b,"output_index":%d,' % (dump_str(item.id).replace(b"%", b"%%"), index)
 
 
-def _kind(item: ToldItem) -> str:
+def _kind(item: ValidatedItem) -> str:
     return item.parts[-1].kind if item.parts else item.type
