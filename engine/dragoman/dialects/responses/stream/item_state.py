@@ -1,9 +1,9 @@
-"""The output items of a Responses stream while they are told: what has been said of each, and what is still missing.
+"""State of the output items of an upstream Responses stream: what was received for each, and which blocks they became.
 
-Servers tell a text up to four times: in deltas, in its own `.done` event, in `response.output_item.done` and in the
-last snapshot; and each leaves out some of them. So everything after the deltas only settles what was not yet said
-(streams §9). Of texts only the length and the last fragment are kept for that; the arguments of calls are kept whole,
-as running a call on wrong ones does harm.
+A server sends a text up to four times: in deltas, in the text's own `.done` event, in `response.output_item.done` and
+in the last snapshot. Servers differ in which of these they leave out. So everything after the deltas is only compared
+with what was received, and the missing rest is emitted (streams §9). Of a text only its length and its last fragment
+are kept for this. The arguments of calls are kept complete, because running a call with wrong arguments does harm.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, Ite
 
 
 class PartState:
-    """One part of an item. `kind` is None for a part that is left out; `whole` says that its `.done` event came."""
+    """State of one part of an item.
+
+    `kind` is None for a part that is dropped. `announced` is True after its `content_part.added`, `text_done` after the
+    `.done` event of its text, `logprobs` once log probabilities were emitted. `length` is the number of characters
+    received, `last_delta` the last fragment, `annotations` the number of citations emitted.
+    """
 
     __slots__ = ("annotations", "announced", "block", "kind", "last_delta", "length", "logprobs", "open", "text_done")
 
@@ -50,22 +55,22 @@ class PartState:
         self.annotations = 0
 
     def append_delta(self, text: str, out: list[Event]) -> None:
-        """A fragment."""
+        """Emit one fragment, unless it is empty."""
         if text:
             self.length += len(text)
             self.last_delta = text
             out.append(Delta(self.block, text))
 
     def record_run(self, run: TextRun) -> bool:
-        """Fragments that are said elsewhere."""
+        """Record fragments that were emitted as a run. Returns True: a text has no limit of its own."""
         self.length += len(run.text)
         self.last_delta = run.pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
-        """What of the whole `text` has not been said; None if something else has been.
+        """Returns the rest of the complete `text` that was not emitted yet, or None if the texts differ.
 
-        Half a surrogate pair counts as a character here, so a text may look longer than it is, never shorter.
+        Half of a surrogate pair counts as one character here, so a text may seem longer than it is, never shorter.
         """
         if not self.length:
             return text
@@ -75,7 +80,13 @@ class PartState:
 
 
 class ItemState:
-    """One output item, from its first event on. `block` is its block, if it has one of its own that was started."""
+    """State of one output item, from its first event on.
+
+    `key` is its `output_index`. `block` is the index of its block, None for a message, whose parts are the blocks, and
+    for a call whose name is not known yet. `done` is True after `output_item.done`, `text_done` after the `.done` event
+    of its arguments or reasoning, `cut` for a call that ended incomplete. `phase_recorded` and `surface_dropped` are
+    True once the loss of the phase or of the second reasoning surface is recorded.
+    """
 
     __slots__ = (
         "arguments",
@@ -96,9 +107,9 @@ class ItemState:
         "type",
     )
 
-    def __init__(self, key: int, sort: ItemKind, item: Json) -> None:
+    def __init__(self, key: int, kind: ItemKind, item: Json) -> None:
         self.key = key
-        self.kind = sort
+        self.kind = kind
         self.type = item.get("type")
         self.id = item.get("id")
         self.call_id = item.get("call_id")
@@ -107,19 +118,23 @@ class ItemState:
         self.parts: dict[int, PartState] = {}
         self.arguments: Arguments | None = None
         self.surface: str | None = None
-        """Where the reasoning that is shown stands: `content` or `summary`, whichever spoke first."""
+        """Source of the reasoning that is emitted: `content` or `summary`, whichever came first."""
         self.last_part = 0
-        """The part of the reasoning that spoke last."""
+        """Number of the reasoning part that received the last text."""
         self.done = self.cut = self.text_done = self.phase_recorded = self.surface_dropped = False
 
     @property
     def path(self) -> Path:
-        """Where it stands in the reply."""
+        """The item's path in the reply."""
         return ("output", self.key)
 
 
 class ItemTable:
-    """The items of one stream by their `output_index`, and the blocks they became."""
+    """The items of one stream by their `output_index`, and the blocks they became.
+
+    `early_ends` ends calls whose arguments are complete, `call_ids` holds the ids in use, `has_refusal` is True if a
+    part with refusal wording was opened. Methods that take an event may raise UpstreamProtocolError or LimitExceeded.
+    """
 
     __slots__ = (
         "_size",
@@ -140,18 +155,19 @@ class ItemTable:
         self.budget = Room(context.limits)
         self._size = 0
         self.call_ids: set[str] | None = None
-        """The ids that calls were given."""
         self.items: dict[int, ItemState] = {}
         self.has_refusal = False
-        """Is there a part with refusal wording."""
         self.response_id = ""
 
     def record_repair(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Path | str = "output") -> None:
-        """A row for what was read as the one thing that it can mean."""
+        """Record that a deviation from the dialect was repaired; each text of `what` once."""
         self.context.losses.add_once(code, at, what)
 
     def find(self, event: Json) -> ItemState | None:
-        """The item that an event is about: by `output_index`, for servers that leave it out by `item_id`."""
+        """Returns the item of an event, or None if it is new.
+
+        Some servers leave out `output_index`; then the item is found by `item_id`.
+        """
         key = event.get("output_index")
         if type(key) is int:
             return self.items.get(key)
@@ -162,39 +178,39 @@ class ItemTable:
         return next((item for item in self.items.values() if item.id == item_id), None)
 
     def add_unannounced(self, event: Json, kind: str, out: list[Event]) -> ItemState:
-        """The item of an event that is the first to speak of it."""
+        """Add an item whose first event is not `output_item.added`."""
         self.record_repair("an item came without output_item.added")
         return self.add(self.new_key(event), {"type": kind, "id": event.get("item_id")}, out)
 
     def new_key(self, event: Json) -> int:
-        """The `output_index` of a new item, the next one if the server gives none."""
+        """Returns the `output_index` of a new item, or the next free one if the event has none."""
         key = event.get("output_index")
         return key if type(key) is int else max(self.items, default=-1) + 1
 
     def reserve(self, by: int = 1) -> None:
-        """Raises LimitExceeded for more items and parts than a reply of as many blocks as are allowed can have."""
+        """Count `by` more items or parts. Raises LimitExceeded for more than twice as many as blocks are allowed."""
         self._size += by
         most = self.context.limits.blocks
         if self._size > 2 * most:
             raise LimitExceeded("blocks", most, upstream=True)
 
     def add(self, key: int, raw: Json, out: list[Event]) -> ItemState:
-        """A new item; its block starts if it is one block."""
-        sort = item_kind(raw)
+        """Add an item, and start its block if it is a single block."""
+        kind = item_kind(raw)
         self.reserve()
-        item = self.items[key] = ItemState(key, sort, raw)
-        if sort is _MESSAGE:
+        item = self.items[key] = ItemState(key, kind, raw)
+        if kind is _MESSAGE:
             check_role(raw)
             self.record_phase(item, raw)
-        elif sort is _REASONING:
+        elif kind is _REASONING:
             self.early_ends.before_start(out)
             item.block = self.blocks.start(key, BlockKind.REASONING)
             out.append(BlockStart(item.block, BlockKind.REASONING))
-        elif sort is _CALL:
+        elif kind is _CALL:
             item.arguments = Arguments(self.budget)
             if call_name(raw):
                 self.open_call(item, raw, out)
-        elif sort is _NATIVE:
+        elif kind is _NATIVE:
             self.early_ends.before_start(out)
             item.block = self.blocks.start(key, BlockKind.OPAQUE)
             out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
@@ -205,7 +221,7 @@ class ItemTable:
         return item
 
     def open_call(self, item: ItemState, raw: Json, out: list[Event]) -> None:
-        """Start the block of a call, if its name is known."""
+        """Start the block of a call, if its name is known, with the arguments received before the name."""
         name = call_name(raw)
         if not name or item.arguments is None:
             return
@@ -214,9 +230,8 @@ class ItemTable:
         if self.call_ids is None:
             self.call_ids = set()
         call_id = raw.get("call_id")
-        if (
-            type(call_id) is not str or not call_id or call_id in self.call_ids
-        ):  # the result must name one, and only one
+        # The result names its call by this id, so each call needs one, and a different one.
+        if type(call_id) is not str or not call_id or call_id in self.call_ids:
             twin = type(call_id) is str and call_id
             self.record_repair(
                 "a call with the id of another" if twin else "a call without an id", LossCode.CALL_ID, item.path
@@ -238,26 +253,29 @@ class ItemTable:
         )
         if not item.custom:
             self.early_ends.watch(item.key, item.arguments)
-        if said := item.arguments.text():
-            out.append(Delta(item.block, said))
+        if received := item.arguments.text():
+            out.append(Delta(item.block, received))
 
-    def run_callback(self, said: Delta) -> Callable[[TextRun], bool] | None:
-        """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
+    def run_callback(self, delta: Delta) -> Callable[[TextRun], bool] | None:
+        """Returns the callback that records further fragments of the text that this delta continued.
+
+        None if it is not certain which part or call that is.
+        """
         for item in reversed(self.items.values()):
-            if item.block == said.index and item.kind is _CALL:
-                if item.arguments is None or item.done or not self.early_ends.is_last(said.index):
+            if item.block == delta.index and item.kind is _CALL:
+                if item.arguments is None or item.done or not self.early_ends.is_last(delta.index):
                     return None
                 return item.arguments.add_all
-            # Several parts of reasoning share a block: the very text tells which it was.
-            speaking = [
-                part for part in item.parts.values() if part.block == said.index and part.last_delta is said.text
+            # Several parts of reasoning share a block; the part is found by the identity of its last fragment.
+            parts = [
+                part for part in item.parts.values() if part.block == delta.index and part.last_delta is delta.text
             ]
-            if speaking:
-                return speaking[0].record_run if len(speaking) == 1 and not item.done else None
+            if parts:
+                return parts[0].record_run if len(parts) == 1 and not item.done else None
         return None
 
     def append_missing(self, part: PartState, text: Any, out: list[Event]) -> None:
-        """The whole text of a part was told: say what is missing."""
+        """Emit what is missing of a part whose complete text was received."""
         if type(text) is not str:
             return
         rest = part.missing(text)
@@ -270,14 +288,14 @@ class ItemTable:
             part.append_delta(rest, out)
 
     def record_phase(self, item: ItemState, raw: Json) -> None:
-        """A row for the phase of a message, once."""
+        """Record the loss of a message's phase, once."""
         if raw.get("phase") is not None and not item.phase_recorded:
             item.phase_recorded = True
             self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
 
 
 def string_field(event: Json, key: str) -> str:
-    """A fragment. Raises UpstreamProtocolError if it is none."""
+    """Returns a field that must be a string. Raises UpstreamProtocolError if it is not."""
     value = event.get(key)
     if type(value) is not str:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
@@ -285,7 +303,7 @@ def string_field(event: Json, key: str) -> str:
 
 
 def object_field(event: Json, key: str) -> Json:
-    """An item or a part. Raises UpstreamProtocolError if it is none."""
+    """Returns a field that must be an object. Raises UpstreamProtocolError if it is not."""
     value = event.get(key)
     if type(value) is not dict:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
@@ -293,6 +311,6 @@ def object_field(event: Json, key: str) -> Json:
 
 
 def part_number(event: Json, key: str) -> int:
-    """The place of a part in its item; the first one if the server gives none."""
+    """Returns the index of a part in its item, 0 if the event has none."""
     value = event.get(key)
     return value if type(value) is int and value >= 0 else 0

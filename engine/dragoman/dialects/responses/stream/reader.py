@@ -1,8 +1,8 @@
 """Responses stream to canonical events.
 
-The dialect says everything several times, and its servers each leave out some of it. So a block starts with the first
-event that speaks of it, what its deltas left out comes from the events that repeat it, and only a terminal event ends
-the reply (mapping §9.6, streams §9).
+The dialect sends everything several times, and its servers each leave out some of it. So a block starts with its first
+event, what its deltas left out is taken from the events that repeat it, and only a terminal event ends the reply
+(mapping §9.6, streams §9).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
-from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
+from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
+from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
 from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
 from dragoman.dialects.shared.stream_codec import Note, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
@@ -34,7 +36,7 @@ TERMINALS: Final[dict[str, str | None]] = {
     "response.cancelled": "cancelled",
     "response.done": None,
 }
-"""Terminal events and the status each means. The last one is an alias of some servers: its response tells."""
+"""Terminal event → the status it means. `response.done` is an alias of some servers: its response has the status."""
 
 _STARTED: Final = frozenset({"response.in_progress", "response.queued"})
 _PINGS: Final = frozenset({"keepalive", "ping"})
@@ -52,25 +54,25 @@ _PROGRESS_WORDS: Final = frozenset(
         "reasoning_summary_part",
     }
 )
-"""Second word of the events that tell how a hosted item comes along; the item itself is read when it is done. The part
-of a summary says all it has to say in its texts."""
+"""Second word of the events that report the progress of a hosted item, which is read when it is done, and of the parts
+of a summary, which are read from their texts."""
 
 
 class ResponsesReader(StreamReader):
-    """See the module's docstring."""
+    """Reads one stream. Its items are in `_table`; the functions in `HANDLERS` read their events."""
 
-    __slots__ = ("_created", "_items", "_started")
+    __slots__ = ("_created", "_started", "_table")
 
     volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._items = ItemEvents(context)
+        self._table = ItemTable(context)
         self._started = False
         self._created = False
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing."""
+        """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
         if data == b"[DONE]":
             return
         try:
@@ -85,9 +87,9 @@ class ResponsesReader(StreamReader):
         handler = HANDLERS.get(name)
         if handler is not None:
             if not self._started:
-                self._items.record_repair("the stream began without response.created", at="response.created")
+                self._table.record_repair("the stream began without response.created", at="response.created")
                 self._start({}, out)
-            handler(self._items, event, out)
+            handler(self._table, event, out)
         elif name == "response.created":
             self._create(event, out)
         elif name in TERMINALS:
@@ -103,12 +105,12 @@ class ResponsesReader(StreamReader):
         elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, delta: Delta) -> Note | None:
         """See `StreamReader.follow`."""
-        return self._items.run_callback(said)
+        return self._table.run_callback(delta)
 
     def read_eof(self, out: list[Event]) -> None:
-        """Only a terminal event ends the stream; anything less was cut."""
+        """Raises StreamTruncated: only a terminal event ends the stream."""
         raise StreamTruncated
 
     def _create(self, event: Json, out: list[Event]) -> None:
@@ -123,10 +125,10 @@ class ResponsesReader(StreamReader):
             raise UpstreamProtocolError("upstream began a response that is not an object")
         self._started = True
         identity, model = response.get("id"), response.get("model")
-        self._items.response_id = identity if type(identity) is str else ""
+        self._table.response_id = identity if type(identity) is str else ""
         out.append(
             Start(
-                self._items.response_id,
+                self._table.response_id,
                 model if type(model) is str else "",
                 None,
                 read_created(response.get("created_at")),
@@ -134,12 +136,12 @@ class ResponsesReader(StreamReader):
         )
 
     def _is_ignored(self, event: Json, name: str) -> bool:
-        """Is the event only about an item that is left out, or that is read when it is done."""
+        """True if the event belongs to an item that is dropped, or that is read when it is done."""
         words = name.split(".", 2)
         if len(words) > 1 and words[1] in _PROGRESS_WORDS:
             return True
         key = event.get("output_index")
-        item = self._items.items.get(key) if type(key) is int else None
+        item = self._table.items.get(key) if type(key) is int else None
         return item is not None and item.kind in (ItemKind.NATIVE, ItemKind.UNKNOWN)
 
     def _finish(self, event: Json, name: str, out: list[Event]) -> None:
@@ -151,20 +153,20 @@ class ResponsesReader(StreamReader):
             self.done = True
             return
         status = read_status(response, TERMINALS[name])
-        items = self._items
+        table = self._table
         if not self._started:
-            items.record_repair("the stream began without response.created", at="response.created")
+            table.record_repair("the stream began without response.created", at="response.created")
             self._start(response, out)
         if TERMINALS[name] is None:
-            items.record_repair(f"{name} was read as response.{status}", at=name)
+            table.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
-        items.take_output(response.get("output"), out, cut=cut)
-        items.end(out, cut=cut)
+        complete_output(table, response.get("output"), out, cut=cut)
+        end_items(table, out, cut=cut)
         stop = resolve_stop_reason(
-            response, status, calls=items.has_calls(), refusal=items.has_refusal, losses=self.context.losses
+            response, status, calls=has_calls(table), refusal=table.has_refusal, losses=self.context.losses
         )
         if stop.reason not in CUTS:
-            items.check_calls()
+            check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))
         out.append(End())
         self.done = True
