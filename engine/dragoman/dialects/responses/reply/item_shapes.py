@@ -1,7 +1,7 @@
-"""The items of a Responses reply: their shapes and their ids, the same for a stream and a whole reply.
+"""Shapes and ids of the items of a Responses reply, used by streams and whole replies.
 
-One block is one item with at most one part (mapping §9.7). A call is an item of its own beside the messages; its item
-id is minted, its `call_id` is the upstream's (mapping §11).
+One block is one item with at most one part (mapping §9.7). A call is an item next to the messages. Item ids are minted;
+the `call_id` is the upstream's (mapping §11).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _LONGEST_CALL_ID: Final = 64
 
 
 class ItemShape(NamedTuple):
-    """One kind of item: its type, what its id begins with, where its text stands and which events tell it."""
+    """One kind of item: its `type`, the `prefix` of its ids, where its text stands and how its events are named."""
 
     type: str
     prefix: str
     key: str
-    """The field of the item (of its part, if it has one) and of the `.done` event that holds the text."""
+    """The field that holds the text, in the item (in its part, if it has one) and in the `.done` event."""
     events: str = ""
-    """What the names of its `.delta` and `.done` events begin with; "" if it has none."""
+    """Prefix of the names of its `.delta` and `.done` events; "" if it has none."""
     part: str = ""
     """The type of its part."""
     part_list: str = ""
-    """The field of the item that holds the part."""
+    """The field of the item that lists its parts."""
 
 
 TEXT: Final = ItemShape("message", "msg_", "text", "response.output_text", "output_text", "content")
@@ -41,7 +41,7 @@ SEARCH: Final = ItemShape("tool_search_call", "tsc_", "arguments")
 
 
 def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
-    """The shape of a block. `summary` is the knob `reasoning_surface`."""
+    """Returns the shape of a block's item. `summary` is True if the knob `reasoning_surface` is `summary`."""
     if kind is BlockKind.TEXT:
         return TEXT
     if kind is BlockKind.TOOL:
@@ -52,7 +52,7 @@ def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, sum
 
 
 class OutputItem:
-    """One output item. `proof` is what its `encrypted_content` holds."""
+    """One output item."""
 
     __slots__ = ("annotations", "call_id", "encrypted_content", "id", "index", "logprobs", "name", "namespace", "shape")
 
@@ -76,7 +76,7 @@ class OutputItem:
         self.logprobs: list[Json] = []
 
     def part(self, text: Any) -> Json:
-        """The item's one part."""
+        """Returns the item's one part."""
         shape = self.shape
         part: Json = {"type": shape.part, shape.key: text}
         if shape is TEXT:
@@ -85,7 +85,7 @@ class OutputItem:
         return part
 
     def build(self, status: str, text: Any = None) -> Json:
-        """The item with the text it has (None before there is any); the arguments of a search are an object."""
+        """Returns the item. `text` is None before there is any, and an object for the arguments of a tool search."""
         shape = self.shape
         parts = [] if text is None else [self.part(text)]
         if shape.type == "message":
@@ -109,7 +109,7 @@ class OutputItem:
 
 
 class ItemFactory:
-    """Makes the items of one reply, in order. `base` is the body of the reply's id."""
+    """Creates the items of one reply, in order. `base` is the reply's id without its prefix."""
 
     __slots__ = ("_base", "_calls", "_count", "_minted")
 
@@ -120,14 +120,14 @@ class ItemFactory:
         self._calls: set[str] = set()
 
     def new(self, shape: ItemShape) -> OutputItem:
-        """The next item."""
+        """Returns the next item, which is not a call."""
         number = self._minted[shape.prefix] = self._minted.get(shape.prefix, 0) + 1
         index = self._count
         self._count = index + 1
         return OutputItem(shape, f"{shape.prefix}{self._base}{number}", index)
 
     def new_call(self, shape: ItemShape, call_id: str, name: str, namespace: str | None) -> OutputItem:
-        """The next item, a call. A call id that is missing or came before is minted: the SDK refuses twins."""
+        """Returns the next item, a call. A missing or repeated call id is replaced: the SDK rejects duplicates."""
         item = self.new(shape)
         fitted = sanitize_call_id(call_id or f"{self._base}:{item.index}", _LONGEST_CALL_ID)
         if fitted in self._calls:
@@ -137,8 +137,23 @@ class ItemFactory:
         return item
 
 
-def parse_arguments(text: str) -> Json | None:
-    """The arguments of a call that are a whole JSON object, else None: agents run whatever call is told as done."""
+def complete_arguments(shape: ItemShape, text: str, complete: bool) -> tuple[str, Any, bool]:
+    """Returns a finished call's text, the item's arguments, and whether the call is complete.
+
+    Agents run every call that is complete, so its arguments must be a JSON object; empty ones become `{}`.
+    """
+    if shape is CUSTOM:
+        return text, text, complete
+    if complete and not text.strip():
+        text += "{}"
+    arguments = _parse_object(text)
+    complete = complete and arguments is not None
+    if shape is SEARCH:
+        return text, arguments if complete else None, complete
+    return text, text, complete
+
+
+def _parse_object(text: str) -> Json | None:
     try:
         value = loads(text)
     except ValueError:

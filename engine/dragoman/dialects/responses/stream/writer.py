@@ -1,8 +1,8 @@
-"""Canonical events to a Responses stream: numbered events, an item of its own per block, the whole reply at the end.
+"""Canonical events to a Responses stream: numbered events, one item per block, the complete reply in the last event.
 
-The SDK's state machine needs each item and part announced before its deltas, its id unchanged and its index its own;
-agents take a call from `response.output_item.done` and run it, so one that is not whole is never told as completed
-(mapping §9.7). The bytes around the one changing string of a delta are built once per item.
+The SDK's state machine needs every item and part announced before its deltas, with an unchanged id and an index of its
+own. Agents take a call from `response.output_item.done` and run it, so an incomplete call is never reported as
+completed (mapping §9.7). The bytes around the text of a delta are built once per item.
 """
 
 from __future__ import annotations
@@ -29,19 +29,11 @@ from dragoman.canonical.events import (
 )
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
-from dragoman.dialects.responses.reply.item_shapes import (
-    CUSTOM,
-    REFUSAL,
-    SEARCH,
-    TEXT,
-    ItemFactory,
-    OutputItem,
-    parse_arguments,
-    shape_of,
-)
+from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stream.written_item import WrittenItem
-from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.dialects.responses.stream.written_output import WrittenOutput
+from dragoman.dialects.responses.wire import refusal_wording, write_logprobs, write_status, write_usage
 from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -51,14 +43,11 @@ from dragoman.wire.sse import Frame
 
 
 class ResponsesWriter(StreamWriter):
-    """See the module's docstring."""
+    """Writes one stream."""
 
     __slots__ = (
         "_encrypted_blocks",
-        "_factory",
         "_finish",
-        "_has_content",
-        "_has_refusal",
         "_held",
         "_open",
         "_output",
@@ -72,24 +61,20 @@ class ResponsesWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._snapshot: ResponseObject | None = None
-        self._factory = ItemFactory("")
         self._open: dict[int, WrittenItem] = {}
-        self._output: list[WrittenItem | Fragment] = []
-        """By output index: an open item, or the JSON of one that is done."""
+        self._output = WrittenOutput("")
         self._encrypted_blocks: dict[int, BlockStart] = {}
-        """Reasoning that is all proof, until its payload comes."""
+        """Starts of reasoning blocks that are encrypted only. Their items start with the encrypted content."""
         self._held: tuple[int, WrittenItem, str] | None = None
-        """A delta whose log probabilities may follow; nothing is held if the client did not ask for them."""
+        """A delta whose log probabilities may follow: block index, item, text. None if the client wants none."""
         self._sequence = 0
         self._room = context.limits.reply_body
         self._with_logprobs = context.logprobs
         self._summary = context.knobs.reasoning_surface == "summary"
-        self._has_content = False
-        self._has_refusal = False
         self._finish: Finish | None = None
 
     def delta(self, event: Delta, out: Frames) -> None:
-        """One piece of a block's text."""
+        """Write one fragment of a block's text."""
         block = self._open.get(event.index)
         if block is None:
             raise UpstreamProtocolError(f"upstream continued block {event.index}, which is not open")
@@ -106,24 +91,24 @@ class ResponsesWriter(StreamWriter):
             self._sequence = sequence + 1
             out.append(Frame(block.event, template % (sequence, dump_str(text))))
         else:
-            self._delta_slowly(event.index, block, text, out)
+            self._write_delta(event.index, block, text, out)
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Texts of one block, all at once."""
+        """Returns the encoded frames of a run of fragments, or None if they need more than the item's format."""
         block = self._open.get(event.index)
-        said, spelled = event.text, event.encoded
-        if block is None or not block.direct_format or len(said) > self._room:
+        text, literals = event.text, event.encoded
+        if block is None or not block.direct_format or len(text) > self._room:
             return None
-        self._room -= len(said)
-        block.append(said)
-        sequence, encoded = self._sequence, block.direct_frame
-        self._sequence = sequence + len(spelled)
-        if len(spelled) == 1:
-            return encoded % (sequence, spelled[0])
-        return b"".join([encoded % numbered for numbered in enumerate(spelled, sequence)])
+        self._room -= len(text)
+        block.append(text)
+        sequence, frame = self._sequence, block.direct_frame
+        self._sequence = sequence + len(literals)
+        if len(literals) == 1:
+            return frame % (sequence, literals[0])
+        return b"".join([frame % numbered for numbered in enumerate(literals, sequence)])
 
     def write(self, event: Event, out: Frames) -> None:
-        """One event other than a delta."""
+        """Write one event other than a delta."""
         if self._held is not None:
             self._emit_held(event, out)
         self.writes[type(event)](self, event, out)
@@ -136,16 +121,16 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
     def _begin(self, event: Start, out: Frames) -> None:
-        told = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
-        self._emit("response.in_progress", told, out)
+        body = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
+        self._emit("response.in_progress", body, out)
 
     def _start(self, snapshot: ResponseObject, out: Frames) -> bytes:
-        """The first event; gives its body. With an agent's tools in the echo it is worth encoding once."""
+        """Write the first event. Returns its body, which is large with an agent's tools and is needed twice."""
         self._snapshot = snapshot
-        self._factory = ItemFactory(snapshot.base)
-        told = b'"response":' + dumps(snapshot.started())
-        self._emit("response.created", told, out)
-        return told
+        self._output = WrittenOutput(snapshot.base)
+        body = b'"response":' + dumps(snapshot.started())
+        self._emit("response.created", body, out)
+        return body
 
     @property
     def _begun(self) -> ResponseObject:
@@ -173,36 +158,29 @@ class ResponsesWriter(StreamWriter):
             return
         shape = shape_of(kind, custom=event.custom, search=event.search, summary=self._summary)
         if kind is BlockKind.TOOL:
-            self._has_content = True
-            item = self._factory.new_call(shape, event.call_id, event.name, event.namespace)
+            block = self._output.add_call(shape, event.call_id, event.name, event.namespace)
         else:
-            item = self._factory.new(shape)
-        self._open[event.index] = block = self._add_item(item, out)
+            block = self._output.add(shape)
+        self._open[event.index] = block
+        self._item_added(block, out)
         if kind is BlockKind.TEXT or kind is BlockKind.REFUSAL:
-            self._add_part(block, out)
+            self._part_added(block, out)
 
-    def _add_item(self, item: OutputItem, out: Frames) -> WrittenItem:
+    def _item_added(self, block: WrittenItem, out: Frames) -> None:
         """Announce an item."""
-        block = WrittenItem(item)
-        self._output.append(block)
-        if not item.shape.part_list and item.shape.events:
-            block.prepare_deltas(b"", live=not self._with_logprobs)
-        self._emit(
-            "response.output_item.added",
-            b'"output_index":%d,"item":%b' % (item.index, dumps(item.build("in_progress"))),
-            out,
-        )
-        return block
-
-    def _add_part(self, block: WrittenItem, out: Frames) -> None:
-        """Announce an item's part. That of reasoning comes with its first text, as there may be none."""
-        block.part_added = True
         shape = block.item.shape
-        self._emit(block.part_event("added"), b'%b,"part":%b' % (block.address, dumps(block.item.part(""))), out)
-        block.prepare_deltas(b',"logprobs":[]' if shape is TEXT else b"", live=not self._with_logprobs)
+        if not shape.part_list and shape.events:
+            block.prepare_deltas(b"", live=not self._with_logprobs)
+        self._emit("response.output_item.added", block.item_body(dumps(block.item.build("in_progress"))), out)
 
-    def _delta_slowly(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
-        """A delta that is not simply written: the first of some reasoning, one that waits, one of a search."""
+    def _part_added(self, block: WrittenItem, out: Frames) -> None:
+        """Announce an item's part. A reasoning item gets its part with its first text, as it may have no text."""
+        block.part_added = True
+        self._emit(block.part_event("added"), block.part_body(""), out)
+        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self._with_logprobs)
+
+    def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
+        """Write a delta that has no direct format: the first of reasoning, one that is held, one of a tool search."""
         if self._held is not None:
             self._emit_held(None, out)
         block.append(text)
@@ -210,7 +188,7 @@ class ResponsesWriter(StreamWriter):
         if shape is SEARCH:  # has no delta events
             return
         if shape.part_list and not block.part_added:
-            self._add_part(block, out)
+            self._part_added(block, out)
         if self._with_logprobs and shape is TEXT:
             self._held = index, block, text
         else:
@@ -222,14 +200,14 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(block.event, template % (sequence, literal)))
 
     def _emit_held(self, event: Event | None, out: Frames) -> None:
-        """Write the delta that waits, with the log probabilities that this event brings for it."""
+        """Write the held delta, with the log probabilities if `event` has them."""
         assert self._held is not None
         index, block, text = self._held
         self._held = None
         template = block.delta_format
         if isinstance(event, Logprobs) and event.index == index:
-            told = dumps(write_logprobs(event.tokens))
-            template = template[: -len(b"[]}")] + told.replace(b"%", b"%%") + b"}"
+            logprobs = dumps(write_logprobs(event.tokens))
+            template = template[: -len(b"[]}")] + logprobs.replace(b"%", b"%%") + b"}"
         self._emit_delta(block, template, dump_str(text), out)
 
     def _add_logprobs(self, event: Logprobs, out: Frames) -> None:
@@ -245,38 +223,37 @@ class ResponsesWriter(StreamWriter):
             self.context.losses.add(LossCode.CITATIONS, "annotations")
             return
         self._reserve(len(dumps(event.citation.native)))
-        # Told at the end of the block, when the extent of its text is known.
+        # Written at the end of the block: without an end of its own, a citation covers the text up to there.
         block.citations.append(event.citation)
 
     def _opaque(self, event: Opaque, out: Frames) -> None:
-        index, payload, seal = event.index, event.payload, self.context.envelope
-        waiting = self._encrypted_blocks.get(index)
-        if waiting is not None:
+        index, payload, envelope = event.index, event.payload, self.context.envelope
+        if index in self._encrypted_blocks:
             native = payload if event.form == "block" and type(payload) is dict else None
-            proof = write_encrypted_content(event.origin, native, (native or {}).get("encrypted_content"), seal)
-            if proof is not None:
+            content = write_encrypted_content(event.origin, native, (native or {}).get("encrypted_content"), envelope)
+            if content is not None:
                 del self._encrypted_blocks[index]
-                self._reserve(len(proof))
-                item = self._factory.new(shape_of(BlockKind.REASONING, summary=self._summary))
-                self._open[index] = self._add_item(item, out)
-                item.encrypted_content = proof
+                self._reserve(len(content))
+                block = self._open[index] = self._output.add(shape_of(BlockKind.REASONING, summary=self._summary))
+                self._item_added(block, out)
+                block.item.encrypted_content = content
             return
-        block = self._open.get(index)
-        if block is None or block.item.shape.type != "reasoning":  # of a block that was left out, and counted then
+        reasoning = self._open.get(index)
+        if reasoning is None or reasoning.item.shape.type != "reasoning":  # its block is dropped, with a loss
             return
-        proof = write_encrypted_content(event.origin, event.native, payload, seal)
-        if proof is not None:
-            self._reserve(len(proof))
-            block.item.encrypted_content = proof
-        elif payload:  # third parties sign with nothing
-            block.loss = loss_code(event.origin)
+        content = write_encrypted_content(event.origin, event.native, payload, envelope)
+        if content is not None:
+            self._reserve(len(content))
+            reasoning.item.encrypted_content = content
+        elif payload:  # third parties send an empty signature, which is no loss
+            reasoning.loss = loss_code(event.origin)
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
         block = self._open.pop(event.index, None)
         if block is None:
-            waiting = self._encrypted_blocks.pop(event.index, None)
-            if waiting is not None:
-                self.context.losses.add(LossCode(waiting.code), waiting.name)
+            start = self._encrypted_blocks.pop(event.index, None)
+            if start is not None:
+                self.context.losses.add(LossCode(start.code), start.name)
             return
         if block.item.shape.part_list:
             self._end_prose(block, event.complete, out)
@@ -292,105 +269,75 @@ class ResponsesWriter(StreamWriter):
             self._item_done(block, complete, None, out)
             return
         if shape is TEXT:
-            self._has_content |= text != ""
-            self._emit_annotations(block, len(text), out)
+            self._output.has_content |= text != ""
+            for body in block.annotation_bodies(len(text)):
+                self._emit("response.output_text.annotation.added", body, out)
+            if len(item.annotations) < len(block.citations):
+                self.context.losses.add(LossCode.CITATIONS, "annotations")
         elif shape is REFUSAL:
-            self._has_refusal = True
-        # Spelled once, told four times: here, in the part, in the item and in the last event.
+            self._output.has_refusal = True
+        # Encoded once, sent four times: in this event, in the part, in the item and in the last event.
         literal = dump_str(text)
         fragment = Fragment(literal)
-        logprobs = b',"logprobs":' + dumps(item.logprobs) if shape is TEXT else b""
-        body = b'%b,"%b":%b%b' % (block.address, shape.key.encode(), literal, logprobs)
-        self._emit(shape.events + ".done", body, out)
-        self._emit(block.part_event("done"), b'%b,"part":%b' % (block.address, dumps(item.part(fragment))), out)
+        self._emit(shape.events + ".done", block.text_body(literal), out)
+        self._emit(block.part_event("done"), block.part_body(fragment), out)
         self._item_done(block, complete, fragment, out)
-
-    def _emit_annotations(self, block: WrittenItem, length: int, out: Frames) -> None:
-        known = len(block.item.annotations)
-        for citation in block.citations:
-            note = write_citation(citation, length)
-            if note is not None:
-                body = b'%b,"annotation_index":%d,"annotation":%b' % (block.address, known, dumps(note))
-                known += 1
-                self._emit("response.output_text.annotation.added", body, out)
-                block.item.annotations.append(note)
-        if known < len(block.citations):
-            self.context.losses.add(LossCode.CITATIONS, "annotations")
 
     def _end_call(self, block: WrittenItem, complete: bool, out: Frames) -> None:
         item, text = block.item, block.buffer.getvalue()
         shape = item.shape
-        arguments: Any = text
-        if shape is not CUSTOM:
-            if complete and not text.strip():
-                # A call without arguments: clients parse the string, and "" is no JSON (mapping §6.3).
-                if shape is not SEARCH:
-                    self._emit_delta(block, block.delta_format, b'"{}"', out)
-                text += "{}"
-            parsed = parse_arguments(text)
-            complete = complete and parsed is not None
-            arguments = (parsed if complete else None) if shape is SEARCH else text
+        if complete and shape.key == "arguments" and shape.events and not text.strip():
+            # A call without arguments: clients parse the deltas, and "" is not JSON (mapping §6.3).
+            self._emit_delta(block, block.delta_format, b'"{}"', out)
+        text, arguments, complete = complete_arguments(shape, text, complete)
         if complete and shape.events:
-            name = b"" if shape is CUSTOM else b',"name":' + dump_str(item.name)
-            self._emit(
-                shape.events + ".done", b'%b%b,"%b":%b' % (block.address, name, shape.key.encode(), dump_str(text)), out
-            )
+            self._emit(shape.events + ".done", block.text_body(dump_str(text)), out)
         elif shape is CUSTOM:
-            # Codex runs free text as soon as its item is told as done, whatever the status. The end has the item.
-            self._output[item.index] = Fragment(dumps(item.build("incomplete", text)))
+            # Codex runs a free-text call at its `output_item.done`, whatever the status. Only the last event has it.
+            self._output.close(block, "incomplete", text)
             return
         self._item_done(block, complete, arguments, out)
 
     def _item_done(self, block: WrittenItem, complete: bool, text: Any, out: Frames) -> None:
-        item = block.item
-        told = dumps(item.build("completed" if complete else "incomplete", text))
-        self._output[item.index] = Fragment(told)
-        self._emit("response.output_item.done", b'"output_index":%d,"item":%b' % (item.index, told), out)
+        encoded = self._output.close(block, "completed" if complete else "incomplete", text)
+        self._emit("response.output_item.done", block.item_body(encoded), out)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _record_finish(self, event: Finish, out: Frames) -> None:
-        # Nothing is told here: the counts may still grow, and the end holds all of it (mapping §9.7).
+        # Written with `End`, as the token counts may still grow (mapping §9.7).
         self._finish = event
 
     def _end(self, event: End, out: Frames) -> None:
-        finish, context = self._finish, self.context
+        finish, context, output = self._finish, self.context, self._output
         if finish is None:
             raise UpstreamProtocolError("upstream ended its reply without saying why")
         info, stop = finish.refusal, finish.stop
         usage = event.usage.merged_onto(finish.usage) if event.usage is not None else finish.usage
         if info is not None and info.category:
             context.losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
-        wording = refusal_wording(stop, info, shown=self._has_content, refused=self._has_refusal)
+        wording = refusal_wording(stop, info, shown=output.has_content, refused=output.has_refusal)
         if wording is not None:
-            block = self._add_item(self._factory.new(REFUSAL), out)
-            self._add_part(block, out)
+            block = output.add(REFUSAL)
+            self._item_added(block, out)
+            self._part_added(block, out)
             self._reserve(len(wording))
             block.append(wording)
             self._emit_delta(block, block.delta_format, dump_str(wording), out)
             self._end_prose(block, True, out)
-        status, reason = write_status(stop, context.knobs, shown=self._has_content)
+        status, reason = write_status(stop, context.knobs, shown=output.has_content)
         counts = write_usage(usage, context.losses)
-        response = self._begun.ended(status, self._output_items(), usage=counts, reason=reason)
+        response = self._begun.ended(status, self._output.items(), usage=counts, reason=reason)
         self._emit(f"response.{status}", b'"response":' + dumps(response), out)
 
     def _fail(self, event: Error, out: Frames) -> None:
         if self._snapshot is None:
-            # The SDK takes nothing before `response.created`, not even a failure.
+            # The SDK accepts no event before `response.created`, not even a failure.
             self._start(ResponseObject(self.context, "", "", None), out)
         response = self._begun.ended(
-            "failed", self._output_items(), error=response_error(event.failure, self.context.knobs)
+            "failed", self._output.items(), error=response_error(event.failure, self.context.knobs)
         )
         self._emit("response.failed", b'"response":' + dumps(response), out)
-
-    def _output_items(self) -> list[Any]:
-        """The items so far. What is still open gets no `done` events, which would say that it is whole."""
-        return [
-            block
-            if isinstance(block, Fragment)
-            else block.item.build("incomplete", None if block.item.shape is SEARCH else block.text())
-            for block in self._output
-        ]
 
     def _ping(self, event: Ping, out: Frames) -> None:
         out.append(Frame("", None))
