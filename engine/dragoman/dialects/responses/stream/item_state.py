@@ -38,7 +38,7 @@ _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, Ite
 class PartState:
     """State of one part of an item.
 
-    `kind` is None for a part that is dropped. `announced` is True after its `content_part.added`, `text_done` after the
+    A part without a `kind` is dropped. `announced` is True after its `content_part.added`, `text_done` after the
     `.done` event of its text, `logprobs` once log probabilities were emitted. `length` is the number of characters
     received, `last_delta` the last fragment, `annotations` the number of citations emitted.
     """

@@ -1,4 +1,4 @@
-"""Watches a Responses stream that is passed through: terminal, usage, in-band error, grammar."""
+"""Observes a Responses stream that is passed through: terminal event, usage, in-band errors, grammar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import Frame
 
 _ECHO_MAX: Final = 256 * 1024
-"""Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
+"""Bytes. A longer first snapshot is kept without the fields of the request that may be long (`_LONG`)."""
 _LONG: Final[Json] = {
     "instructions": None,
     "tools": [],
@@ -40,16 +40,18 @@ _ADDED: Final = (
     "incomplete_details", "instructions", "metadata", "temperature", "top_p", "usage",
 )
 # fmt: on
-"""What is added to a first snapshot that lacks it: OpenAI's schema requires it. The rest stays as the server has it,
-since a snapshot must not change within a stream."""
+"""Keys that OpenAI's schema requires, added to a first snapshot that lacks them. Other keys stay as the server sent
+them, since a snapshot must not change within a stream."""
 
 
 class ResponsesObserver(Observer):
-    """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
-    read only that. `response.completed` with an item that is not done is a fault: agents act on items that are done.
+    """Observes one stream.
 
-    The first snapshot is kept, and the items that are done: an error of our own must repeat them, as the SDK refuses
-    another id.
+    A terminal event closes the stream. An `error` does not: services send `response.failed` after it, and agents read
+    only that. `response.completed` with an item that is not done is a fault, because agents act on items that are done.
+
+    The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
+    rejects a changed id.
     """
 
     __slots__ = ("_budget", "_calls", "_done", "_echo", "_last", "_open")
@@ -63,13 +65,13 @@ class ResponsesObserver(Observer):
         self._open: set[int] = set()
         """Indexes of the items that were added and not yet done."""
         self._calls: set[int] | None = None
-        """Those of them that are calls of the client's tools."""
+        """Those of them that are calls of the client's tools. None before the first call."""
         self._done: list[bytes] | None = None
-        """The items that are done, as far as there is room."""
+        """The JSON of finished items, up to `_ECHO_MAX` bytes in all."""
         self._budget = _ECHO_MAX
 
     def observe(self, data: bytes, event: str) -> None:
-        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        """Observe one event. `[DONE]` is not of this dialect; some servers send it."""
         if data == b"[DONE]":
             self.sole_text = None
             if not self.complete:
@@ -78,7 +80,7 @@ class ResponsesObserver(Observer):
         super().observe(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
-        """One event."""
+        """Check one event, and keep what an error frame must repeat."""
         name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
         if type(name) is not str:
             if payload.get("error"):
@@ -115,7 +117,7 @@ class ResponsesObserver(Observer):
                 self.sole_text = payload.get("delta")
 
     def on_template(self, count: int, number: int) -> None:
-        """More deltas of a text."""
+        """Record `count` more deltas of a text; `number` is the last sequence number, -1 if they have none."""
         if number >= 0 and number != self._last + count:
             self.violation(f"sequence_number {number} after {self._last} and {count} more")
         self._last = number if number >= 0 else self._last + count
@@ -141,27 +143,26 @@ class ResponsesObserver(Observer):
             self.tool_open = self.progressed = True
 
     def _keep_item(self, item: object) -> None:
-        """A finished item, for an error of our own: what was said before it stays said. Behind one that is too long
-        for the room none is kept, so that no gap looks like an order."""
+        """Keep a finished item for an error frame. After the first that exceeds the budget no more are kept."""
         if type(item) is not dict or self._budget <= 0:
             return
-        told = dumps(item)
-        self._budget -= len(told)
+        encoded = dumps(item)
+        self._budget -= len(encoded)
         if self._budget > 0:
             if self._done is None:
                 self._done = []
-            # A copy: the serializer's own buffer is several times as large.
-            self._done.append(bytes(memoryview(told)))
+            # A copy: the serializer's buffer is several times as large.
+            self._done.append(bytes(memoryview(encoded)))
 
-    def _end(self, payload: Json, told: str | None) -> None:
+    def _end(self, payload: Json, terminal: str | None) -> None:
         self.closed = True
         response = payload.get("response")
         if type(response) is not dict:
-            self._last -= 1  # it does not pass: the number is that of the error in its place
+            self._last -= 1  # the event is not passed on: the error frame in its place takes its number
             return self.violation("a terminal event without its response")
         self.usage = read_usage(response.get("usage"))
         try:
-            status = read_status(response, told)
+            status = read_status(response, terminal)
         except DragomanError as error:
             self.failure = error.failure
             return
@@ -174,7 +175,7 @@ class ResponsesObserver(Observer):
         self.failure = None
 
     def _keep_snapshot(self, response: object) -> None:
-        """The snapshot as bytes, a third of the parsed one's size: it lasts as long as the stream."""
+        """Keep the first snapshot for the length of the stream, as bytes: a third of the parsed object's size."""
         if type(response) is not dict:
             self._echo = self._echo or b""
             return
@@ -184,11 +185,11 @@ class ResponsesObserver(Observer):
         self._echo = dumps(kept)
         if len(self._echo) > _ECHO_MAX:
             self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
-        # A copy: the serializer's own buffer is several times as large.
+        # A copy: the serializer's buffer is several times as large.
         self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MAX else b""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """`response.failed`, with the next number and the snapshot that the stream began with."""
+        """Returns a `response.failed` with the next sequence number, the first snapshot and the finished items."""
         self._last += 1
         error = response_error(failure, self.knobs)
         snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)

@@ -1,9 +1,10 @@
-"""The grammar of a Responses stream that we wrote (responses §7, §8, §8.3, §9).
+"""The grammar of a Responses stream that was written (responses §7, §8, §8.3, §9).
 
-What the SDK's state machine and agents need: numbers without a gap, items and parts announced before their deltas and
-done before the end, ids that stay, one terminal snapshot that holds the very items that were done.
+The rules are those of the SDK's state machine and of agents: sequence numbers without a gap, items and parts announced
+before their deltas and done before the end, ids that do not change, and one last snapshot with the finished items.
 
-How texts begin is learnt once per process for each kind, as only the item's own fields differ.
+The bytes before and after a delta's text are learned once per process for each kind of text; only the item's own fields
+differ between streams.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _DELTAS: Final = {
 }
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
 _NEVER: Final = b"\n%d"
-"""What no frame begins with."""
+"""A prefix that no frame has."""
 _TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
-"""Kind of text → what its deltas have before and behind the item's own fields, and their end; as in every stream."""
+"""Kind of text → the bytes of its deltas before the item's own fields, after them, and after the text."""
 
 
 class ResponsesValidator(Validator):
-    """Encodes the frames of a Responses stream, and holds them against the dialect's grammar."""
+    """Encodes the frames of a Responses stream and checks them against the dialect's grammar."""
 
     __slots__ = ("_items", "_next", "_prefix", "_snapshots")
 
@@ -59,19 +60,19 @@ class ResponsesValidator(Validator):
         self._snapshots = ValidatedSnapshots()
         self._items: list[ValidatedItem] = []
         self._prefix = _NEVER
-        """What the texts of the item that speaks begin with, but for the number."""
+        """The bytes before the text in deltas of the current item, to be formatted with the sequence number."""
 
-    # --- texts: their beginnings have a number in them ---------------------------------------------------------------
+    # --- templates: their prefix contains the sequence number ---------------------------------------------------------
 
     def feed(self, frames: Any, /) -> bytes:
-        """The bytes of all frames, as they are."""
+        """Returns the bytes of all frames, unchanged."""
         if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._prefix % self._next):
             self._next += 1
             return frames
         return super().feed(frames)
 
     def matches_template(self, data: bytes) -> bool:
-        """Is it texts of one item, numbered on, that begin like one that was judged, and end like it."""
+        """True if these are the next deltas of one item, with the bytes of a checked one around their texts."""
         number = self._next
         low = self._prefix % number
         if not data.startswith(low):
@@ -98,40 +99,40 @@ class ResponsesValidator(Validator):
         return True
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
-        """What comes next may begin so, with its own number."""
+        """Learn the bytes around a delta's text: the next delta may have the same ones, except for the number."""
         mark = b'"sequence_number":%d,' % (self._next - 1)
         before, found, after = low.replace(b"%", b"%%").partition(mark)
         if not found:
             return
-        spelled = before + b'"sequence_number":%d,' + after
-        self._prefix, self._tail, self._most = spelled, tail, size + 1
-        self.add_template(Template(spelled, b"", tail))
+        prefix = before + b'"sequence_number":%d,' + after
+        self._prefix, self._tail, self._most = prefix, tail, size + 1
+        self.add_template(Template(prefix, b"", tail))
         for index, item in enumerate(self._items):
-            head, found, behind = spelled.partition(_place(index, item))
+            head, found, tail_fields = prefix.partition(_place(index, item))
             if found:
-                _TEMPLATES[_kind(item)] = head, behind, tail
+                _TEMPLATES[_kind(item)] = head, tail_fields, tail
 
     def restore_templates(self, name: str) -> None:
-        """The texts of an item begin alike in all streams, but for the item's own fields."""
+        """Build the template of a new item from one of an earlier stream, with this item's own fields."""
         if (
             name.endswith(".added")
             and self._items
             and (item := self._items[-1]).done is None
             and len(item.parts) < 2
-            and (form := _TEMPLATES.get(_kind(item))) is not None
+            and (known := _TEMPLATES.get(_kind(item))) is not None
         ):
             place = _place(len(self._items) - 1, item)
-            self.add_template(Template(form[0] + place + form[1], b"", form[2]))
+            self.add_template(Template(known[0] + place + known[1], b"", known[2]))
 
     def drop_template(self) -> None:
-        """Whatever was alike may not be allowed any more."""
+        """Forget the templates: the deltas they match may be invalid from here on."""
         self._prefix, self._tail, self._known = _NEVER, b"", ()
         self._most = 0
 
     # --- events --------------------------------------------------------------------------------------------------
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
-        """One event."""
+        """Check one event. Returns its text if it is nothing but a delta."""
         if name in _SNAPSHOT_EVENTS:
             self._snapshot(name, payload)
             return None
@@ -168,7 +169,7 @@ class ResponsesValidator(Validator):
             raise GrammarError("a sequence_number that is not the next")
         self._next += 1
         if event.get("error"):
-            raise GrammarError("an error at the top: the SDK raises, and agents do not see why")
+            raise GrammarError("an error at the top level: the SDK raises, and agents do not see the reason")
         if self._snapshots.identity is None and name != "response.created":
             raise GrammarError("an event before response.created")
         return event
@@ -176,28 +177,28 @@ class ResponsesValidator(Validator):
     # --- the response ------------------------------------------------------------------------------------------------
 
     def _snapshot(self, name: str, payload: bytes) -> None:
-        """A snapshot."""
+        """Check an event that consists of a snapshot."""
         head = b'{"type":"%b","sequence_number":%d,' % (name.encode(), self._next)
-        response, items = self._snapshots, self._items
+        snapshots, items = self._snapshots, self._items
         if payload.startswith(head):
             at = len(head)
-            if (name == "response.created" and response.is_known_start(payload, at)) or (
-                name == "response.in_progress" and not items and response.is_first_again(payload, at)
+            if (name == "response.created" and snapshots.is_known_start(payload, at)) or (
+                name == "response.in_progress" and not items and snapshots.is_first_again(payload, at)
             ):
                 self._next += 1
                 return
-            if name == "response.completed" and response.is_expected_end(payload, at, items):
+            if name == "response.completed" and snapshots.is_expected_end(payload, at, items):
                 self._next += 1
                 self.ended = True
                 return
         else:
             at = 0
-        told = response.read(self._event(name, payload), payload, at)
+        snapshot = snapshots.read(self._event(name, payload), payload, at)
         if name in _TERMINALS:
-            check_end(_TERMINALS[name], told, items)
+            check_end(_TERMINALS[name], snapshot, items)
             self.ended = True
-        elif items or told["status"] not in ("in_progress", "queued"):
-            raise GrammarError("a beginning behind the first item, or with another status")
+        elif items or snapshot["status"] not in ("in_progress", "queued"):
+            raise GrammarError("a beginning after the first item, or with another status")
 
     # --- items and parts ---------------------------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ class ResponsesValidator(Validator):
         if item.type != kind:
             raise GrammarError("arguments of an item of another type")
         if item.arguments is not None:
-            raise GrammarError("more arguments behind their end")
+            raise GrammarError("more arguments after their end")
         return item
 
     def _open_part(self, event: Json, kind: str) -> ValidatedPart:
@@ -265,11 +266,11 @@ class ResponsesValidator(Validator):
         if kind in CALLS:
             self._open_call(event, kind)
         elif self._open_part(event, kind).text is not None:
-            raise GrammarError("a delta behind its end")
+            raise GrammarError("a delta after its end")
         return NO_CHANGE if event.get("logprobs") else SoleText(b"delta", text)
 
     def _text_done(self, event: Json, kind: str) -> None:
-        """The whole text."""
+        """Check the `.done` event of a text or of arguments."""
         if kind in CALLS:
             item = self._open_call(event, kind)
             if kind == "function_call" and event.get("name") != item.name:
@@ -283,13 +284,13 @@ class ResponsesValidator(Validator):
 
 
 def _item_of(payload: bytes) -> bytes:
-    """The item of an event that is spelled as ours are; nothing of any other."""
+    """Returns the item's JSON in an `output_item.done` in the writer's format, else nothing."""
     at = payload.find(b',"item":{') if payload.startswith(b'{"type":"response.output_item.done","seq') else -1
     return payload[at + 8 : -1] if at > 0 else b""
 
 
 def _place(index: int, item: ValidatedItem) -> bytes:
-    """The fields of an item's events that say whose they are, as in a known beginning."""
+    """Returns the fields that identify the item in its events, in the writer's format."""
     return b'"item_id":%b,"output_index":%d,' % (dump_str(item.id).replace(b"%", b"%%"), index)
 
 
