@@ -163,7 +163,7 @@ def test_a_long_echo_is_compared_and_not_read() -> None:
     other = [*long[:-1], long[-1].replace(b"tool_199", b"tool_1999")]
     found = verdict(RESPONSES, b"".join(other))
     assert found is not None
-    assert found.rule == "the snapshot repeats the request otherwise than the first one"
+    assert found.rule == "the snapshot repeats the request in another way than the first one"
 
 
 def test_an_echo_that_changed_is_found_however_the_reply_ends() -> None:
@@ -174,4 +174,4 @@ def test_an_echo_that_changed_is_found_however_the_reply_ends() -> None:
         frames[-1] = frames[-1].replace(b'"store":false', b'"store":true')
         found = verdict(RESPONSES, b"".join(frames))
         assert found is not None
-        assert found.rule == "the snapshot repeats the request otherwise than the first one"
+        assert found.rule == "the snapshot repeats the request in another way than the first one"

@@ -85,7 +85,7 @@ class OutputItem:
         return part
 
     def build(self, status: str, text: Any = None) -> Json:
-        """Returns the item. `text` is None before there is any, and an object for the arguments of a tool search."""
+        """Returns the item. `text` may be None, and is an object for the arguments of a tool search."""
         shape = self.shape
         parts = [] if text is None else [self.part(text)]
         if shape.type == "message":

@@ -1,4 +1,4 @@
-"""A whole Responses reply to the canonical one (mapping §9.1 to §9.4)."""
+"""A whole Responses reply to the canonical reply (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from dragoman.reply_context import ReplyContext
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
-    """The canonical reply.
+    """Returns the canonical reply. Items of unknown type are dropped, with a loss.
 
-    Items of unknown type are left out with a row. Raises `UpstreamStatusError` for a response that failed or was
-    cancelled, `UpstreamProtocolError` for one that is not over and for what breaks the dialect.
+    Raises `UpstreamStatusError` for a response that failed or was cancelled, `UpstreamProtocolError` for an unfinished
+    or invalid one.
     """
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
@@ -79,10 +79,10 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
 
 
 def read_status(response: Json, terminal: str | None = None) -> str | None:
-    """The status of a response that is over, or None if it has none that is known and its terminal event (`told`)
-    says nothing either.
+    """Returns the status of a finished response, or None if neither it nor `terminal` has a known one.
 
-    Raises `UpstreamStatusError` if it failed or was cancelled, `UpstreamProtocolError` if it is still to come.
+    `terminal` is the status that a stream's terminal event means. Raises `UpstreamStatusError` if the response failed
+    or was cancelled, `UpstreamProtocolError` if it is not finished.
     """
     status, error = response.get("status"), response.get("error")
     if terminal == "failed" or terminal == "cancelled":
@@ -100,7 +100,7 @@ def read_status(response: Json, terminal: str | None = None) -> str | None:
             Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")
         )
     details = response.get("incomplete_details")
-    if type(details) is dict and details.get("reason"):  # also where a server calls that completed
+    if type(details) is dict and details.get("reason"):  # some servers call this completed
         return "incomplete"
     return status
 
@@ -147,8 +147,8 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
             parts.append(Refusal(text, where))
         else:
             citations = read_citations(raw, (*where, "annotations"), losses)
-            begins = number == 0 and len(parts) > 0
-            parts.append(Text(text, where, None, citations, read_logprobs(raw, context) or None, begins))
+            apart = number == 0 and len(parts) > 0
+            parts.append(Text(text, where, None, citations, read_logprobs(raw, context) or None, apart))
 
 
 def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
@@ -161,8 +161,8 @@ def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
             )
     else:
         text = join_paragraphs(summary)
-    proof, native = read_encrypted_content(item, context)
-    return Reasoning(text, at, DIALECT, proof, native=native)
+    encrypted, native = read_encrypted_content(item, context)
+    return Reasoning(text, at, DIALECT, encrypted, native=native)
 
 
 def _read_call(
@@ -192,18 +192,18 @@ def _read_call(
 
 
 def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> None:
-    """Raise UpstreamProtocolError for a call that is not whole though the reply says it is."""
+    """Raise UpstreamProtocolError for an incomplete call. Only called for complete replies."""
     room = Room(context.limits)
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if position in cut:
-                raise cut_in_a_whole_reply(part.name)
+                raise cut_call_error(part.name)
             arguments = Arguments(room, part.name)
             arguments.add(part.arguments)
             if not part.custom:
                 arguments.check()
 
 
-def cut_in_a_whole_reply(name: str) -> UpstreamProtocolError:
-    """The error of a call that was cut off in a reply that was not."""
+def cut_call_error(name: str) -> UpstreamProtocolError:
+    """Returns the error of a call that was cut off in a complete reply."""
     return UpstreamProtocolError(f"upstream completed the reply although its call of {name!r} is incomplete")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.reply.read import cut_in_a_whole_reply
+from dragoman.dialects.responses.reply.read import cut_call_error
 from dragoman.dialects.responses.reply.read_items import CALLS, ItemKind, call_name, call_text
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, string_field
 from dragoman.errors import UpstreamProtocolError
@@ -64,7 +64,7 @@ def check_calls(table: ItemTable) -> None:
     for item in table.items.values():
         if item.arguments is not None:
             if item.cut:
-                raise cut_in_a_whole_reply(item.arguments.name)
+                raise cut_call_error(item.arguments.name)
             if not item.custom:
                 item.arguments.check()
 
