@@ -20,6 +20,7 @@ from dragoman.dialects.openai.settings import read_created
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
 from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
@@ -29,16 +30,8 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 
-TERMINALS: Final[dict[str, str | None]] = {
-    "response.completed": "completed",
-    "response.incomplete": "incomplete",
-    "response.failed": "failed",
-    "response.cancelled": "cancelled",
-    "response.done": None,
-}
-"""Terminal event → the status it means. `response.done` is an alias of some servers: its response has the status."""
-
-_STARTED: Final = frozenset({"response.in_progress", "response.queued"})
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_WAITING: Final = Phase.WAITING
 _PINGS: Final = frozenset({"keepalive", "ping"})
 _PROGRESS_WORDS: Final = frozenset(
     {
@@ -59,17 +52,28 @@ of a summary, which are read from their texts."""
 
 
 class ResponsesReader(StreamReader):
-    """Reads one stream. Its items are in `_table`; the functions in `HANDLERS` read their events."""
+    """Reads one stream. Its items are in `_table`; the functions in `HANDLERS` read their events.
 
-    __slots__ = ("_created", "_started", "_table")
+    Structural events move `phase` by the table `phases.READER`.
+    """
+
+    __slots__ = ("_phase", "_table")
 
     volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._table = ItemTable(context)
-        self._started = False
-        self._created = False
+        self._phase = _WAITING
+
+    def __repr__(self) -> str:
+        table = self._table
+        return f"<{type(self).__name__} {self.phase.name} items={len(table.items)} blocks={table.blocks.count}>"
+
+    @property
+    def phase(self) -> Phase:
+        """The state of the stream."""
+        return Phase.DONE if self.done else self._phase
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
@@ -86,19 +90,18 @@ class ResponsesReader(StreamReader):
             name = ""
         handler = HANDLERS.get(name)
         if handler is not None:
-            if not self._started:
-                self._table.record_repair("the stream began without response.created", at="response.created")
-                self._start({}, out)
+            if self._phase is _WAITING:
+                self._start_late({}, out)
+                self._move(name)
             handler(self._table, event, out)
-        elif name == "response.created":
-            self._create(event, out)
         elif name in TERMINALS:
             self._finish(event, name, out)
-        elif name == "error" or event.get("error"):
-            out.append(Error(read_payload(event, Dialect.RESPONSES)))
-            self.done = True
-        elif name in _STARTED:
-            if not self._started:
+        elif name != "response.created" and (name == "error" or event.get("error")):
+            self._fail(event, out)
+        elif name in READER[_WAITING]:
+            phase = self._phase
+            self._move(name)
+            if phase is _WAITING:
                 self._start(event.get("response"), out)
         elif name in _PINGS:
             out.append(Ping())
@@ -113,17 +116,19 @@ class ResponsesReader(StreamReader):
         """Raises StreamTruncated: only a terminal event ends the stream."""
         raise StreamTruncated
 
-    def _create(self, event: Json, out: list[Event]) -> None:
-        if self._created:
-            raise UpstreamProtocolError("upstream sent response.created twice")
-        self._created = True
-        if not self._started:
-            self._start(event.get("response"), out)
+    def _move(self, name: str) -> None:
+        phase = READER[self._phase].get(name)
+        if phase is None:
+            raise UpstreamProtocolError(f"upstream sent {name} twice")
+        self._phase = phase
+
+    def _start_late(self, response: Json, out: list[Event]) -> None:
+        self._table.record_repair("the stream began without response.created", at="response.created")
+        self._start(response, out)
 
     def _start(self, response: object, out: list[Event]) -> None:
         if type(response) is not dict:
             raise UpstreamProtocolError("upstream began a response that is not an object")
-        self._started = True
         identity, model = response.get("id"), response.get("model")
         self._table.response_id = identity if type(identity) is str else ""
         out.append(
@@ -149,14 +154,12 @@ class ResponsesReader(StreamReader):
         if type(response) is not dict:
             if not event.get("error"):
                 raise UpstreamProtocolError(f"upstream sent {name} without its response")
-            out.append(Error(read_payload(event, Dialect.RESPONSES)))
-            self.done = True
+            self._fail(event, out)
             return
         status = read_status(response, TERMINALS[name])
         table = self._table
-        if not self._started:
-            table.record_repair("the stream began without response.created", at="response.created")
-            self._start(response, out)
+        if self._phase is _WAITING:
+            self._start_late(response, out)
         if TERMINALS[name] is None:
             table.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
@@ -169,4 +172,10 @@ class ResponsesReader(StreamReader):
             check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))
         out.append(End())
+        self._move(name)
+        self.done = True
+
+    def _fail(self, event: Json, out: list[Event]) -> None:
+        out.append(Error(read_payload(event, Dialect.RESPONSES)))
+        self._move("error")
         self.done = True
