@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -32,3 +33,15 @@ settings.register_profile(
     suppress_health_check=_SLOW,
 )
 settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))
+
+FAST = frozenset({"unit", "regressions", "golden"})
+"""Folders whose tests are fast, except for their properties."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests as `slow` that the inner loop leaves out: properties, processes, real clients, whole matrices."""
+    tests = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(tests).parts[0]
+        if folder not in FAST or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("slow")

@@ -1,8 +1,8 @@
-"""A long request as a coding agent sends it late in a session, in any client dialect, the same bytes each time.
+"""A long request as a coding agent sends it late in a session, in any client dialect, with constant bytes.
 
 Shaped after recorded requests of Claude Code and Codex: long instructions, sixteen tools with schemas, and a history of
-calls and results with code in them. It has no reasoning: sealed thoughts cannot cross to another vendor, and would make
-gateways do different work.
+calls and results with code in them. It has no reasoning: encrypted reasoning of one vendor cannot be sent to another,
+so that gateways would do different work.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from dragoman_bench.agent_tools import TOOLS
 
 MESSAGES = 218
-"""Instructions, the first question, and 108 times an answer with calls and its results."""
+"""Number of messages: instructions, the first question, and 108 answers with calls, each with its results."""
 
 
 def agent_request(dialect: str, model: str, messages: int = MESSAGES, *, stream: bool = True) -> bytes:
-    """The body of a request with about `messages` messages, instructions included. Raises ValueError below 2."""
+    """Return the body of a request with about `messages` messages, instructions included. Raises ValueError below 2."""
     if messages < 2:
         raise ValueError(f"an agent's request has 2 messages or more, not {messages}")
     history = tuple(_turns((messages - 2) // 2))
@@ -39,7 +39,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    said: str
+    text: str
     calls: tuple[_Call, ...]
 
 
@@ -47,7 +47,7 @@ _TASK = (
     "The nightly export drops rows when a customer's name holds a line break. Find out where, fix it, add a test, and "
     "tell me what else reads that file. Don't touch the importer: “legacy/” is frozen until the release."
 )
-_SAID = (
+_TEXTS = (
     "I'll look at how the rows are written before I change anything.",
     "The writer joins the fields itself. Let me see who else calls it.",
     "That test passes for the wrong reason: its fixture has no line break.",
@@ -57,14 +57,14 @@ _SAID = (
 
 
 def _turns(count: int) -> Iterator[_Turn]:
-    """Turns that differ from each other, some with two calls at once."""
+    """Return turns that differ from each other, some with two parallel calls."""
     number = 0
     for turn in range(count):
         calls = []
         for _ in range(2 if turn % 8 == 3 else 1):
             calls.append(_call(number))
             number += 1
-        yield _Turn(f"{_SAID[turn % len(_SAID)]} (step {turn + 1})", tuple(calls))
+        yield _Turn(f"{_TEXTS[turn % len(_TEXTS)]} (step {turn + 1})", tuple(calls))
 
 
 def _call(number: int) -> _Call:
@@ -146,7 +146,7 @@ def _chat(history: tuple[_Turn, ...]) -> dict[str, Any]:
             }
             for call in turn.calls
         ]
-        messages.append({"role": "assistant", "content": turn.said, "tool_calls": calls})
+        messages.append({"role": "assistant", "content": turn.text, "tool_calls": calls})
         messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in turn.calls]
     tools = [
         {"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
@@ -158,10 +158,12 @@ def _chat(history: tuple[_Turn, ...]) -> dict[str, Any]:
 def _messages(history: tuple[_Turn, ...]) -> dict[str, Any]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": _TASK}]}]
     for turn in history:
-        said: list[dict[str, Any]] = [{"type": "text", "text": turn.said}]
-        said += [{"type": "tool_use", "id": call.id, "name": call.tool, "input": call.arguments} for call in turn.calls]
+        content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
+        content += [
+            {"type": "tool_use", "id": call.id, "name": call.tool, "input": call.arguments} for call in turn.calls
+        ]
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": call.result} for call in turn.calls]
-        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": results}]
+        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
     tools = [{"name": name, "description": text, "input_schema": schema} for name, text, schema in TOOLS]
     return {
         "max_tokens": 32000,
@@ -176,14 +178,14 @@ def _responses(history: tuple[_Turn, ...]) -> dict[str, Any]:
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _TASK}]}
     ]
     for number, turn in enumerate(history):
-        said = [{"type": "output_text", "text": turn.said, "annotations": []}]
+        content = [{"type": "output_text", "text": turn.text, "annotations": []}]
         items.append(
             {
                 "type": "message",
                 "id": f"msg_{number:024d}",
                 "role": "assistant",
                 "status": "completed",
-                "content": said,
+                "content": content,
             }
         )
         items += [

@@ -1,4 +1,4 @@
-"""Sixteen tools of a coding agent: names, descriptions and JSON schemas, some thirteen kilobytes of them."""
+"""Sixteen tools of a coding agent: names, descriptions and JSON schemas, some thirteen kilobytes."""
 
 from __future__ import annotations
 
@@ -91,4 +91,4 @@ def _schema(parameters: str) -> dict[str, Any]:
 TOOLS: tuple[tuple[str, str, dict[str, Any]], ...] = tuple(
     (name, what + _HOW, _schema(parameters)) for name, what, parameters in _TOOLS
 )
-"""Name, description, schema of the arguments; those that are required have a mark above."""
+"""Name, description and schema of the arguments; a mark above denotes required ones."""

@@ -1,4 +1,4 @@
-"""SVG by hand: horizontal bars and rows of dots that are read in light and dark, without a script or a dependency."""
+"""Charts in SVG: horizontal bars and rows of dots, for light and dark pages, without scripts or dependencies."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Literal
 
 _WIDTH = 860
 _LABELS = 256
-"""Pixels for the names at the left."""
+"""Width of the names at the left, in pixels."""
 _VALUES = 154
-"""Pixels for the figures at the right."""
+"""Width of the figures at the right, in pixels."""
 _PLOT = _WIDTH - _LABELS - _VALUES
 _LINE = 28
 _TOP = 62
 _BOTTOM = 40
 
 Tone = Literal["own", "bare", "other"]
-"""The gateway the chart is about; what only bounds it; the rest."""
+"""Colour of a row: our gateway, a reference that translates nothing, or another gateway."""
 
 _STYLE = """<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328 }
@@ -48,19 +48,19 @@ text { fill: #f0f6fc }
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value, the range it is the middle of (drawn where it is one), and what is written behind it."""
+    """A value, its range (drawn if it is not empty), and the text at its right."""
 
     label: str
     value: float
     low: float
     high: float
-    told: str
+    text: str
     tone: Tone
 
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Values by name, small ones first, on one line."""
+    """Values by name on one line, in rising order."""
 
     label: str
     values: Mapping[str, float]
@@ -68,13 +68,13 @@ class Dots:
 
 
 def bars(title: str, subtitle: str, rows: Sequence[Bar], *, mark: tuple[float, str] | None = None) -> str:
-    """Bars from zero. Those longer than four times the middle one (or `mark`) are cut, and look cut."""
+    """Return bars from zero. Bars longer than four times the median (or `mark`) are cut, and drawn as cut."""
     middle = sorted(row.value for row in rows)[len(rows) // 2]
     reach = max(min(max(row.high for row in rows), 4 * max(middle, mark[0] if mark else 0.0)), 1e-9)
     step = _round_step(reach)
     end = ceil(reach / step - 1e-9) * step
     steps = [number * step for number in range(round(end / step) + 1)]
-    body = [_grid_line(_LABELS + at / end * _PLOT, _tell(at), len(rows)) for at in steps]
+    body = [_grid_line(_LABELS + at / end * _PLOT, _format(at), len(rows)) for at in steps]
     body += [_bar(row, _TOP + number * _LINE, end) for number, row in enumerate(rows)]
     if mark is not None:
         x = _LABELS + mark[0] / end * _PLOT
@@ -85,14 +85,14 @@ def bars(title: str, subtitle: str, rows: Sequence[Bar], *, mark: tuple[float, s
 
 
 def dots(title: str, subtitle: str, rows: Sequence[Dots], unit: str) -> str:
-    """Dots on a logarithmic scale: percentiles, of which the large ones matter and the small ones are many."""
+    """Return rows of dots on a logarithmic scale, for percentiles."""
     values = [value for row in rows for value in row.values.values() if value > 0]
     low, high = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
 
     def at(value: float) -> float:
         return _LABELS + (log10(max(value, 10.0**low)) - low) / (high - low) * _PLOT
 
-    body = [_grid_line(at(10.0**power), f"{_tell(10.0**power)} {unit}", len(rows)) for power in range(low, high + 1)]
+    body = [_grid_line(at(10.0**power), f"{_format(10.0**power)} {unit}", len(rows)) for power in range(low, high + 1)]
     for number, row in enumerate(rows):
         y = _TOP + number * _LINE + _LINE / 2
         places = [at(value) for value in row.values.values()]
@@ -100,12 +100,12 @@ def dots(title: str, subtitle: str, rows: Sequence[Dots], unit: str) -> str:
         body.append(_label(row.label, y))
         body.append(f'<line class="{row.tone}" x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke-width="2"/>')
         for size, (name, value) in zip((4.0, 5.5, 7.0), row.values.items(), strict=False):
-            told = escape(f"{row.label} {name}: {_tell(value)} {unit}")
+            tooltip = escape(f"{row.label} {name}: {_format(value)} {unit}")
             body.append(
-                f'<circle class="{row.tone}" cx="{at(value):.1f}" cy="{y}" r="{size}"><title>{told}</title></circle>'
+                f'<circle class="{row.tone}" cx="{at(value):.1f}" cy="{y}" r="{size}"><title>{tooltip}</title></circle>'
             )
-        told = " · ".join(_tell(value, 2) for value in row.values.values())
-        body.append(f'<text class="muted" x="{_LABELS + _PLOT + 10}" y="{y + 4}">{told}</text>')
+        values_text = " · ".join(_format(value, 2) for value in row.values.values())
+        body.append(f'<text class="muted" x="{_LABELS + _PLOT + 10}" y="{y + 4}">{values_text}</text>')
     return _drawing(title, subtitle, body, len(rows))
 
 
@@ -126,7 +126,7 @@ def _bar(row: Bar, top: float, end: float) -> str:
         out.append(
             f'<path class="range" d="M{left:.1f} {y + 9} H{right:.1f} M{left:.1f} {y + 5} v8 M{right:.1f} {y + 5} v8"/>'
         )
-    out.append(f'<text x="{_LABELS + _PLOT + 10}" y="{top + _LINE / 2 + 4}">{escape(row.told)}</text>')
+    out.append(f'<text x="{_LABELS + _PLOT + 10}" y="{top + _LINE / 2 + 4}">{escape(row.text)}</text>')
     return "\n".join(out)
 
 
@@ -134,11 +134,11 @@ def _label(text: str, middle: float) -> str:
     return f'<text x="{_LABELS - 10}" y="{middle + 4}" text-anchor="end">{escape(text)}</text>'
 
 
-def _grid_line(x: float, told: str, rows: int) -> str:
+def _grid_line(x: float, text: str, rows: int) -> str:
     bottom = _TOP + rows * _LINE
     return (
         f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom + 4}"/>\n'
-        f'<text class="muted" x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{told}</text>'
+        f'<text class="muted" x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{text}</text>'
     )
 
 
@@ -156,13 +156,13 @@ def _drawing(title: str, subtitle: str, body: Sequence[str], rows: int) -> str:
 
 
 def _round_step(reach: float) -> float:
-    """A step of 1, 2 or 5 times a power of ten that divides the axis into four to ten."""
+    """Return a step of 1, 2 or 5 times a power of ten that divides the axis into four to ten parts."""
     power: float = 10.0 ** floor(log10(reach / 4))
     return next(step for factor in (5, 2, 1) if reach / (step := factor * power) >= 4)
 
 
-def _tell(value: float, digits_that_matter: int = 3) -> str:
-    """As short as that."""
+def _format(value: float, digits_that_matter: int = 3) -> str:
+    """Return the value with three significant digits and no trailing zeros."""
     if value == 0:
         return "0"
     digits = max(0, digits_that_matter - 1 - floor(log10(abs(value))))

@@ -15,12 +15,12 @@ from typing import TypeVar
 from dragoman_bench.delays import MISSING, available
 from dragoman_bench.gateways import GATEWAYS, Direction, StartError
 from dragoman_bench.gateways.environments import ENVIRONMENTS
-from dragoman_bench.machine_lock import Busy, turn
-from dragoman_bench.processes import go_first
-from dragoman_bench.report import short
-from dragoman_bench.results import gather, save
+from dragoman_bench.machine_lock import Busy, machine_lock
+from dragoman_bench.processes import run_with_priority
+from dragoman_bench.report import terminal_summary
 from dragoman_bench.rig import RigError
-from dragoman_bench.runner import ALWAYS, Run, tell
+from dragoman_bench.runner import ALWAYS, Run, log
+from dragoman_bench.save_run import gather, save
 from dragoman_bench.scenarios import QUICK, SCENARIOS
 from dragoman_bench.wire import DIALECTS
 
@@ -31,11 +31,11 @@ _LISTED = TypeVar("_LISTED")
 
 
 class UsageError(ValueError):
-    """A word of the command line that means nothing."""
+    """An unknown or invalid word of the command line."""
 
 
 def directions(text: str) -> tuple[Direction, ...]:
-    """`cross`, `same`, `all`, or a list like `messages-chat,chat-chat`: client first. Raises UsageError."""
+    """Parse `cross`, `same`, `all`, or a list like `messages-chat,chat-chat` (client first). Raises UsageError."""
     pairs = [(client, upstream) for upstream in DIALECTS for client in DIALECTS]
     if text == "all":
         return tuple(pairs)
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dragoman_bench",
         description="Measure gateways side by side, under the same load, on this machine.",
-        epilog="`dragoman bench` is the quick run unless --full is given. `peers list` tells which other gateways can "
+        epilog="`dragoman bench` is the quick run unless --full is given. `peers list` lists other gateways that can "
         "be measured, `peers install NAME…` installs them.",
     )
     parser.add_argument("--quick", action="store_true", help="a few seconds for each scenario, one round")
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         "--gateways",
         default=",".join(DEFAULT_GATEWAYS),
         metavar="A,B",
-        help=f"beside {' and '.join(ALWAYS)}, which always run (default %(default)s)",
+        help=f"in addition to {' and '.join(ALWAYS)}, which always run (default %(default)s)",
     )
     parser.add_argument(
         "--directions",
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--realtime",
         action="store_true",
-        help="run rig and gateways before all else on the machine (SCHED_RR): for one that others use too",
+        help="run rig and gateways with real-time priority (SCHED_RR), for a machine that is in use",
     )
     return parser
 
@@ -101,11 +101,11 @@ def _chosen(args: argparse.Namespace) -> Run:
 
 
 async def _run(run: Run) -> None:
-    """SIGTERM ends it in order, as Ctrl-C does."""
+    """Run the measurements. SIGTERM ends them in order, as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with turn(tell):
+    async with machine_lock(log):
         await run.go()
 
 
@@ -119,38 +119,38 @@ def _peers(words: Sequence[str]) -> int:
         raise UsageError("write `peers list` or `peers install NAME…`")
     failed = 0
     for environment in _listed(words[1:], ENVIRONMENTS, "peer"):
-        tell(f"installing {environment.package} {environment.version} into {environment.folder}")
+        log(f"installing {environment.package} {environment.version} into {environment.folder}")
         try:
             environment.install()
         except StartError as error:
             failed = 1
-            tell(str(error))
+            log(str(error))
     return failed
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 if all ran, 1 if the rig failed or was interrupted (what was measured is saved), 2 for a wrong command line."""
+    """Entry point. Returns 0, 1 if the run failed or was interrupted (its results are saved), 2 for wrong usage."""
     words = sys.argv[1:] if words is None else list(words)
     try:
         if words[:1] == ["peers"]:
             return _peers(words[1:])
         return _measure(words)
     except UsageError as error:
-        tell(str(error))
+        log(str(error))
         return 2
 
 
 def _measure(words: Sequence[str]) -> int:
     args = _parser().parse_args(words)
     if not available():
-        tell(MISSING)
+        log(MISSING)
         return 2
     run = _chosen(args)
     if args.realtime:
         try:
-            go_first()
+            run_with_priority()
         except PermissionError:
-            tell("--realtime is not allowed to this user: run as root, or without it on a quiet machine")
+            log("--realtime is not allowed to this user: run as root, or without it on a quiet machine")
             return 2
     status = 1
     try:
@@ -158,9 +158,9 @@ def _measure(words: Sequence[str]) -> int:
             loop.run(_run(run))
             status = 0
     except (Busy, RigError) as error:
-        tell(f"the run ended early: {error}")
+        log(f"the run ended early: {error}")
     if status:
-        tell("not all was measured")
+        log("the run is incomplete")
     _save(run, args, shlex.join(["python", "-m", "dragoman_bench", *words]))
     return status
 
@@ -169,8 +169,8 @@ def _save(run: Run, args: argparse.Namespace, command: str) -> None:
     results = gather(run, command, quick=args.quick)
     if not results.rows:
         return
-    print(short(results))
+    print(terminal_summary(results))
     try:
-        tell(f"the report is in {save(results, args.out)}")
+        log(f"the report is in {save(results, args.out)}")
     except OSError as error:
         raise UsageError(f"cannot write to {args.out}: {error.strerror}; name another folder with --out") from error

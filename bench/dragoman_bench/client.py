@@ -1,4 +1,5 @@
-"""The load client, `python -m dragoman_bench.client`: a plan (`plan.Plan`) on stdin, what it saw on stdout, as JSON."""
+"""The load client, `python -m dragoman_bench.client`: reads a plan (`plan.Plan`) on stdin, writes its result to
+stdout."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from typing import Any
 
 from dragoman_bench.delays import MISSING, available
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import FORMS
+from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.plan import Plan, PlanError
 from dragoman_bench.processes import open_files_limit
 
 
 def result(load: Load) -> dict[str, Any]:
-    """What a load has seen: counts, errors by kind, samples, and delays in ms."""
+    """Return the result of a load: counts, errors by kind, samples, and delays in ms."""
     tally = load.tally
     return {
         "plan": {name: value for name, value in asdict(load.plan).items() if name not in ("body", "headers")},
@@ -37,20 +38,20 @@ def result(load: Load) -> dict[str, Any]:
 
 
 def run(plan: Plan) -> dict[str, Any]:
-    """Carry out a plan on a loop of uvloop's."""
+    """Carry out a plan on a uvloop event loop. Returns its result."""
     import uvloop
 
     load = Load(plan)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        # A collection would pause every stream at once. What a load makes has no cycles but those it breaks itself.
+        # A garbage collection would pause all streams at once. The load breaks its own reference cycles.
         gc.collect()
         gc.disable()
-        runner.run(load.run(FORMS[plan.mode]))
+        runner.run(load.run(SHAPES[plan.mode]))
     return result(load)
 
 
 def main() -> int:
-    """2 for a plan that cannot be carried out, with the reason on stderr."""
+    """Run the client. Returns 2 for a plan that cannot be carried out, with the reason on stderr."""
     if not available():
         print(MISSING, file=sys.stderr)
         return 2

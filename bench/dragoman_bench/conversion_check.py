@@ -1,4 +1,4 @@
-"""What a request says, read without the engine: that a conversion which is timed is one."""
+"""Content of a request, read without the engine, to check conversions before they are timed."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-Said = tuple[str, ...]
-"""`text` and the words; `call`, its id, name and arguments; or `result`, its id and content."""
+Part = tuple[str, ...]
+"""`text` and its text; `call`, its id, name and arguments; or `result`, its id and content."""
 
-_SPEAKERS = ("user", "assistant", "tool")
+_ROLES = ("user", "assistant", "tool")
 
 
-def said(dialect: str, body: Any) -> list[Said]:
-    """Everything that users, tools and the assistant said, in order; neither reasoning nor instructions."""
+def read_content(dialect: str, body: Any) -> list[Part]:
+    """Return the texts, calls and results of a body, in order, without reasoning and instructions."""
     if dialect == "responses":
         return [entry for item in body["input"] for entry in _item(item)]
     read = _chat if dialect == "chat" else _messages
-    return [entry for message in body["messages"] if message["role"] in _SPEAKERS for entry in read(message)]
+    return [entry for message in body["messages"] if message["role"] in _ROLES for entry in read(message)]
 
 
 def declared(dialect: str, body: Any) -> list[str]:
-    """The names of its tools, those in namespaces without the namespace's; hosted tools have none."""
+    """Return the names of a body's tools, without namespaces; hosted tools have no name."""
     tools = [inner for tool in body.get("tools", ()) for inner in tool.get("tools", (tool,))]
     if dialect == "chat":
         tools = [tool[tool["type"]] for tool in tools]
     return [tool["name"] for tool in tools if "name" in tool]
 
 
-def lost(wanted: Sequence[Said], found: Sequence[Said]) -> str:
-    """How much of what was said is not there, or not as it was; empty where all is."""
+def lost(wanted: Sequence[Part], found: Sequence[Part]) -> str:
+    """Return a note if parts are missing or changed, else an empty string."""
     gone = (Counter(wanted) - Counter(found)).total()
     return f"{gone} of {len(wanted)} texts, calls and results lost or changed" if gone else ""
 
 
 def undeclared(wanted: Sequence[str], found: Sequence[str]) -> str:
-    """Which tools are not there; empty where all are. A namespace may have come before a name."""
+    """Return a note if tools are missing, else an empty string. A name may have got its namespace as a prefix."""
     gone = [name for name in wanted if not any(other.endswith(name) for other in found)]
     return f"tools lost or renamed: {', '.join(gone)}" if gone else ""
 
 
-def _texts(content: Any) -> Iterator[Said]:
+def _texts(content: Any) -> Iterator[Part]:
     if type(content) is str:
         yield "text", content
     for part in content if type(content) is list else ():
@@ -49,7 +49,7 @@ def _texts(content: Any) -> Iterator[Said]:
             yield "text", part["text"]
 
 
-def _chat(message: Any) -> Iterator[Said]:
+def _chat(message: Any) -> Iterator[Part]:
     if message["role"] == "tool":
         yield "result", message["tool_call_id"], _joined(message["content"])
         return
@@ -59,7 +59,7 @@ def _chat(message: Any) -> Iterator[Said]:
         yield "call", call["id"], function["name"], _compact(function["arguments"])
 
 
-def _messages(message: Any) -> Iterator[Said]:
+def _messages(message: Any) -> Iterator[Part]:
     for block in message["content"] if type(message["content"]) is list else ():
         if block["type"] == "tool_use":
             yield "call", block["id"], block["name"], json.dumps(block["input"])
@@ -71,9 +71,9 @@ def _messages(message: Any) -> Iterator[Said]:
         yield "text", message["content"]
 
 
-def _item(item: Any) -> Iterator[Said]:
+def _item(item: Any) -> Iterator[Part]:
     kind = item.get("type", "message")
-    if kind == "message" and item["role"] in _SPEAKERS:
+    if kind == "message" and item["role"] in _ROLES:
         yield from _texts(item["content"])
     elif kind == "function_call":
         yield "call", item["call_id"], item["name"], _compact(item["arguments"])
@@ -82,7 +82,7 @@ def _item(item: Any) -> Iterator[Said]:
 
 
 def _joined(content: Any) -> str:
-    """A result's text; one that carries a cache mark is an array of parts."""
+    """Return the text of a result; with a cache mark it is an array of parts."""
     return content if type(content) is str else "".join(part["text"] for part in content)
 
 

@@ -1,4 +1,4 @@
-"""Times of translated requests beside those of peers: rows, a table of them, and a folder with both."""
+"""Results of `bench/micro/requests.py`: rows, a table, and a folder with both."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dragoman_bench.results import fresh_folder
 from dragoman_bench.tables import Table, number, times
 
 SCHEMA = 2
-"""Of results.json."""
+"""Version of results.json."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer's conversion of a body: its microseconds, or why there are none; `note` says what it lost, too."""
+    """A peer's conversion of a body: microseconds, or None if it failed; `note` has the reason or the losses."""
 
     us: float | None
     note: str = ""
@@ -25,9 +25,11 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A body in a direction, in microseconds of CPU. `parse_us` is one `orjson.loads` of it, `translate_us` all from
-    bytes to bytes, `given_us` from a body parsed before the clock ran to bytes, and `dump_us` one `orjson.dumps` of
-    what is sent, of texts that were never encoded before."""
+    """A body in a direction, in microseconds of CPU.
+
+    `parse_us` is one `orjson.loads` of it, `translate_us` the translation from bytes to bytes, `given_us` that from a
+    parsed body to bytes, and `dump_us` one `orjson.dumps` of the result, with texts that were not encoded before.
+    """
 
     client: str
     upstream: str
@@ -42,21 +44,21 @@ class Row:
 
     @property
     def direction(self) -> str:
-        """For people."""
+        """The direction, for display."""
         return f"{self.client}→{self.upstream}"
 
     @property
     def conversion_us(self) -> float | None:
-        """From a parsed body to a body to send, which is what peers publish; None where bytes are passed on."""
+        """Microseconds from a parsed body to a body to send, as peers publish it; None for passthrough."""
         return None if self.client == self.upstream else self.given_us - self.dump_us
 
     def ratio(self, peer: str) -> float | None:
-        """Our conversion as a multiple of the peer's."""
+        """Return our time as a multiple of the peer's."""
         theirs = self.peers[peer].us if peer in self.peers else None
         return self.conversion_us / theirs if theirs and self.conversion_us is not None else None
 
     def notes(self) -> Iterator[str]:
-        """What is to be known of the peers' figures."""
+        """Notes on the peers' figures."""
         for name, peer in self.peers.items():
             if peer.note:
                 yield f"{self.direction}, {self.kind}, {self.messages} messages: {name}: {peer.note}"
@@ -64,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """A run: the least of so many rounds. `peers` are the versions of those that were timed."""
+    """A run: minimum times of `rounds` rounds. `peers` maps the timed peers to their versions."""
 
     made: str
     command: str
@@ -76,13 +78,13 @@ class Conversions:
 
 
 def head(peers: Sequence[str]) -> list[str]:
-    """The columns; `cells` fills them."""
+    """Return the heads of the columns that `cells` fills."""
     columns = ["client→upstream", "kind", "messages", "kB", "whole µs", "× loads", "conversion µs"]
     return columns + [column for name in peers for column in (f"{name} µs", f"× {name}")]
 
 
 def cells(row: Row, peers: Sequence[str]) -> list[str]:
-    """A row as text."""
+    """Return a row as text."""
     out = [row.direction, row.kind, str(row.messages), number(row.bytes, 1e-3), number(row.translate_us)]
     out += [times(row.translate_us / row.parse_us), number(row.conversion_us)]
     for name in peers:
@@ -92,7 +94,7 @@ def cells(row: Row, peers: Sequence[str]) -> list[str]:
 
 
 def page(run: Conversions) -> str:
-    """In Markdown."""
+    """Return the table in Markdown."""
     machine, peers = run.machine, tuple(run.peers)
     packages = ", ".join(f"{name} {version}" for name, version in {**machine.packages, **run.peers}.items())
     lines = [
@@ -115,7 +117,7 @@ def page(run: Conversions) -> str:
 
 
 def save(run: Conversions, folder: Path) -> Path:
-    """Write results.json and README.md into a new folder below `folder`; its path. Raises OSError."""
+    """Write results.json and README.md into a new folder below `folder`. Returns its path. Raises OSError."""
     place = fresh_folder(folder, run.made, run.machine)
     (place / "results.json").write_text(json.dumps(asdict(run), indent=1, ensure_ascii=False) + "\n")
     (place / "README.md").write_text(page(run))

@@ -1,9 +1,9 @@
-"""The child of `converters`: calls a peer's own conversion of requests, by the interpreter of the peer's environment.
+"""Child process of `converters`: calls a peer's conversion of requests, by the interpreter of the peer's environment.
 
-It needs nothing but the standard library and the peer. Each line of its input is an order in JSON, each line of its
-output the answer: `{"convert": BODY, "client": DIALECT, "upstream": DIALECT}` gives `{"body": BODY}` or `{"error":
-WORDS}`, and from then on `{"repeat": N}` the CPU `{"seconds": S}` of N such conversions, each of a body parsed anew
-before the clock runs.
+It imports only the standard library and the peer. Each line of its input is an order in JSON, each line of its output
+the answer: `{"convert": BODY, "client": DIALECT, "upstream": DIALECT}` returns `{"body": BODY}` or `{"error": TEXT}`;
+`{"repeat": N}` then returns `{"seconds": S}`, the CPU time of N such conversions, each of a freshly parsed body. The
+parsing is not timed.
 """
 
 import gc
@@ -18,13 +18,13 @@ from typing import Any
 
 Convert = Callable[[Any], Any]
 
-_TOLD = 400
-"""So much of an error: some peers put the whole conversation into it."""
+_ERROR_MAX = 400
+"""Maximum length of an error: some peers include the whole conversation."""
 
-# --- LiteLLM: of what its proxy does with a request only the steps that make another dialect of it --------------------
+# --- LiteLLM: only the steps of its proxy that convert a request to another dialect -----------------------------------
 
 _CLAUDE, _GPT = "claude-sonnet-4-5", "gpt-5"
-"""It goes by the model's name: such as a route of its proxy would give it for the upstream."""
+"""Return the model name that selects the upstream's dialect, as a route of its proxy would."""
 
 
 def _messages_to_chat() -> Convert:
@@ -54,7 +54,7 @@ def _chat_to_messages() -> Convert:
 def _chat_to_responses() -> Convert:
     module = import_module("litellm.completion_extras.litellm_responses_transformation.transformation")
     bridge = module.LiteLLMResponsesTransformationHandler()
-    log = SimpleNamespace()  # gets a note of the API that is called
+    log = SimpleNamespace()  # receives the name of the called API
 
     def convert(body: Any) -> Any:
         given = {key: value for key, value in body.items() if key not in ("messages", "model")}
@@ -77,7 +77,7 @@ def _responses_to_chat(model: str = _GPT, provider: str = "openai") -> Convert:
 
 
 def _responses_to_messages() -> Convert:
-    """It has no other way than by Chat."""
+    """Convert by way of Chat: there is no direct conversion."""
     to_chat, from_chat = _responses_to_chat(_CLAUDE, "anthropic"), _chat_to_messages()
     return lambda body: from_chat(to_chat(body))
 
@@ -109,9 +109,9 @@ _PEERS = {"litellm": _litellm, "llm-rosetta": _rosetta}
 
 
 def main() -> None:
-    """Answer orders until there are no more."""
+    """Answer orders until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the peer prints is no answer
+    os.dup2(2, 1)  # keep the peer's output out of the answers
     convert: Convert | None = None
     raw = ""
     for line in sys.stdin:
@@ -121,10 +121,10 @@ def main() -> None:
             try:
                 convert = _PEERS[sys.argv[1]](order["client"], order["upstream"])
                 answer = {"body": convert(json.loads(raw))}
-            except Exception as error:  # whatever the peer raises is told
-                answer = {"error": repr(error)[:_TOLD]}
+            except Exception as error:  # report whatever the peer raises
+                answer = {"error": repr(error)[:_ERROR_MAX]}
         else:
-            bodies = [json.loads(raw) for _ in range(order["repeat"])]  # a conversion may change what it is given
+            bodies = [json.loads(raw) for _ in range(order["repeat"])]  # a conversion may change its input
             gc.collect()
             gc.disable()
             begun = thread_time()

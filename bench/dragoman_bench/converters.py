@@ -1,4 +1,4 @@
-"""Peers' conversions of requests without their gateways: a parsed body in, a body out, as they publish its time."""
+"""Peers' conversions of requests without their gateways: from a parsed body to a body, as they publish their times."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dragoman_bench.gateways.environments import ENVIRONMENTS
 from dragoman_bench.gateways.launch import StartError
 
 PEERS = ("litellm", "llm-rosetta")
-"""Each converts in all six cross directions."""
+"""Peers that convert in all six cross directions."""
 
 _CHILD = Path(__file__).with_name("convert_as_peer.py")
 _QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION"}
-"""No network, and no log, as for production."""
+"""Environment of the peers: no network, no log, as in production."""
 
 
 class Converter:
-    """One peer in a process of its own environment, `python` its interpreter. To be closed."""
+    """One peer in a process of its own; `python` is the interpreter of its environment. Call `close` at the end."""
 
     def __init__(self, name: str, python: Path) -> None:
         self.name = name
@@ -35,11 +35,11 @@ class Converter:
         )
 
     def convert(self, body: bytes, client: str, upstream: str) -> Any:
-        """What becomes of a body. Raises StartError with the peer's words where it fails."""
+        """Return the converted body. Raises StartError with the peer's message if that fails."""
         return self._ask({"convert": json.loads(body), "client": client, "upstream": upstream})["body"]
 
     def seconds(self, times: int) -> float:
-        """CPU time of so many conversions of the body that was converted last. Raises StartError."""
+        """Return the CPU time of `times` conversions of the last converted body. Raises StartError."""
         spent: float = self._ask({"repeat": times})["seconds"]
         return spent
 
@@ -56,17 +56,17 @@ class Converter:
             answer = self._process.stdout.readline()
         except BrokenPipeError:
             answer = ""
-        told = json.loads(answer) if answer else {"error": "the process ended"}
-        if "error" in told:
-            raise StartError(f"{self.name} cannot convert this: {told['error']}")
-        return told
+        result = json.loads(answer) if answer else {"error": "the process ended"}
+        if "error" in result:
+            raise StartError(f"{self.name} cannot convert this: {result['error']}")
+        return result
 
 
 def missing(name: str) -> str | None:
-    """What to do if a peer is not installed; None if it is."""
+    """Return advice if a peer is not installed, else None."""
     return ENVIRONMENTS[name].missing()
 
 
 def start(name: str) -> Converter:
-    """An installed peer."""
+    """Start an installed peer."""
     return Converter(name, ENVIRONMENTS[name].folder / "bin" / "python")

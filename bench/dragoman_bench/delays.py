@@ -1,4 +1,4 @@
-"""Delays counted exactly to the microsecond while measuring, told as an HDR histogram afterwards."""
+"""Delays: counted to the microsecond during the measurement, reported as an HDR histogram afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from typing import Any
 
 _FINE = 1 << 16
-"""Microseconds counted one by one (65 ms); above, milliseconds."""
+"""Delays up to this many microseconds (65 ms) are counted by microsecond, longer ones by millisecond."""
 _COARSE = 1 << 16
 LONGEST_US = 3_600_000_000
 _DIGITS = 3
@@ -15,7 +15,7 @@ MISSING = "the benchmark rig needs hdrhistogram: in the checkout, pip install '.
 
 
 def available() -> bool:
-    """Whether the histogram package is there."""
+    """True if the histogram package is installed."""
     try:
         import hdrh.histogram  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
@@ -24,9 +24,9 @@ def available() -> bool:
 
 
 class Delays:
-    """Durations in nanoseconds. Adding one costs an index into an array, where HdrHistogram's Python takes 2 µs.
+    """A histogram of durations. Adding one costs an array access; HdrHistogram's Python code takes 2 µs.
 
-    Bounded: 131,072 counters, whatever is added. From 65 ms the resolution is a millisecond, from 65 s all is one.
+    It has 131,072 counters. The resolution is a microsecond, from 65 ms a millisecond; durations over 65 s are equal.
     """
 
     __slots__ = ("_coarse", "_fine")
@@ -36,7 +36,7 @@ class Delays:
         self._coarse = array("Q", bytes(8 * _COARSE))
 
     def add(self, duration_ns: int) -> None:
-        """Count one; what is below zero (clocks of two cores) counts as zero."""
+        """Count a duration in nanoseconds; negative ones (clocks of two cores) count as zero."""
         us = duration_ns // 1000
         if us < _FINE:
             self._fine[us if us > 0 else 0] += 1
@@ -44,13 +44,13 @@ class Delays:
             self._coarse[min(us // 1000, _COARSE - 1)] += 1
 
     def clear(self) -> None:
-        """Forget them."""
+        """Reset all counters."""
         self.__init__()  # type: ignore[misc]
 
     def summary(self) -> dict[str, Any]:
-        """`count`, `min`, `max`, `mean` and percentiles in ms, and the histogram itself (`hdr`, base64, µs).
+        """Return `count`, `min`, `max`, `mean` and percentiles in ms, and the histogram itself (`hdr`, base64, µs).
 
-        Raises ImportError with the way to install what is missing.
+        Raises ImportError with advice if the histogram package is missing.
         """
         try:
             from hdrh.histogram import HdrHistogram

@@ -1,4 +1,4 @@
-"""From what the client saw and the kernel counted to figures, and from several rounds' figures to one."""
+"""Computes figures from the load client's result and the kernel's counts, and their medians over several rounds."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from dragoman_bench.scenarios import Scenario
 
 Figures = dict[str, Any]
-"""Numbers by name; delays are objects of percentiles."""
+"""Figures by name; delays are dicts of percentiles."""
 
 _SHARES = ("p50", "p90", "p99", "p99.9")
 COSTS = ("cpu_us_per_chunk", "cpu_us_per_stream", "cpu_us_per_reply", "bytes_per_stream")
-"""Figures that are compared with the baseline's as a ratio."""
+"""Figures that are divided by the baseline's."""
 DELAYS = {"delay_ms": "added_delay_ms", "ttft_ms": "added_ttft_ms"}
-"""Figures that are compared with no gateway's by difference."""
+"""Figures from which those without a gateway are subtracted → name of the difference."""
 
 
 def per(amount: float, count: float) -> float | None:
-    """None where nothing was counted."""
+    """Return `amount / count`, or None if the count is 0."""
     return amount / count if count else None
 
 
 def of(scenario: Scenario, result: Mapping[str, Any]) -> Figures:
-    """The figures a scenario is for, from one result of the load client's.
+    """Return the figures of a scenario, from one result of the load client.
 
-    CPU and counts are those of the window: what it takes to begin and end a stream is not in the cost of its chunks.
+    CPU time and counts are those of the window: the cost of a chunk does not include the start and end of streams.
     """
     if scenario.mode is None:
         return {**result["idle"], "errors": {}}
@@ -74,7 +74,7 @@ def _percentiles(summary: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def middle(rounds: Sequence[Figures]) -> Figures:
-    """The median of each figure over the rounds; errors are added up."""
+    """Return the median of each figure over the rounds; errors are summed."""
     out: Figures = {}
     for name in dict.fromkeys(name for figures in rounds for name in figures):
         values = [figures[name] for figures in rounds if figures.get(name) is not None]
@@ -97,7 +97,8 @@ def _added(errors: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def compared(figures: Figures, baseline: Figures | None, direct: Figures | None) -> Figures:
-    """With `ratio` to the baseline (by cost) and the delays added to those without a gateway, where both are known."""
+    """Return the figures with ratios to the baseline, and with the delays added to those without a gateway, if
+    known."""
     out = dict(figures)
     if baseline is not None:
         ratio = {name: figures[name] / baseline[name] for name in COSTS if figures.get(name) and baseline.get(name)}

@@ -1,4 +1,4 @@
-"""What all forms of load share: connections, the window of measurement, and samples at its edges."""
+"""Common part of all load shapes: connections, the measurement window, and samples at its edges."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CONNECT_WITHIN = 10.0
 _ASK_WITHIN = 10.0
 _STEP = 0.1
 _PER_ADDRESS = 20_000
-"""Connections from one loopback address; a port range has some 28,000."""
+"""Maximum number of connections from one loopback address; a port range has some 28,000 ports."""
 
 
-async def ask(url: str, path: str) -> dict[str, Any]:
-    """GET a JSON object of the simulator's. Raises OSError, TimeoutError, ValueError."""
+async def get_json(url: str, path: str) -> dict[str, Any]:
+    """GET a JSON object from the upstream simulator. Raises OSError, TimeoutError, ValueError."""
     parts = urlsplit(url)
     async with asyncio.timeout(_ASK_WITHIN):
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -32,12 +32,12 @@ async def ask(url: str, path: str) -> dict[str, Any]:
             answer = await reader.read()
         finally:
             writer.close()
-    told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
-    return told
+    data: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return data
 
 
 class Load:
-    """Carries out a plan. `samples` has what was read before, at the window's begin and at its end."""
+    """Carries out a plan. `samples` holds the counters before the load and at the begin and end of the window."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -47,28 +47,28 @@ class Load:
         self._connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, form: Callable[[Load], Coroutine[Any, Any, None]]) -> None:
-        """In one of the `forms`, until the last reply ended or the plan's limit. Errors of streams are counted."""
+    async def run(self, shape: Callable[[Load], Coroutine[Any, Any, None]]) -> None:
+        """Run a load shape until the last reply has ended, or the plan's time limit. Errors of streams are counted."""
         await self.sample("before")
         try:
             async with asyncio.timeout(self.plan.limit):
-                await form(self)
+                await shape(self)
         except TimeoutError:
-            self.tally.error("time-limit", f"not done after {self.plan.limit:.0f} s; raise `limit` or ask for less")
+            self.tally.error("time-limit", f"not done after {self.plan.limit:.0f} s; raise `limit` or reduce the load")
         for task in self._tasks:
             task.cancel()
         for receiver in tuple(self.tally.live):
             receiver.cut()
 
     async def sample(self, name: str) -> None:
-        """An edge of the window: memory first, since reading it takes long, then CPU and counts at one instant."""
+        """Sample the counters: first memory, because reading it takes long, then CPU and counts at one instant."""
         plan, tally = self.plan, self.tally
         trees = {name: tree(pid) for name, pid in plan.watch.items()}
         memory = {name: memory_bytes(pids) for name, pids in trees.items()} if plan.memory else {}
         upstream: dict[str, Any] = {}
         if plan.upstream:
             with suppress(OSError, TimeoutError, ValueError):
-                upstream = await ask(plan.upstream, "/bench/stats")
+                upstream = await get_json(plan.upstream, "/bench/stats")
         self.samples[name] = {
             "at_ns": time.monotonic_ns(),
             "cpu_ns": {name: cpu_ns(pids) for name, pids in trees.items()} | {"client": time.process_time_ns()},
@@ -81,7 +81,7 @@ class Load:
         }
 
     async def window(self, alive: Callable[[], bool]) -> None:
-        """Measure for the plan's seconds, or while it makes sense."""
+        """Measure for the plan's `seconds`, or until `alive()` is False."""
         await self.sample("begin")
         self.tally.measuring = True
         steps = max(1, round(self.plan.seconds / _STEP))
@@ -93,7 +93,7 @@ class Load:
         await self.sample("end")
 
     async def connect(self, make: Callable[[], Receiver], sock: socket.socket | None = None) -> Receiver | None:
-        """A connection, or None and an error counted."""
+        """Open a connection. On failure, count an error and return None."""
         loop = asyncio.get_running_loop()
         self._connections += 1
         crowd = self._connections // _PER_ADDRESS
@@ -112,7 +112,7 @@ class Load:
             return None
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run it beside the others; what is left at the end is cancelled."""
+        """Start a task, which is cancelled at the end of the load."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""The forms of load: streams held open, replies one after another, arrivals by a schedule, clients that hang up."""
+"""The load shapes: streams held open, consecutive replies, scheduled arrivals, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
-from dragoman_bench.load import Load, ask
+from dragoman_bench.load import Load, get_json
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.plan import Mode, Plan
 from dragoman_bench.receiver import Receiver, Tally
@@ -30,23 +30,23 @@ Done = Callable[[Receiver, "str | None"], None]
 
 
 class SlowReceiver(Receiver, asyncio.BufferedProtocol):
-    """Reads as many bytes as it is allowed, and then no more until it is ticked."""
+    """Reads at most `size` bytes, then pauses until the next `tick`."""
 
-    __slots__ = ("_room",)
+    __slots__ = ("_buffer",)
 
     def __init__(self, dialect: str, size: int, tally: Tally, done: Done) -> None:
         super().__init__(dialect, tally, done)
-        self._room = bytearray(size)
+        self._buffer = bytearray(size)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Called by the loop."""
-        return self._room
+        """Called by the event loop."""
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         if self.transport is not None:
             self.transport.pause_reading()
-        self.data_received(bytes(self._room[:nbytes]))
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def tick(self) -> None:
         """Read once more."""
@@ -55,35 +55,35 @@ class SlowReceiver(Receiver, asyncio.BufferedProtocol):
 
 
 class BlastReader(asyncio.BufferedProtocol):
-    """Asks for one stream after another, and throws away what comes: to look at it would take time from the others."""
+    """Requests one stream after another and drops the data: parsing it would take CPU time from the other streams."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
-        self.room = bytearray(_BLAST_BUFFER)
+        self.buffer = bytearray(_BLAST_BUFFER)
         self._begun = False
         self._tail = b""
         self.transport: asyncio.Transport | None = None
         self.received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.write(self._request)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Called by the loop."""
-        return self.room
+        """Called by the event loop."""
+        return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         self.received += nbytes
-        self._tail = (self._tail + self.room[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
+        self._tail = (self._tail + self.buffer[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
         if self._tail == _BODY_END and self.transport is not None:
             self.transport.write(self._request)
 
 
-class _Arrivals:
-    """Poisson arrivals for a plan's warm-up and window: a slow gateway meets queues as it would in life."""
+class ArrivalSchedule:
+    """Poisson arrivals during a plan's warm-up and window: a slow gateway builds up queues, as in production."""
 
     def __init__(self, plan: Plan, first: int, arrive: Callable[[int], None]) -> None:
         self._chance = random.Random(plan.seed)
@@ -94,7 +94,7 @@ class _Arrivals:
         self.interval_ns = 0
 
     def tick(self) -> bool:
-        """One has arrived, at its time by the schedule."""
+        """Start the request that is due. Returns False after the last one."""
         self._arrive(self._due)
         self.interval_ns = int(self._chance.expovariate(1.0) * self._mean)
         self._due += self.interval_ns
@@ -102,7 +102,7 @@ class _Arrivals:
 
 
 async def hold(load: Load) -> None:
-    """Open all, measure while all are open, have the upstream end them, and see each to its end."""
+    """Open all streams, measure while all are open, then let the upstream end them and wait for their ends."""
     plan = load.plan
     left = plan.streams
     beginning: set[Receiver] = set()
@@ -145,23 +145,23 @@ async def hold(load: Load) -> None:
         reader.cut()
     slow.clear()
     if blast is not None:
-        if blast.received < len(blast.room):
-            load.tally.error("blast", f"{blast.received} bytes of a stream that is to come as fast as it is read")
+        if blast.received < len(blast.buffer):
+            load.tally.error("blast", f"{blast.received} bytes of a stream that is sent as fast as it is read")
         if blast.transport is not None:
             blast.transport.abort()
-    await ask(plan.upstream, "/bench/finish")
+    await get_json(plan.upstream, "/bench/finish")
     while left > 0:
         moved.clear()
         await moved.wait()
 
 
 async def _slow_readers(load: Load) -> list[SlowReceiver]:
-    """Those of the plan, reading. They stop when the list is emptied."""
+    """Return the plan's slow readers, connected. They stop when the list is emptied."""
     slow, readers = load.plan.slow, list[SlowReceiver]()
     if slow is None:
         return readers
     request = load.plan.request(slow.model)
-    apart = Tally(live=load.tally.live)  # their delays are of their own making
+    apart = Tally(live=load.tally.live)  # their delays are not the gateway's
 
     def done(receiver: Receiver, error: str | None) -> None:
         if error is not None:
@@ -186,7 +186,7 @@ async def _slow_readers(load: Load) -> list[SlowReceiver]:
 
 
 async def _blast_reader(load: Load) -> BlastReader | None:
-    """That of the plan, reading."""
+    """Return the plan's blast reader, connected, or None."""
     plan = load.plan
     if not plan.blast:
         return None
@@ -199,7 +199,7 @@ async def _blast_reader(load: Load) -> BlastReader | None:
 
 
 async def closed(load: Load) -> None:
-    """As many replies at once as the plan says, each followed by the next on its connection."""
+    """Keep the plan's number of replies going; each is followed by the next on its connection."""
     plan = load.plan
     going, running = 0, True
     quiet = asyncio.Event()
@@ -240,7 +240,7 @@ async def closed(load: Load) -> None:
 
 
 async def arrivals(load: Load) -> None:
-    """Replies asked for when the schedule says, on kept connections where one is free."""
+    """Send requests by the schedule, on idle connections if there are any."""
     plan = load.plan
     idle: deque[Receiver] = deque()
     going = 0
@@ -277,7 +277,7 @@ async def arrivals(load: Load) -> None:
     pacer = Pacer(asyncio.get_running_loop())
     try:
         first = time.monotonic_ns() + 1_000_000
-        pacer.add(_Arrivals(plan, first, arrive), first)
+        pacer.add(ArrivalSchedule(plan, first, arrive), first)
         await asyncio.sleep(plan.warm)
         load.tally.first.clear()
         load.tally.whole.clear()
@@ -291,7 +291,7 @@ async def arrivals(load: Load) -> None:
 
 
 async def storm(load: Load) -> None:
-    """Clients that hang up: a fifth at once, a fifth at the first delta, the others after a while."""
+    """Send requests and disconnect: a fifth at once, a fifth at the first delta, the others after a while."""
     plan = load.plan
     chance = random.Random(plan.seed)
     left = plan.total
@@ -325,6 +325,6 @@ async def storm(load: Load) -> None:
     await load.sample("end")
 
 
-FORMS: Mapping[Mode, Callable[[Load], Coroutine[Any, Any, None]]] = MappingProxyType(
+SHAPES: Mapping[Mode, Callable[[Load], Coroutine[Any, Any, None]]] = MappingProxyType(
     {"hold": hold, "closed": closed, "open": arrivals, "storm": storm}
 )

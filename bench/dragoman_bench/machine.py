@@ -1,4 +1,4 @@
-"""On what and of what a run was made: without it no figure means anything."""
+"""Description of the machine and the software of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGES = ("dragoman", "aiohttp", "uvloop", "orjson", "httptools")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine and the software that all gateways share. `commit` ends in `+` where files differ from it."""
+    """A machine and the software that all gateways share. `commit` ends in `+` if files differ from it."""
 
     cpu: str
     cores: int
@@ -26,7 +26,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """This one."""
+        """Return the description of this machine."""
         return cls(
             _cpu(),
             os.cpu_count() or 1,
@@ -68,7 +68,7 @@ def _version(package: str) -> str:
 
 
 def _commit(checkout: Path) -> str:
-    """Of the checkout this runs from; empty for an installed wheel."""
+    """Return the commit of the checkout, or an empty string for an installed wheel."""
     if not (checkout / ".git").exists():
         return ""
 

@@ -1,4 +1,4 @@
-"""One run at a time on a machine: two would measure each other."""
+"""Lock that allows one run at a time on a machine: two runs would disturb each other."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _STEP = 1.0
 
 
 class Busy(RuntimeError):
-    """Other runs went on for too long."""
+    """Other runs took too long."""
 
 
 @asynccontextmanager
-async def turn(
-    say: Callable[[str], None], path: Path | None = None, longest: float = LONGEST_WAIT, step: float = _STEP
+async def machine_lock(
+    log: Callable[[str], None], path: Path | None = None, longest: float = LONGEST_WAIT, step: float = _STEP
 ) -> AsyncIterator[None]:
-    """Wait until no other run goes on, at most `longest` seconds. Raises Busy.
+    """Wait at most `longest` seconds until no other run is active. Raises Busy.
 
-    The lock is on a file of the temporary folder and goes with the process that holds it, however it ends.
+    The lock is on a file in the temporary folder; the system releases it when the process ends.
     """
     path = path or Path(tempfile.gettempdir()) / f"dragoman-bench-{os.getuid()}.lock"
     with path.open("w") as file:
@@ -34,8 +34,8 @@ async def turn(
                 break
             except BlockingIOError:
                 if number == 0:
-                    say("another run is going on here: this one waits for its end (Ctrl-C to give up)")
+                    log("another run is active on this machine: waiting for its end (Ctrl-C to cancel)")
                 await asyncio.sleep(step)
         else:
-            raise Busy(f"another run still goes on after {longest:.0f} s; {path} is its lock")
+            raise Busy(f"another run is still active after {longest:.0f} s; {path} is its lock")
         yield

@@ -1,7 +1,7 @@
-"""One timer for all paced streams: a heap of due times behind a single timerfd.
+"""One timer for all paced streams: a heap of due times and a single timerfd.
 
-A loop's own timers count milliseconds, so that forty streams due in one would be one burst; and a timer per stream
-costs the loop more than the write it is for. The kernel's timerfd wakes the loop at the microsecond.
+An event loop's timers have a resolution of a millisecond, so that streams due within one would form a burst; and a
+timer per stream costs more than the write. The kernel's timerfd wakes the loop to the microsecond.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 _ABSOLUTE = 1
 _SECOND = 10**9
 _TOGETHER_NS = 20_000
-"""What is due this soon is sent now: waking again costs about that much."""
+"""Senders due within this time are called now: another wake-up costs about as much."""
 _AT_ONCE = 256
-"""Sends per waking; then the loop gets to do other things, whatever is due."""
+"""Maximum number of sends per wake-up; then the loop handles other events."""
 
 
-class Paced(Protocol):
-    """What has something to send at its times."""
+class PacedSender(Protocol):
+    """A sender with an interval, in nanoseconds."""
 
     interval_ns: int
 
     def tick(self) -> bool:
-        """Send. False if there is nothing more to send, ever."""
+        """Send. Returns False after the last time."""
         ...
 
 
@@ -42,7 +42,7 @@ class _Setting(ctypes.Structure):
 
 
 class Pacer:
-    """Ticks what was added, each at its interval, at absolute times: a late tick does not put off the next.
+    """Calls `tick` of each added sender at its interval, at absolute times: a late tick does not delay the next.
 
     Needs a running loop with `add_reader` and Linux's timerfd. Raises OSError without one.
     """
@@ -53,7 +53,7 @@ class Pacer:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create: " + os.strerror(ctypes.get_errno()))
         self._loop = loop
-        self._due: list[tuple[int, int, Paced]] = []
+        self._due: list[tuple[int, int, PacedSender]] = []
         self._added = 0
         self._armed = 0
         self._setting = _Setting()
@@ -63,8 +63,8 @@ class Pacer:
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, paced: Paced, first_ns: int) -> None:
-        """Tick `paced` at monotonic `first_ns` and from then on at its interval."""
+    def add(self, paced: PacedSender, first_ns: int) -> None:
+        """Tick `paced` at monotonic `first_ns`, then at its interval."""
         self._added += 1
         heappush(self._due, (first_ns, self._added, paced))
         if not self._armed or first_ns < self._armed:

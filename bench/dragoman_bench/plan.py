@@ -1,4 +1,4 @@
-"""What the load client is told to do, as JSON on its standard input."""
+"""The plan of a load client, which it reads as JSON from standard input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlanError(ValueError):
 
 @dataclass(slots=True)
 class Slow:
-    """Readers that take `size` bytes every `tick_ms` and leave the rest where it is, beside the others."""
+    """Additional slow readers, which read `size` bytes every `tick_ms`."""
 
     streams: int
     model: str
@@ -33,17 +33,16 @@ class Slow:
 class Plan:
     """One measurement.
 
-    - `hold`: open `streams` paced streams, at most `ramp_per_s` a second and `opening` not yet begun, measure for
-      `seconds` once all run, then let the upstream at `upstream` end them.
-    - `closed`: keep `streams` replies going for `seconds`, after `warm` seconds.
-    - `open`: `rate` new replies a second on a schedule drawn from `seed`, whatever becomes of those before; times count
-      from the schedule. At most `streams` at once: what would be more is an error.
-    - `storm`: `streams` at once, `total` in all, each cut at a point drawn from `seed` within `cut_within_ms`.
+    - `hold`: open `streams` paced streams, at most `ramp_per_s` a second and `opening` without a first delta, measure
+    for `seconds` once all run, then let the upstream at `upstream` end them. - `closed`: keep `streams` replies going
+    for `seconds`, after `warm` seconds. - `open`: `rate` new replies a second on a random schedule (`seed`),
+    independent of earlier replies; times count from the schedule. At most `streams` at once; more are an error. -
+    `storm`: `streams` at once, `total` in all, each cut at a random point (`seed`) within `cut_within_ms`.
 
-    With `blast`, the name of a model, one more stream of it is read as fast as it comes, beside the others of `hold`.
+    With `blast`, a model name, `hold` reads one more stream of that model as fast as it is sent.
 
-    `watch` are roots of process trees whose CPU (and memory, with `memory`) is read at the edges of the window.
-    `limit` seconds end it in any case.
+    `watch` maps names to roots of process trees, whose CPU (and with `memory`, memory) is sampled at the edges of the
+    window. `limit` is the maximum duration in seconds.
     """
 
     url: str
@@ -83,11 +82,11 @@ class Plan:
         if self.mode == "hold" and not self.upstream:
             raise PlanError("hold ends its streams through the upstream: give `upstream`")
         if self.mode == "storm" and self.total < 1:
-            raise PlanError("storm wants a total of at least 1")
+            raise PlanError("storm needs a total of at least 1")
 
     @classmethod
     def of_json(cls, text: str) -> Plan:
-        """Raises PlanError."""
+        """Parse a plan. Raises PlanError."""
         try:
             data: dict[str, Any] = json.loads(text)
             known = {spec.name for spec in fields(cls)}
@@ -106,7 +105,7 @@ class Plan:
         return parts.hostname or "127.0.0.1", parts.port or 80
 
     def request(self, model: str | None = None) -> bytes:
-        """The whole HTTP request, with `body` as it is unless another model is asked for."""
+        """Return the HTTP request. Its body is `body` if that is set and `model` is not given."""
         body = (
             self.body.encode()
             if self.body is not None and model is None

@@ -1,4 +1,4 @@
-"""What a tree of processes takes, as Linux counts it: CPU time, memory; and which cores belong to whom."""
+"""CPU time and memory of process trees, as Linux counts them, and assignment of cores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_TREE = 512
 
 
 def tree(root: int) -> list[int]:
-    """`root` and its descendants that live; empty for 0, which stands for no process."""
+    """Return `root` and its running descendants; an empty list for 0, which means no process."""
     found = [root] if root else []
     for pid in found:
         with suppress(OSError):
@@ -27,7 +27,7 @@ def tree(root: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -35,9 +35,9 @@ def alive(pid: int) -> bool:
 
 
 def cpu_ns(pids: Iterable[int]) -> int:
-    """CPU nanoseconds that these processes have used, by the kernel's per-process clock; those gone count nothing.
+    """Return the CPU time of processes in nanoseconds, by the kernel's per-process clock. Ended ones count 0.
 
-    One system call each, where reading /proc for every thread takes five.
+    It takes one system call each; reading /proc for every thread takes five.
     """
     total = 0
     for pid in pids:
@@ -47,10 +47,10 @@ def cpu_ns(pids: Iterable[int]) -> int:
 
 
 def memory_bytes(pids: Iterable[int], kind: str = "Pss") -> int:
-    """Memory of these processes; those gone count nothing.
+    """Return the memory of processes in bytes. Ended ones count 0.
 
     `Pss` divides pages by the number of processes that map them, so that a tree's sum is right and growth is exact;
-    `Rss` is what tools show, and does not depend on who else runs the same interpreter.
+    `Rss` is shown by most tools, and does not depend on other processes of the same interpreter.
     Raises PermissionError for another user's process.
     """
     total = 0
@@ -64,14 +64,14 @@ def memory_bytes(pids: Iterable[int], kind: str = "Pss") -> int:
 
 
 def open_files_limit() -> int:
-    """Raise this process's limit of open files as far as it may, and return it. Children inherit it."""
+    """Raise this process's limit of open files to its maximum, and return it. Children inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def divided_cores() -> tuple[int | None, frozenset[int]]:
-    """The gateway's core (the last that this process may use) and those for the rest; no core if there is only one."""
+    """Return the gateway's core (the last allowed one, or None if there is only one) and the other cores."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         return None, frozenset(allowed)
@@ -79,13 +79,13 @@ def divided_cores() -> tuple[int | None, frozenset[int]]:
 
 
 def pin(cores: frozenset[int]) -> None:
-    """Run this process, and what it starts from now on, on these cores."""
+    """Run this process and its future children on these cores."""
     os.sched_setaffinity(0, cores)
 
 
-def go_first() -> None:
-    """Let this process, and what it starts from now on, run before all others (SCHED_RR): a busy machine disturbs less.
+def run_with_priority() -> None:
+    """Give this process and its future children real-time priority (SCHED_RR), against noise of a busy machine.
 
-    Nice values would not do: they do not interrupt what runs. Raises PermissionError where the user may not.
+    Nice values do not suffice: they do not interrupt running processes. Raises PermissionError.
     """
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

@@ -1,6 +1,6 @@
-"""A client's connection: sends a request, follows the reply to its end, and believes nothing it has not seen.
+"""A client's connection: sends a request and checks the reply to its end.
 
-The hot path is `data_received`: what it costs is taken from the core that the upstream needs as well.
+The hot path is `data_received`, which shares its core with the upstream.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDS = (b"\n\n", b"\n\r\n")
 
 @dataclass(slots=True)
 class Tally:
-    """What all connections of a load have seen, and those that are `live`. Delays count only while `measuring`."""
+    """Counts of all connections of a load. `live` are the open ones. Delays are counted only while `measuring`."""
 
     measuring: bool = False
     chunks: int = 0
@@ -40,7 +40,7 @@ class Tally:
     live: set[Receiver] = field(default_factory=set)
 
     def error(self, kind: str, example: str) -> None:
-        """Count one; the first of its kind is shown."""
+        """Count an error; the example of the first of its kind is kept."""
         known = self.errors.setdefault(kind, {"count": 0, "example": example[:_SHOWN]})
         known["count"] += 1
 
@@ -48,7 +48,7 @@ class Tally:
 class Receiver(asyncio.Protocol):
     """One keep-alive connection, one reply at a time. `done(self, error)` is called at each reply's end.
 
-    `begun` is called at a stream's first delta, and `seen` counts the deltas of the present one.
+    `started` is called at a stream's first delta, and `seen` counts the deltas of the current one.
     """
 
     __slots__ = (
@@ -101,12 +101,12 @@ class Receiver(asyncio.Protocol):
         self.seen = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Connected; nothing is sent before `send`."""
+        """Called by the event loop."""
         self.transport = cast("asyncio.Transport", transport)
         self.tally.live.add(self)
 
     def send(self, request: bytes, at: int, *, streamed: bool = True) -> None:
-        """Ask. Times count from `at` (monotonic ns), which may lie before this call."""
+        """Send a request. Times count from `at` (monotonic ns), which may be before this call."""
         self._reset(at, streamed=streamed)
         self.active = True
         self.tally.opened += 1
@@ -114,7 +114,7 @@ class Receiver(asyncio.Protocol):
         self.transport.write(request)
 
     def cut(self) -> None:
-        """Hang up in the middle; nobody is told of an end."""
+        """Disconnect in the middle of a reply; `done` is not called."""
         if self.active:
             self.active = False
             self.tally.cut += 1
@@ -122,14 +122,14 @@ class Receiver(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The end of a reply that is framed by it, or a reply cut short."""
+        """End a reply that is framed by the connection's close, or report a truncated one."""
         self.transport = None
         self.tally.live.discard(self)
         if self.active:
             if self._status and not self._framed:
-                self._ended()
+                self._check_end()
             elif self._status:
-                self._finish("cut", f"closed inside the reply after {self.seen} deltas: {error!r} {self._shown()}")
+                self._finish("cut", f"closed inside the reply after {self.seen} deltas: {error!r} {self._excerpt()}")
             else:
                 self._finish("no-reply", f"closed before the reply: {error!r}")
         self._parser = None
@@ -154,7 +154,7 @@ class Receiver(asyncio.Protocol):
         self._complete = self._status >= 200
 
     def data_received(self, data: bytes) -> None:
-        """Parse, look for deltas, and for the end."""
+        """Parse the data, and look for deltas and the end."""
         now = time.monotonic_ns()
         self.tally.received += len(data)
         if self._parser is None or not self.active:
@@ -171,14 +171,14 @@ class Receiver(asyncio.Protocol):
             text = bodies[0] if len(bodies) == 1 else b"".join(bodies)
             bodies.clear()
             if self._streamed and self._status == 200:
-                self._take(text, now)
+                self._find_deltas(text, now)
             elif len(self._tail) < _LARGEST_EVENT:
                 self._tail += text
         if self._complete:
-            self._ended()
+            self._check_end()
 
-    def _take(self, text: bytes, now: int) -> None:
-        """Whole events only: a client has no use for half of one."""
+    def _find_deltas(self, text: bytes, now: int) -> None:
+        """Find the deltas in the complete events; keep the rest for the next call."""
         if self._tail:
             text = self._tail + text
             self._tail = b""
@@ -188,19 +188,19 @@ class Receiver(asyncio.Protocol):
                 cut = 0
             text, self._tail = text[:cut], text[cut:]
             if len(self._tail) > _LARGEST_EVENT:
-                self._finish("endless-event", f"an event larger than {_LARGEST_EVENT} bytes: {self._shown()}")
+                self._finish("endless-event", f"an event larger than {_LARGEST_EVENT} bytes: {self._excerpt()}")
             if not text:
                 return
         if self._last:
-            # Kept as a flag: the event may be large, and what some write behind it push its name out of the tip.
+            # Kept as a flag: the event may be large, and data after it may push its name out of the tip.
             self._terminated = self._terminated or self._terminal in text
             self._tip = self._tip[-_SHOWN:] + text
             return
-        said = text
+        deltas = text
         if self._repeats and (again := REPEATING.search(text)):
-            said = text[: again.start()]
+            deltas = text[: again.start()]
         tally = self.tally
-        marks = MARK.findall(said)
+        marks = MARK.findall(deltas)
         if not marks:
             self._tip = text
             if IN_BAND_ERROR.search(text):
@@ -234,25 +234,25 @@ class Receiver(asyncio.Protocol):
             kind = "mixed-streams"
         else:
             kind = "lost-delta" if number > expected else "repeated-delta"
-        self.tally.error(kind, f"delta {number} where {expected} was due")
+        self.tally.error(kind, f"delta {number} instead of {expected}")
 
-    def _ended(self) -> None:
-        """The reply is complete as HTTP: was it whole?"""
+    def _check_end(self) -> None:
+        """Check that a reply that is complete as HTTP is complete as a stream."""
         if self._status != 200:
-            self._finish(f"status-{self._status}", self._shown())
+            self._finish(f"status-{self._status}", self._excerpt())
         elif not self._streamed:
             marks = MARK.findall(self._tail)
-            self._finish(None if len(marks) == 1 else "no-text", self._shown())
+            self._finish(None if len(marks) == 1 else "no-text", self._excerpt())
         elif not self._last:
-            self._finish("cut", f"ended after {self.seen} deltas: {self._shown()}")
+            self._finish("cut", f"ended after {self.seen} deltas: {self._excerpt()}")
         elif not self._terminated:
-            self._finish("no-terminal", self._shown())
+            self._finish("no-terminal", self._excerpt())
         elif self._tail.strip():
             self._finish("half-event", f"the stream ends inside an event: {self._tail[:_SHOWN]!r}")
         else:
             self._finish(None, "")
 
-    def _shown(self) -> str:
+    def _excerpt(self) -> str:
         return (self._tip + self._tail)[-_SHOWN:].decode(errors="replace")
 
     def _finish(self, error: str | None, example: str) -> None:

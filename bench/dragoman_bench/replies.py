@@ -1,6 +1,6 @@
 """The synthetic reply of each dialect, byte for byte as its vendor sends it (OpenAI and Anthropic, November 2026).
 
-All but a delta's mark is made once. Chunk framing is part of the ready bytes.
+Everything but a delta's mark is built once, with its chunk framing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = (
     b"cf-ray: 9a2b7c4d5e6f7a8b-FRA\r\n"
     b"%b\r\n\r\n"
 )
-"""A reply's head with about as many fields as a vendor's; wants the media type and the field that frames the body."""
+"""A reply's head with about as many fields as a vendor's; parameters: media type, field that frames the body."""
 
 _HOLE = "@text@"
 _MODEL = "bench-model-2026-10-01"
@@ -37,12 +37,12 @@ _LAST = b"[DONE]"
 
 
 def head(media_type: bytes, framing: bytes) -> bytes:
-    """A reply's head."""
+    """Return a reply's head."""
     return HEAD % (media_type, framing)
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -51,20 +51,20 @@ def _json(value: Any) -> bytes:
 
 
 def _event(payload: dict[str, Any]) -> bytes:
-    """A frame of the dialects that name their events."""
+    """Return a frame with an `event:` line."""
     return b"event: %b\ndata: %b\n\n" % (payload["type"].encode(), _json(payload))
 
 
 class Reply:
     """A dialect's reply whose deltas have `size` bytes of text (at least a mark's).
 
-    `opening` is the head and the events before the first delta, `whole` the reply that is not streamed.
+    `opening` is the head with the events before the first delta, `whole` the reply without streaming.
     """
 
     opening: bytes
     whole: bytes
-    keeps_text = False
-    """Whether `closing` wants the texts of all deltas, because the dialect tells them again."""
+    needs_texts = False
+    """True if `closing` needs the texts of all deltas, because the dialect repeats them."""
 
     def __init__(self, opening: Sequence[bytes], delta: bytes, closing: Sequence[bytes], whole: Any, size: int) -> None:
         self.opening = head(b"text/event-stream; charset=utf-8", b"transfer-encoding: chunked") + b"".join(
@@ -81,27 +81,27 @@ class Reply:
         self.whole = head(b"application/json", b"content-length: %d" % len(body)) + body
 
     def delta(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
-        """Delta `number` (from 0) of stream `serial`, sent at `sent` monotonic ns."""
+        """Return delta `number` (from 0) of stream `serial`, sent at `sent` monotonic ns."""
         return self._delta % (serial % 10000 * NUMBERS + number, b"!" if last else b"@", sent % CLOCK)
 
     def text(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
-        """The text of that delta."""
+        """Return the text of that delta."""
         return mark(serial, number, sent, last=last) + self._filler
 
     def closing(self, texts: Sequence[bytes]) -> bytes:
-        """All that comes behind the last delta."""
+        """Return the bytes after the last delta."""
         return self._closing
 
 
 def mark(serial: int, number: int, sent: int, *, last: bool) -> bytes:
-    """A delta's mark."""
+    """Return a delta's mark."""
     return b"[%010d%b%012d]" % (serial % 10000 * NUMBERS + number, b"!" if last else b"@", sent % CLOCK)
 
 
 class ResponsesReply(Reply):
-    """Counts its events, and tells the whole text four times more at the end."""
+    """The reply in Responses, which numbers its events and repeats the whole text four times at the end."""
 
-    keeps_text = True
+    needs_texts = True
     _OPENING = 4
 
     def __init__(self, size: int) -> None:
@@ -116,8 +116,8 @@ class ResponsesReply(Reply):
             {"type": "response.output_item.added", "sequence_number": 2, "output_index": 0, "item": added},
             {"type": "response.content_part.added", "sequence_number": 3, **where, "part": part},
         )
-        said = {"delta": _HOLE, "logprobs": []}
-        delta = {"type": "response.output_text.delta", "sequence_number": "@n@", **where, **said}
+        content = {"delta": _HOLE, "logprobs": []}
+        delta = {"type": "response.output_text.delta", "sequence_number": "@n@", **where, **content}
         full = part | {"text": _HOLE}
         done = item | {"status": "completed", "content": [full]}
         closing = (
@@ -132,7 +132,7 @@ class ResponsesReply(Reply):
         self._ends = [_event(event).replace(b'"@n@"', b"@n@") for event in closing]
 
     def delta(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
-        """As the others', but a sequence number may not be padded, so that the chunk's size depends on it."""
+        """Return a delta. The sequence number cannot be padded, so the chunk's size depends on it."""
         sequence = b"%d" % (number + self._OPENING)
         return b"%x\r\n%b%b%b[%010d%b%012d]%b\r\n" % (
             self._room + len(sequence),
@@ -146,7 +146,7 @@ class ResponsesReply(Reply):
         )
 
     def closing(self, texts: Sequence[bytes]) -> bytes:
-        """With the text told again in each event."""
+        """Return the last events, each of which repeats the text."""
         text = b"".join(texts)
         first = self._OPENING + len(texts)
         return (
@@ -269,7 +269,7 @@ def _messages(size: int) -> Reply:
 
 @lru_cache(maxsize=64)
 def reply(dialect: str, size: int) -> Reply:
-    """The reply of a dialect."""
+    """Return the reply of a dialect."""
     if dialect == "chat":
         return _chat(size)
     return _messages(size) if dialect == "messages" else ResponsesReply(size)

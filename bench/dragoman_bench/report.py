@@ -1,4 +1,4 @@
-"""A run as a page: what was run on what, charts, an overview of ratios, every figure, how each gateway was set up."""
+"""Report of a run in Markdown: machine, charts, an overview of ratios, all figures, and the setup of each gateway."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _OWN = "dragoman"
 
 
 def report(results: Results, drawn: Mapping[str, str]) -> str:
-    """The page in Markdown; `drawn` are the charts that lie beside it."""
+    """Return the page in Markdown; `drawn` maps file names to charts in the same folder."""
     parts = [_head(results)]
     parts += [f"![{_title(svg)}]({name})\n" for name, svg in drawn.items()]
     parts.append(_ratios(results))
-    parts += [_scenario(results, told) for told in results.scenarios]
+    parts += [_scenario(results, scenario) for scenario in results.scenarios]
     parts.append(_missing(results))
     parts.append("## Gateways\n\n" + "\n".join(_subject(subject) for subject in results.gateways))
     return "\n".join(part for part in parts if part)
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Those that there are figures for, by file name."""
+    """Return the charts that there are figures for, by file name."""
     drawn = {}
-    costs = _bars(results, "stream-100", lambda row: row.ratio("cpu_us_per_chunk"), _cost_told)
+    costs = _bars(results, "stream-100", lambda row: row.ratio("cpu_us_per_chunk"), _cost_label)
     if costs:
         drawn["cpu-per-chunk.svg"] = bars(
             "CPU per streamed chunk",
@@ -55,7 +55,9 @@ def charts(results: Results) -> dict[str, str]:
 
 def _marked(drawn: Sequence[Bar | Dots]) -> str:
     labels = "".join(row.label for row in drawn)
-    return "".join(f"; {mark} {told}" for mark, told in (("†", "overloaded"), ("‡", "with errors")) if mark in labels)
+    return "".join(
+        f"; {mark} {meaning}" for mark, meaning in (("†", "overloaded"), ("‡", "with errors")) if mark in labels
+    )
 
 
 def _gateways(results: Results, scenario: str) -> dict[str, list[Row]]:
@@ -69,20 +71,20 @@ def _bars(
     results: Results,
     scenario: str,
     value: Callable[[Row], float | None],
-    told: Callable[[float, list[Row]], str],
+    label: Callable[[float, list[Row]], str],
 ) -> list[Bar]:
-    """A bar for each gateway: the middle of its directions, and their range."""
+    """Return a bar for each gateway: the median of its directions, and their range."""
     out = []
     for name, rows in _gateways(results, scenario).items():
         values = [found for row in rows if (found := value(row)) is not None]
         if values:
             middle = median(values)
             tone = _tone(results, name)
-            out.append(Bar(_label(name, rows), middle, min(values), max(values), told(middle, rows), tone))
+            out.append(Bar(_label(name, rows), middle, min(values), max(values), label(middle, rows), tone))
     return out
 
 
-def _cost_told(ratio: float, rows: list[Row]) -> str:
+def _cost_label(ratio: float, rows: list[Row]) -> str:
     cost = median(row.figures["cpu_us_per_chunk"] for row in rows if row.figures.get("cpu_us_per_chunk"))
     return f"{times(ratio)}  ({number(cost)} µs)"
 
@@ -93,7 +95,7 @@ def _kilobytes(row: Row) -> float | None:
 
 
 def _delays(results: Results, scenario: str) -> list[Dots]:
-    """A line for each gateway: each percentile the middle of its directions."""
+    """Return a row for each gateway: each percentile is the median of its directions."""
     out = []
     for name, rows in _gateways(results, scenario).items():
         shares = [row.figures["delay_ms"] for row in rows if row.figures.get("delay_ms")]
@@ -144,24 +146,24 @@ def _ratios(results: Results) -> str:
     table = overview(results)
     if not table.rows:
         return ""
-    told = (
-        f"Multiples of what `{results.baseline}` takes of CPU or memory to pass the same upstream stream on as it is, "
+    about = (
+        f"Multiples of the CPU time or memory that `{results.baseline}` takes to pass on the same upstream stream, "
         "in the same run. Below 1 is less."
     )
-    return f"## Ratios\n\n{told}\n\n{table.markdown()}{_footnotes(table)}"
+    return f"## Ratios\n\n{about}\n\n{table.markdown()}{_footnotes(table)}"
 
 
 def _footnotes(table: Table) -> str:
     text = "".join("".join(row) for row in table.rows)
-    return "".join(f"\n{mark} {told}.\n" for mark, told in FOOTNOTES.items() if mark in text)
+    return "".join(f"\n{mark} {meaning}.\n" for mark, meaning in FOOTNOTES.items() if mark in text)
 
 
-def _scenario(results: Results, told: Mapping[str, object]) -> str:
-    name = str(told["name"])
+def _scenario(results: Results, scenario: Mapping[str, object]) -> str:
+    name = str(scenario["name"])
     table = scenario_table(results, name)
     if not table.rows:
         return ""
-    out = f"## {name}\n\n{str(told['about'])[0].upper()}{str(told['about'])[1:]}.\n\n{table.markdown()}"
+    out = f"## {name}\n\n{str(scenario['about'])[0].upper()}{str(scenario['about'])[1:]}.\n\n{table.markdown()}"
     if "kept up" in table.head:
         out += (
             "\n*Kept up*: the share of what the upstream sent that came through in the measured window, where it was "
@@ -171,7 +173,7 @@ def _scenario(results: Results, told: Mapping[str, object]) -> str:
 
 
 def _reasons(results: Results) -> list[str]:
-    """Why there are no figures, as lines of a list."""
+    """Return the reasons for missing figures, as list items."""
     reasons: dict[str, list[str]] = {}
     for row in results.rows:
         if row.missing:
@@ -204,8 +206,8 @@ def _subject(subject: Subject) -> str:
     return "\n".join(lines)
 
 
-def short(results: Results) -> str:
-    """The overview for a terminal, and what there is no figure of."""
+def terminal_summary(results: Results) -> str:
+    """Return the overview for a terminal, and the reasons for missing figures."""
     table = overview(results)
     shown = (
         f"× {results.baseline}, same run; below 1 is less\n\n{table.plain()}{_footnotes(table)}\n" if table.rows else ""

@@ -1,29 +1,26 @@
-"""The results of a run as data: typed rows, a versioned JSON file, and a folder with the report beside it."""
+"""Results of a run as data: typed rows, and their JSON file with a version."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dragoman_bench.machine import Machine
 
-if TYPE_CHECKING:
-    from dragoman_bench.runner import Run
-
 SCHEMA = 1
-"""Of results.json. A reader refuses others."""
+"""Version of results.json; `load` rejects others."""
 
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A gateway in a direction and a scenario: the median of its rounds and all of them; or why there is none.
+    """A gateway in a direction and a scenario: the median of its rounds, and all rounds.
 
-    A gateway that does not translate stands in its upstream's own direction, whatever was asked for.
+    `missing` is the reason for a row without figures. A gateway that does not translate has its upstream's direction.
     """
 
     gateway: str
@@ -36,24 +33,24 @@ class Row:
 
     @property
     def direction(self) -> str:
-        """For people."""
+        """The direction, for display."""
         return f"{self.client}→{self.upstream}"
 
     def ratio(self, figure: str) -> float | None:
-        """To the baseline in the same run, scenario and upstream dialect."""
+        """Return the ratio to the baseline in the same run, scenario and upstream dialect, or None."""
         value: float | None = (self.figures.get("ratio") or {}).get(figure)
         return value
 
     @property
     def kept_up(self) -> float:
-        """Which share of what the upstream sent in the window came through in it."""
+        """The share of the chunks sent in the window that were received in it."""
         came, sent = self.figures.get("chunks_per_s"), self.figures.get("offered_per_s")
         return came / sent if came is not None and sent else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What was run for a direction."""
+    """The command that was run for a direction."""
 
     client: str
     upstream: str
@@ -63,7 +60,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A gateway that was asked for. `missing` says why it was not measured; `commands` what was run."""
+    """A selected gateway. `missing` is the reason if it was not measured; `commands` were run."""
 
     name: str
     kind: str
@@ -76,7 +73,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A run. `made` is its end in UTC; `scenarios` have all that a load was made of."""
+    """A run. `made` is its end in UTC; `scenarios` are the parameters of the loads."""
 
     made: str
     command: str
@@ -90,63 +87,19 @@ class Results:
     schema: int = SCHEMA
 
     def of(self, scenario: str) -> list[Row]:
-        """The rows of a scenario that have figures, in the order of the run."""
+        """Return the rows of a scenario that have figures, in the order of the run."""
         return [row for row in self.rows if row.scenario == scenario and not row.missing]
 
     def subject(self, name: str) -> Subject:
-        """A gateway by name. Raises KeyError."""
+        """Return a gateway by name. Raises KeyError."""
         for subject in self.gateways:
             if subject.name == name:
                 return subject
         raise KeyError(name)
 
 
-def gather(run: Run, command: str, *, quick: bool) -> Results:
-    """What a run has measured so far, with the machine it ran on."""
-    from dragoman_bench.runner import BASELINE
-
-    subjects = []
-    for gateway in run.gateways:
-        missing = gateway.missing() or ""
-        commands = [
-            Command(client, upstream, started, config)
-            for (name, (client, upstream)), (started, config) in run.started.items()
-            if name == gateway.name
-        ]
-        version = "" if missing else gateway.version()
-        subjects.append(Subject(gateway.name, gateway.kind, gateway.about, gateway.note, version, missing, commands))
-    rows = [
-        Row(outcome.gateway, *outcome.direction, outcome.scenario, outcome.figures, outcome.rounds, outcome.missing)
-        for outcome in run.outcomes()
-    ]
-    return Results(
-        now(),
-        command,
-        quick,
-        run.rounds,
-        BASELINE,
-        Machine.here(),
-        [scenario.told() for scenario in run.scenarios],
-        subjects,
-        rows,
-    )
-
-
-def save(results: Results, folder: Path) -> Path:
-    """Write results.json, README.md and the charts into a new folder below `folder`; its path. Raises OSError."""
-    from dragoman_bench.report import charts, report
-
-    place = fresh_folder(folder, results.made, results.machine, "quick" if results.quick else "")
-    (place / "results.json").write_text(json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n")
-    drawn = charts(results)
-    for name, svg in drawn.items():
-        (place / name).write_text(svg)
-    (place / "README.md").write_text(report(results, drawn))
-    return place
-
-
 def load(path: Path) -> Results:
-    """Read a results.json. Raises ValueError for one of another schema, OSError."""
+    """Read a results.json. Raises OSError, and ValueError for another version."""
     data = json.loads(path.read_text())
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')}; this version reads {SCHEMA}: make the run again")
@@ -171,5 +124,5 @@ def fresh_folder(folder: Path, made: str, machine: Machine, *more: str) -> Path:
 
 
 def now() -> str:
-    """In UTC."""
+    """Return the time in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

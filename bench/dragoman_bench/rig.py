@@ -1,4 +1,4 @@
-"""The rig's own processes: the upstream simulator, load clients, and one gateway for a direction."""
+"""Processes of the rig: the upstream simulator, load clients, and one gateway for a direction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dragoman_bench.gateways import Direction, Gateway, Started
-from dragoman_bench.load import ask
+from dragoman_bench.load import get_json
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import alive, memory_bytes, tree
 from dragoman_bench.scenarios import IDLE_SECONDS, WARM_UP, Scenario
@@ -26,11 +26,11 @@ _MOST_OUTPUT = 16 * 1024 * 1024
 
 
 class RigError(RuntimeError):
-    """The rig itself failed, not what it measures."""
+    """The rig itself failed, not a gateway."""
 
 
 class LoadError(RigError):
-    """A load client failed or did not end. Its upstream may be well."""
+    """A load client failed or did not end. The upstream may still work."""
 
 
 async def _python(*words: str) -> asyncio.subprocess.Process:
@@ -41,7 +41,7 @@ async def _python(*words: str) -> asyncio.subprocess.Process:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the rig, which ends them in order
+        start_new_session=True,  # only the rig receives Ctrl-C, and ends them in order
         limit=_MOST_OUTPUT,
     )
 
@@ -53,13 +53,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class Rig:
-    """An upstream at `url`, for as long as the context of `running` lasts."""
+    """The upstream simulator at `url`, while the context of `running` lasts."""
 
     def __init__(self, url: str, pid: int, core: int | None) -> None:
         self.url = url
         self.pid = pid
         self.core = core
-        """The gateway's."""
+        """The gateway's core."""
 
     @classmethod
     @asynccontextmanager
@@ -71,17 +71,17 @@ class Rig:
             assert upstream.stderr is not None
             try:
                 async with asyncio.timeout(_START_WITHIN):
-                    told = json.loads(await upstream.stdout.readline())
+                    announced = json.loads(await upstream.stdout.readline())
             except (TimeoutError, ValueError) as error:
                 await _end(upstream)
-                said = (await upstream.stderr.read()).decode(errors="replace")
-                raise RigError(f"the upstream simulator did not start: {said[-2000:]}") from error
-            yield cls(f"http://127.0.0.1:{told['port']}", told["pid"], core)
+                errors = (await upstream.stderr.read()).decode(errors="replace")
+                raise RigError(f"the upstream simulator did not start: {errors[-2000:]}") from error
+            yield cls(f"http://127.0.0.1:{announced['port']}", announced["pid"], core)
         finally:
             await _end(upstream)
 
     async def load(self, plan: Plan) -> dict[str, Any]:
-        """Have a load client carry out a plan. Raises LoadError when it cannot."""
+        """Carry out a plan by a load client. Returns its result. Raises LoadError."""
         client = await _python("dragoman_bench.client")
         try:
             async with asyncio.timeout(plan.limit + _CLIENT_GRACE):
@@ -96,14 +96,14 @@ class Rig:
         return result
 
     async def stats(self) -> dict[str, Any]:
-        """The upstream's counts. Raises RigError when it does not answer."""
+        """Return the upstream's counts. Raises RigError if it does not answer."""
         try:
-            return await ask(self.url, "/bench/stats")
+            return await get_json(self.url, "/bench/stats")
         except (OSError, TimeoutError, ValueError) as error:
             raise RigError(f"the upstream simulator does not answer: {error!r}") from error
 
     async def quiet(self) -> int:
-        """Wait until no stream is open at the upstream; how many are after all."""
+        """Wait until no stream is open at the upstream. Returns the number still open at the end."""
         open_streams = 0
         for _ in range(int(_DRAIN_WITHIN / _STEP)):
             open_streams = int((await self.stats())["open"])
@@ -114,7 +114,7 @@ class Rig:
 
 
 class Subject:
-    """A gateway's process in a direction, warm, and what it took to start it."""
+    """A started gateway in a direction, with the time that its start took."""
 
     def __init__(self, gateway: Gateway, direction: Direction, started: Started, startup_s: float) -> None:
         self.gateway = gateway
@@ -124,13 +124,13 @@ class Subject:
 
     @classmethod
     async def start(cls, rig: Rig, gateway: Gateway, direction: Direction) -> Subject:
-        """Raises gateways.StartError."""
+        """Start a gateway. Raises gateways.StartError."""
         at = time.monotonic()
         started = await gateway.start(rig.url, direction, rig.core)
         return cls(gateway, direction, started, time.monotonic() - at)
 
     def plan(self, rig: Rig, scenario: Scenario) -> Plan:
-        """The scenario's load on this gateway."""
+        """Return the plan of a scenario for this gateway."""
         plan = scenario.plan(
             self.started.url,
             rig.url,
@@ -148,7 +148,7 @@ class Subject:
         return plan
 
     async def warm_up(self, rig: Rig, seconds: float) -> None:
-        """Streams until nothing of the first of them is in the figures: imports, caches, pools."""
+        """Send streams for `seconds`, so that imports, caches and pools of the first ones are not in the figures."""
         plan = Plan(
             self.started.url,
             self.direction[0],
@@ -163,7 +163,7 @@ class Subject:
         await rig.load(plan)
 
     async def measure(self, rig: Rig, scenario: Scenario) -> dict[str, Any]:
-        """The load client's result, or for `idle` what starting took, and for `storm` what two storms left behind."""
+        """Return the load client's result; for `idle` the cost of the start, for `storm` the remains of two storms."""
         if scenario.mode is None:
             await asyncio.sleep(IDLE_SECONDS)
             return {"idle": {"startup_s": self.startup_s, "idle_bytes": self.memory("Rss")}}
@@ -193,12 +193,12 @@ class Subject:
         }
         return second
 
-    def lives(self) -> bool:
-        """Whether it can be measured again."""
+    def is_alive(self) -> bool:
+        """True if the process runs."""
         return not self.started.pid or alive(self.started.pid)
 
     def memory(self, kind: str = "Pss") -> int:
-        """Of its process tree, in bytes."""
+        """Return the memory of its process tree, in bytes."""
         return memory_bytes(tree(self.started.pid), kind)
 
     async def stop(self) -> None:

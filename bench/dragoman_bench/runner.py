@@ -1,8 +1,8 @@
-"""A run: every gateway, direction and scenario, in rounds that go through all gateways before the next begins.
+"""A run: every gateway, direction and scenario, in rounds that each go through all gateways.
 
-The machine's drift (a neighbour, a warm CPU) then meets all of them; a figure is the median of its rounds. What passes
-on without translating, `direct` and the baseline above all, is measured once per upstream dialect and held against
-every direction to it.
+A drift of the machine (other load, a warm CPU) then affects all of them; a figure is the median of its rounds. Gateways
+that do not translate, such as `direct` and the baseline, are measured once per upstream dialect and compared with every
+direction to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import zip_longest
 
 from dragoman_bench import derived_metrics
 from dragoman_bench.derived_metrics import Figures
-from dragoman_bench.gateways import Direction, Gateway, StartError, ridden
+from dragoman_bench.gateways import Direction, Gateway, StartError, measured_direction
 from dragoman_bench.processes import divided_cores, pin
 from dragoman_bench.rig import LoadError, Rig, Subject
 from dragoman_bench.scenarios import Scenario
@@ -27,19 +27,19 @@ NO_GATEWAY = "direct"
 ALWAYS = (NO_GATEWAY, BASELINE)
 _WARM_UP = 1.0
 _START_GUESS = 3.0
-"""Seconds, with the warm-up."""
+"""Estimated seconds of a start, with the warm-up."""
 _CLIENT_GUESS = 0.6
-"""Seconds a load client's interpreter takes to start and end."""
+"""Estimated seconds that a load client takes to start and end."""
 
 _OF_A_PROCESS = frozenset({"idle", "memory", "storm", "growth"})
-"""Figures that there are none of without a gateway."""
+"""Figures that need a gateway's process."""
 
 Key = tuple[str, Direction]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """A gateway in a direction and a scenario: the median of its rounds, compared; or why there is none."""
+    """A gateway in a direction and a scenario: the median of its compared rounds. `missing`: reason for no figures."""
 
     gateway: str
     direction: Direction
@@ -49,20 +49,20 @@ class Outcome:
     missing: str = ""
 
 
-def tell(text: str) -> None:
-    """Progress goes to stderr."""
+def log(text: str) -> None:
+    """Print a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
 class Run:
-    """What is asked. `outcomes` fills up while it goes; an interrupted run has the rounds that were whole."""
+    """A run of gateways, directions and scenarios. After an interruption, `outcomes` has the complete rounds."""
 
     gateways: Sequence[Gateway]
     directions: Sequence[Direction]
     scenarios: Sequence[Scenario]
     rounds: int
-    say: Callable[[str], None] = tell
+    log: Callable[[str], None] = log
     started: dict[Key, tuple[str, str]] = field(default_factory=dict)
     """The command and the configuration of each gateway that ran."""
 
@@ -71,24 +71,24 @@ class Run:
             raise ValueError("a run has at least one round")
         self._gateways = {gateway.name: gateway for gateway in self.gateways}
         self.skipped = {gateway.name: why for gateway in self.gateways if (why := gateway.missing())}
-        self._taken: dict[tuple[Key, str], list[Figures]] = {}
+        self._measured: dict[tuple[Key, str], list[Figures]] = {}
         self._subjects: dict[Key, Subject] = {}
         self._failed: dict[Key, str] = {}
-        self._hopeless: dict[tuple[Key, str], str] = {}
+        self._not_repeated: dict[tuple[Key, str], str] = {}
 
     def keys(self) -> list[Key]:
-        """Each gateway with each direction that it is measured in, once."""
+        """Return each gateway with each direction that it is measured in, once."""
         return list(
             dict.fromkeys(
                 (gateway.name, taken)
                 for direction in self.directions
                 for gateway in self.gateways
-                if gateway.name not in self.skipped and (taken := ridden(gateway, direction)) is not None
+                if gateway.name not in self.skipped and (taken := measured_direction(gateway, direction)) is not None
             )
         )
 
     def steps(self) -> Iterator[tuple[Scenario, int, Key]]:
-        """In the order of the run."""
+        """Yield the measurements in the order of the run."""
         for scenario in self.scenarios:
             for number in range(self.rounds):
                 for key in self.keys():
@@ -99,18 +99,18 @@ class Run:
                     yield scenario, number, key
 
     def estimate(self) -> float:
-        """Seconds, if all gateways keep up."""
+        """Return the estimated duration in seconds if all gateways keep up."""
         steps = list(self.steps())
         starts = {key for scenario, _, key in steps if not scenario.fresh}
         return len(starts) * _START_GUESS + sum(_guess(scenario) for scenario, _, _ in steps)
 
     async def go(self) -> None:
-        """Measure. Errors of gateways become rows; raises `rig.RigError` when the rig itself fails."""
+        """Measure. Errors of gateways become rows. Raises `rig.RigError` if the rig itself fails."""
         for name, why in self.skipped.items():
-            self.say(f"without {name}: {why}")
+            self.log(f"without {name}: {why}")
         core, others = divided_cores()
         if core is None:
-            self.say("only one core: gateway, load and upstream share it, and delays tell little")
+            self.log("only one core: gateway, load and upstream share it, and delays are not meaningful")
         before = os.sched_getaffinity(0)
         pin(others)
         try:
@@ -122,15 +122,15 @@ class Run:
     async def _go(self, rig: Rig) -> None:
         steps = list(self.steps())
         left = sum(_guess(scenario) for scenario, _, _ in steps)
-        self.say(f"{len(steps)} measurements, about {max(1, round(self.estimate() / 60))} min")
+        self.log(f"{len(steps)} measurements, about {max(1, round(self.estimate() / 60))} min")
         done, begun = 0.0, time.monotonic()
         try:
             for number, (scenario, nth, key) in enumerate(steps, 1):
                 taken = await self._measure(rig, scenario, key)
                 done, left = done + _guess(scenario), left - _guess(scenario)
                 seconds = left * (time.monotonic() - begun) / done
-                head = f"[{number}/{len(steps)}] {scenario.name} {nth + 1}/{self.rounds} {named(key)}"
-                self.say(f"{head}: {taken} ({seconds:.0f} s left)")
+                head = f"[{number}/{len(steps)}] {scenario.name} {nth + 1}/{self.rounds} {label(key)}"
+                self.log(f"{head}: {taken} ({seconds:.0f} s left)")
         finally:
             for subject in self._subjects.values():
                 await subject.stop()
@@ -138,7 +138,7 @@ class Run:
 
     async def _measure(self, rig: Rig, scenario: Scenario, key: Key) -> str:
         where = (key, scenario.name)
-        if (why := self._failed.get(key) or self._hopeless.get(where)) is not None:
+        if (why := self._failed.get(key) or self._not_repeated.get(where)) is not None:
             return f"not tried again: {why.splitlines()[0]}"
         subject: Subject | None = None
         try:
@@ -155,16 +155,16 @@ class Run:
             if scenario.fresh and subject is not None:
                 await subject.stop()
         await rig.quiet()
-        self._taken.setdefault(where, []).append(taken)
+        self._measured.setdefault(where, []).append(taken)
         if not scenario.fresh and _backlogged(taken):
             await self._subjects.pop(key).stop()
         if bounds := taken["errors"].keys() & {"time-limit", "load"}:
-            self._hopeless[where] = f"it ended with {', '.join(sorted(bounds))} before"
+            self._not_repeated[where] = f"it ended with {', '.join(sorted(bounds))} before"
         return summary(taken)
 
     async def _subject(self, rig: Rig, key: Key, *, fresh: bool) -> Subject:
         known = None if fresh else self._subjects.pop(key, None)
-        if known is not None and not known.lives():
+        if known is not None and not known.is_alive():
             await known.stop()
             known = None
         subject = known or await Subject.start(rig, self._gateways[key[0]], key[1])
@@ -176,23 +176,23 @@ class Run:
         return subject
 
     def outcomes(self) -> list[Outcome]:
-        """So far: a row for each gateway, direction and scenario, compared with the baseline and with no gateway.
+        """Return the outcomes so far, compared with the baseline and with no gateway.
 
-        Compared round by round, since a round's measurements lie closest together; then the median is taken.
+        The comparison is made within each round, whose measurements are close in time; then the median is taken.
         """
         out = []
         for scenario in self.scenarios:
             for key in self.keys():
                 upstream = key[1][1]
                 same = (upstream, upstream)
-                rounds = self._taken.get((key, scenario.name))
+                rounds = self._measured.get((key, scenario.name))
                 if rounds is None:
                     why = self._gateways[key[0]].without.get(scenario.name) or self._failed.get(key)
                     if why is not None:
                         out.append(Outcome(*key, scenario.name, missing=why))
                     continue
-                baseline = self._taken.get(((BASELINE, same), scenario.name), [])
-                direct = self._taken.get(((NO_GATEWAY, same), scenario.name), [])
+                baseline = self._measured.get(((BASELINE, same), scenario.name), [])
+                direct = self._measured.get(((NO_GATEWAY, same), scenario.name), [])
                 compared = [
                     derived_metrics.compared(mine, its, none)
                     for mine, its, none in zip_longest(rounds, baseline[: len(rounds)], direct[: len(rounds)])
@@ -207,13 +207,13 @@ def _guess(scenario: Scenario) -> float:
 
 
 def _backlogged(taken: Figures) -> bool:
-    """Whether a process may still be busy with what it was given: the next scenario must not pay for that."""
+    """True if a process may still be busy: its backlog must not affect the next scenario."""
     came, sent = taken.get("chunks_per_s"), taken.get("offered_per_s")
     return bool(taken["errors"]) or (came is not None and sent is not None and came < KEEPS_UP * sent)
 
 
-def named(key: Key) -> str:
-    """For people."""
+def label(key: Key) -> str:
+    """Return a gateway and its direction, for display."""
     return f"{key[0]} {key[1][0]}→{key[1][1]}"
 
 
@@ -234,7 +234,7 @@ _UNITS = {
 
 
 def summary(taken: Figures) -> str:
-    """One line of a measurement."""
+    """Return a measurement as one line."""
     out = [form.format(taken[name] * factor) for name, (form, factor) in _UNITS.items() if taken.get(name) is not None]
     for name, label in (("delay_ms", "delay"), ("ttft_ms", "first")):
         if shares := taken.get(name):

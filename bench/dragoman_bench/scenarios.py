@@ -1,4 +1,4 @@
-"""What is measured: each scenario's load, its shorter form for a quick look, and the figures it is for."""
+"""The scenarios: the load of each, its shorter form for a quick run, and its figures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dragoman_bench.processes import open_files_limit
 from dragoman_bench.wire import NUMBERS, Script
 
 ENDLESS = NUMBERS - 1
-"""Events of a stream that the client has ended by the upstream."""
+"""Number of events of a stream that the upstream ends on request."""
 _PACE_MS = 25
 _TEXT = 32
-"""Bytes of a delta's text: a mark and a word. A word's token alone is four to six; its frame is what counts."""
+"""Bytes of a delta's text: a mark and a word. A real token has four to six bytes; the frame dominates the cost."""
 _SPARE_FILES = 64
 
 Figure = Literal["chunk", "delay", "first", "stream", "reply", "memory", "storm", "growth", "idle"]
@@ -22,10 +22,10 @@ Figure = Literal["chunk", "delay", "first", "stream", "reply", "memory", "storm"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A load and which figures to take from it. `short` replaces fields in the quick form.
+    """A load and its figures. `short` replaces fields in the quick form.
 
-    `fresh`: in a process of its own, since memory freed by earlier loads would serve this one. `agent`: the request is
-    a coding agent's long one.
+    `fresh` measures in a new process, because memory freed by earlier loads would be reused. With `agent`, the request
+    is the long one of a coding agent.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Scenario:
     short: dict[str, Any] = field(default_factory=dict)
 
     def quick(self) -> Scenario:
-        """A few seconds' worth of it: enough to see, too little to publish."""
+        """Return the quick form: enough for a look, too short to publish."""
         return replace(self, **{"seconds": min(2.0, self.seconds), **self.short})
 
     def fitting(self) -> Scenario:
-        """With no more streams than open files allow, of which each takes a gateway two; the figures say how many."""
+        """Return the scenario with at most as many streams as the limit of open files allows: two files per stream."""
         return replace(self, streams=min(self.streams, (open_files_limit() - _SPARE_FILES) // 2))
 
     def duration(self) -> float:
-        """Seconds it takes a gateway that keeps up, about."""
+        """Return the approximate duration in seconds for a gateway that keeps up."""
         if self.mode is None:
             return IDLE_SECONDS
         ramp = self.streams / self.ramp_per_s
@@ -63,7 +63,7 @@ class Scenario:
         return ramp + self.warm + self.seconds + self.script.pace_ms / 1000 + 1
 
     def plan(self, url: str, upstream: str, dialect: str, model: str, headers: dict[str, str]) -> Plan:
-        """For the load client, with `model` spelt as the gateway wants it."""
+        """Return the plan for the load client; `model` is in the gateway's form."""
         body = agent_request(dialect, model).decode() if self.agent else None
         return Plan(
             url,
@@ -86,16 +86,16 @@ class Scenario:
             limit=self.duration() * 3 + 60,
         )
 
-    def told(self) -> dict[str, Any]:
-        """For the results: all that was asked."""
+    def as_data(self) -> dict[str, Any]:
+        """Return the parameters, for the results."""
         data = {name: value for name, value in asdict(self).items() if name not in ("short", "figures")}
         return {**data, "model": self.script.model}
 
 
 WARM_UP = Script(5)
-"""Of the streams before the first measurement."""
+"""Script of the warm-up streams."""
 IDLE_SECONDS = 1.5
-"""How long a started gateway is left alone before its memory is read."""
+"""Seconds between a gateway's start and the reading of its memory."""
 
 
 def _paced(events: int = ENDLESS, pace_ms: int = _PACE_MS) -> Script:
@@ -205,7 +205,7 @@ _ALL = (
     ),
     Scenario(
         "slow",
-        "100 streams beside 20 readers that take 10 kB a second of what comes at full speed",
+        "100 streams, and 20 readers that read 10 kB a second of streams sent at full speed",
         "hold",
         _paced(),
         frozenset({"delay", "growth"}),
@@ -216,7 +216,7 @@ _ALL = (
     ),
     Scenario(
         "neighbours",
-        "100 streams of 40 deltas a second beside one that comes as fast as it is read: compare stream-100",
+        "100 streams of 40 deltas a second, and one that is sent as fast as it is read: compare stream-100",
         "hold",
         _paced(),
         frozenset({"delay"}),
@@ -226,7 +226,7 @@ _ALL = (
     ),
     Scenario(
         "storm",
-        "clients that hang up at random points, 50 at once, 1,000 in all",
+        "clients that disconnect at random points, 50 at once, 1,000 in all",
         "storm",
         Script(500, 20, _TEXT),
         frozenset({"storm"}),
@@ -239,11 +239,11 @@ _ALL = (
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
 QUICK = ("idle", "stream-100", "burst-100", "start", "arrivals", "whole", "open-1000")
-"""Of the short run."""
+"""Scenarios of the short run."""
 
 
 def models() -> tuple[str, ...]:
-    """Every model name that a run asks for: some gateways want them listed beforehand."""
+    """Return every model name that a run requests: some gateways need them in their configuration."""
     variants = [variant for scenario in _ALL for variant in (scenario, scenario.quick())]
     names = [variant.script.model for variant in variants]
     names += [variant.slow.model for variant in variants if variant.slow is not None]

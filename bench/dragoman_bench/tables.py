@@ -1,4 +1,4 @@
-"""The figures of a run as tables: an overview of ratios, and one table for each scenario."""
+"""Tables of a run's figures: an overview of ratios, and one table for each scenario."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from dragoman_bench.results import Results, Row
 
 KEEPS_UP = 0.95
-"""Below this share of what was sent a gateway was overloaded: its delays are those of a queue, and grow."""
+"""A gateway that delivered less than this share was overloaded: its delays are those of a growing queue."""
 
 SHARES = ("p50", "p99", "p99.9")
-"""The percentiles shown; the results have more."""
+"""The percentiles in tables; the results have more."""
 
 _NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text; the first `names` columns are words, the others figures."""
+    """Cells as text; the first `names` columns are aligned left, the others right."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     names: int = 2
 
     def markdown(self) -> str:
-        """For a page."""
+        """Return the table in Markdown."""
         rule = ["---" if at < self.names else "---:" for at in range(len(self.head))]
         lines = (self.head, rule, *self.rows)
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
     def plain(self) -> str:
-        """For a terminal."""
+        """Return the table as plain text."""
         widths = [max(len(line[at]) for line in (self.head, *self.rows)) for at in range(len(self.head))]
         return "".join(
             "  ".join(
@@ -50,7 +50,7 @@ class _Column:
 
 
 def number(value: float | None, scale: float = 1.0) -> str:
-    """Three digits that matter; a dash for none."""
+    """Return a figure with three significant digits; a dash for None."""
     if value is None:
         return _NOTHING
     value *= scale
@@ -60,7 +60,7 @@ def number(value: float | None, scale: float = 1.0) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio."""
+    """Return a ratio as text; a dash for None."""
     return _NOTHING if value is None else f"{value:.2f}×" if value < 10 else f"{value:.0f}×"
 
 
@@ -120,17 +120,17 @@ _COLUMNS = (
 
 
 def scenario_table(results: Results, scenario: str) -> Table:
-    """All figures of a scenario; columns that nobody has a figure in are left out."""
+    """Return the figures of a scenario, without empty columns."""
     rows = results.of(scenario)
     cells = [[row.gateway, row.direction, *(column.cell(row) for column in _COLUMNS)] for row in rows]
     head = ["gateway", "direction", *(column.head for column in _COLUMNS)]
     kept = [at for at in range(len(head)) if at < 2 or any(line[at] != _NOTHING for line in cells)]
-    # A ratio without its figure says nothing: both columns go, or stay.
+    # A ratio without its figure is useless: both columns are kept, or neither.
     return Table([head[at] for at in kept], [[line[at] for at in kept] for line in cells])
 
 
 def added_ratio(results: Results, row: Row, share: str = "p99", figure: str = "added_delay_ms") -> float | None:
-    """The delay a gateway adds as a multiple of the one that the baseline adds to the same upstream stream."""
+    """Return the delay that a gateway adds, as a multiple of the delay that the baseline adds; None if unknown."""
     for other in results.of(row.scenario):
         if other.gateway == results.baseline and other.upstream == row.upstream:
             mine, theirs = row.figures.get(figure), other.figures.get(figure)
@@ -153,8 +153,10 @@ _DELAYED = "stream-100"
 
 
 def overview(results: Results) -> Table:
-    """Ratios to the baseline: a row for each gateway and direction, a column for each scenario that has one. It is
-    empty if none of the run's has."""
+    """Return ratios to the baseline: a row for each gateway and direction, a column for each scenario.
+
+    The table is empty if no scenario of the run has ratios.
+    """
     shown = {scenario for scenario, _, _ in _OVERVIEW}
     rows = {
         (row.gateway, row.client, row.upstream, row.scenario): row
@@ -185,13 +187,13 @@ def _rated(rows: Iterable[Row], key: tuple[str, ...]) -> bool:
 
 
 def _delayed(results: Results, row: Row) -> str:
-    # The delays of a queue that grows tell how long the run was.
+    # The delays of a growing queue only depend on the duration of the run.
     ratio = added_ratio(results, row) if row.kept_up >= KEEPS_UP else None
     return times(ratio) + marks(row)
 
 
 def marks(row: Row) -> str:
-    """† for one that was overloaded, ‡ for one with errors: `FOOTNOTES`."""
+    """Return † for a row that was overloaded, ‡ for one with errors (`FOOTNOTES`)."""
     return ("" if row.kept_up >= KEEPS_UP else " †") + (" ‡" if row.figures.get("errors") else "")
 
 

@@ -1,7 +1,8 @@
 """The upstream simulator: `python -m dragoman_bench.upstream [--port N]` prints {"port": N, "pid": N} and serves.
 
-A request's path says the dialect, its model name what to send (`wire.Script`). GET /bench/stats tells counts as JSON;
-GET /bench/finish ends every paced stream in good order at its next event, so that a measurement chooses its own length.
+A request's path selects the dialect, its model name the script (`wire.Script`). GET /bench/stats returns counts as
+JSON; GET /bench/finish ends every paced stream normally at its next event, so that the load client decides the
+duration.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import json
 import os
 import re
+import select
 import signal
 import time
 from dataclasses import asdict, dataclass
@@ -21,12 +23,12 @@ from dragoman_bench import scenarios
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.processes import open_files_limit
 from dragoman_bench.replies import Reply, head, reply
-from dragoman_bench.wire import PATHS, Script, asked
+from dragoman_bench.wire import PATHS, Script, read_script
 
 _LARGEST_REQUEST = 64 * 1024 * 1024
 _LARGEST_HEAD = 64 * 1024
 _BURST = 16
-"""Writes of one stream before the next stream's turn."""
+"""Maximum number of consecutive writes of one stream."""
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d{1,12})", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection:\s*close", re.IGNORECASE)
@@ -36,9 +38,9 @@ _CHUNKED_END = b"0\r\n\r\n"
 
 @dataclass(slots=True)
 class Counts:
-    """Since the start, but for those open and blocked now.
+    """Counts since the start; `open` and `blocked` are current numbers.
 
-    `cancelled`: streams whose connection went away before their end; `blocked`: those whose reader does not read.
+    `cancelled` streams were disconnected before their end; `blocked` ones have a reader that does not read.
     """
 
     connections: int = 0
@@ -54,22 +56,22 @@ class Counts:
 
 
 class Simulator:
-    """What the connections share."""
+    """Common state of all connections."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.counts = Counts()
         self.pacer = Pacer(loop)
         self.finishing = 0
-        """Streams with a number up to this one are to end at their next event."""
+        """Streams with a serial number up to this one end at their next event."""
 
     def stats(self) -> bytes:
-        """For /bench/stats."""
+        """Return the body of /bench/stats."""
         return json.dumps({**asdict(self.counts), "cpu_ns": time.process_time_ns()}).encode()
 
 
 class Stream:
-    """One reply on its way."""
+    """One streamed reply."""
 
     __slots__ = ("connection", "gone", "interval_ns", "number", "reply", "script", "serial", "simulator", "texts")
 
@@ -88,9 +90,9 @@ class Stream:
         self.serial = counts.streams
 
     def begin(self) -> None:
-        """Send the head and the first delta in one write, and see to it that the rest follows.
+        """Send the head and the first delta in one write, and schedule the rest.
 
-        Paced streams start at times that fall between each other's: the interval is divided by the golden section.
+        Paced streams are spread evenly over the interval, by multiples of the golden section.
         """
         script = self.script
         if script.joined:
@@ -102,14 +104,16 @@ class Stream:
             self.connection.write(first + self._end())
             return
         self.connection.write(first)
-        if script.pace_ms:
+        if script.events == scenarios.ENDLESS and not script.pace_ms:
+            self._fork_blast()
+        elif script.pace_ms:
             share = self.serial * 0.6180339887498949 % 1.0
             self.simulator.pacer.add(self, time.monotonic_ns() + self.interval_ns + int(share * self.interval_ns))
         else:
             self.simulator.loop.call_soon(self.burst)
 
     def tick(self) -> bool:
-        """One paced delta; behind the last one the end."""
+        """Send one paced delta, and the end after the last one."""
         if self.gone:
             return False
         data = self._delta()
@@ -120,7 +124,7 @@ class Stream:
         return True
 
     def burst(self) -> None:
-        """Some deltas at once, each batch a write; then the other streams' turn."""
+        """Send some deltas, one write per batch, then yield to the other streams."""
         connection, script = self.connection, self.script
         for _ in range(_BURST):
             if self.gone:
@@ -138,6 +142,30 @@ class Stream:
             connection.write(data)
         self.simulator.loop.call_soon(self.burst)
 
+    def _fork_blast(self) -> None:
+        """Write the rest in a process of its own, until the connection is closed.
+
+        In this process it would delay the paced streams, and a delay would not be the gateway's.
+        """
+        if os.fork():
+            return  # the connection stays open here, so that its end is noticed
+        descriptor = self.connection.descriptor
+        os.closerange(3, descriptor)  # the other connections are to end when the upstream closes them
+        os.closerange(descriptor + 1, open_files_limit())
+        writable = select.poll()
+        writable.register(descriptor, select.POLLOUT)
+        try:
+            while True:
+                data = memoryview(b"".join(self._delta() for _ in range(self.script.batch)))
+                self.texts.clear()  # there is no end that would repeat them
+                while data:
+                    writable.poll()
+                    data = data[os.write(descriptor, data) :]
+        except OSError:
+            return
+        finally:
+            os._exit(0)
+
     def _delta(self) -> bytes:
         number = self.number
         self.number = number + 1
@@ -146,7 +174,7 @@ class Stream:
         )
         self.simulator.counts.events += 1
         now = time.monotonic_ns()
-        if self.reply.keeps_text:
+        if self.reply.needs_texts:
             self.texts.append(self.reply.text(self.serial, number, now, last=last))
         return self.reply.delta(self.serial, number, now, last=last)
 
@@ -180,7 +208,7 @@ class Connection(asyncio.Protocol):
         self.closes = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A socket of the loop's, which we write to beside it."""
+        """Called by the event loop. Data is written to the socket directly while its buffer has room."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=0)
         self.descriptor = transport.get_extra_info("socket").fileno()
@@ -188,7 +216,7 @@ class Connection(asyncio.Protocol):
         self.simulator.counts.connections_open += 1
 
     def connection_lost(self, error: Exception | None) -> None:
-        """A stream that was on its way is cancelled."""
+        """Count an unfinished stream as cancelled."""
         self.transport = None
         self.simulator.counts.connections_open -= 1
         if self.stream is not None and not self.stream.gone:
@@ -199,11 +227,11 @@ class Connection(asyncio.Protocol):
         self.stream = self.waiting = None
 
     def pause_writing(self) -> None:
-        """The transport holds what the socket did not take."""
+        """Called by the event loop: the transport buffers data."""
         self.paused = True
 
     def resume_writing(self) -> None:
-        """It is empty again."""
+        """Called by the event loop: the buffer is empty."""
         self.paused = False
         if self.waiting is not None:
             stream, self.waiting = self.waiting, None
@@ -211,7 +239,7 @@ class Connection(asyncio.Protocol):
             self.simulator.loop.call_soon(stream.burst)
 
     def write(self, data: bytes) -> None:
-        """To the socket, or behind what waits for it."""
+        """Write to the socket, or after buffered data."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -229,13 +257,13 @@ class Connection(asyncio.Protocol):
             transport.write(data[taken:])
 
     def data_received(self, data: bytes) -> None:
-        """Answer the request once it is whole; a request that comes early waits."""
+        """Answer a complete request; one that arrives during a reply waits."""
         self.received = self.received + data if self.received else data
         if self.stream is None:
             self._next()
 
     def ended(self) -> None:
-        """The reply is out."""
+        """Called when the reply is sent."""
         self.stream = None
         if self.closes and self.transport is not None:
             self.transport.close()
@@ -275,12 +303,12 @@ class Connection(asyncio.Protocol):
             return self._json(200, self.simulator.stats())
         if path == "/health":
             return self._json(200, b"{}")
-        if path == "/v1/models":  # smg routes nothing before it has seen the models of its worker
+        if path == "/v1/models":  # smg routes no requests before it has the models of its worker
             return self._json(200, _catalogue())
         dialect = next((name for name, known in PATHS.items() if path.endswith(known.removeprefix("/v1"))), None)
         if dialect is None:
             return self._refuse(404, f"no dialect has the path {path[:200]!r}; known: {', '.join(PATHS.values())}")
-        script = asked(body)
+        script = read_script(body)
         if script is None:
             return self._refuse(400, "the model must be named as bench-e200-p20-s32 or bench-whole")
         sent = reply(dialect, script.size)
@@ -312,7 +340,7 @@ def _catalogue() -> bytes:
 
 
 async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
-    """Listen on 127.0.0.1."""
+    """Listen on 127.0.0.1. Returns the server and the simulator."""
     loop = asyncio.get_running_loop()
     simulator = Simulator(loop)
     return await loop.create_server(lambda: Connection(simulator), "127.0.0.1", port, backlog=4096), simulator
@@ -320,6 +348,7 @@ async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
 
 async def _main(port: int, *, until_eof: bool) -> None:
     stop = asyncio.Event()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes of blasts are not waited for
     if until_eof:
         asyncio.get_running_loop().add_reader(0, stop.set)
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -333,12 +362,14 @@ async def _main(port: int, *, until_eof: bool) -> None:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until SIGINT, SIGTERM, or with --until-eof the end of stdin."""
     import uvloop
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--until-eof", action="store_true", help="end with the one who holds the other end of stdin")
+    parser.add_argument(
+        "--until-eof", action="store_true", help="stop at the end of stdin, when the parent process ends"
+    )
     args = parser.parse_args()
     open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""A stream of one block as each vendor sends it: text, the arguments of a call, or reasoning."""
+"""Streams of one block as the vendors send them: text, the arguments of a call, or reasoning."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ _WORDS = (
     " 4",
     "2",
 )
-"""A turn of words as models stream them; three in sixteen have a character that JSON escapes."""
+"""Words as models stream them; three in sixteen have a character that JSON escapes."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What opens a block, a frame for each of `said`, what closes it all, and a frame's payload."""
+    """A stream: the frames before the deltas, a frame for each of `texts`, and the frames after them."""
 
     head: bytes
     frames: Sequence[bytes]
     tail: bytes
-    said: Sequence[str]
+    texts: Sequence[str]
 
     @property
     def payload(self) -> bytes:
-        """The JSON of one event."""
+        """The JSON of one delta."""
         return self.frames[0].partition(b"data: ")[2].strip()
 
     def batches(self, size: int) -> list[bytes]:
-        """The network reads, when `size` events come in each."""
+        """Return the network reads, with `size` events each."""
         middle = [b"".join(self.frames[at : at + size]) for at in range(0, len(self.frames), size)]
         return [self.head, *middle, self.tail]
 
 
-def pieces(kind: str, events: int) -> list[str]:
-    """What is said, piece by piece: words, or fragments of a JSON object."""
+def texts_of(kind: str, events: int) -> list[str]:
+    """Return the texts of the deltas: words, or fragments of a JSON object."""
     words = [_WORDS[number % len(_WORDS)] for number in range(events)]
     if kind != "tool":
         return words
     return ['{"text": "', *(orjson.dumps(word).decode()[1:-1] for word in words[2:]), '"}']
 
 
-def chat(kind: str, said: Sequence[str]) -> Stream:
-    """As OpenAI sends it, obfuscation included; reasoning as its imitators do."""
+def chat(kind: str, texts: Sequence[str]) -> Stream:
+    """Return a stream as OpenAI sends it, with obfuscation; reasoning as compatible servers send it."""
 
     def frame(*choices: Any, usage: Any = None) -> bytes:
         chunk = {
@@ -89,11 +89,11 @@ def chat(kind: str, said: Sequence[str]) -> Stream:
         head += frame(choice({"tool_calls": [call]}))
     tail = frame(choice({}, "tool_calls" if kind == "tool" else "stop"))
     tail += frame(usage={"prompt_tokens": 8, "completion_tokens": 9, "total_tokens": 17}) + b"data: [DONE]\n\n"
-    return Stream(head, [frame(choice(delta(piece))) for piece in said], tail, said)
+    return Stream(head, [frame(choice(delta(piece))) for piece in texts], tail, texts)
 
 
-def messages(kind: str, said: Sequence[str]) -> Stream:
-    """As Anthropic sends it."""
+def messages(kind: str, texts: Sequence[str]) -> Stream:
+    """Return a stream as Anthropic sends it."""
 
     def frame(event: str, **rest: Any) -> bytes:
         return b"event: %b\ndata: %b\n\n" % (event.encode(), orjson.dumps({"type": event, **rest}))
@@ -115,18 +115,18 @@ def messages(kind: str, said: Sequence[str]) -> Stream:
     }
     stop = {"stop_reason": "tool_use" if kind == "tool" else "end_turn", "stop_sequence": None}
     head = frame("message_start", message=opening) + frame("content_block_start", index=0, content_block=block)
-    frames = [frame("content_block_delta", index=0, delta={"type": delta_type, key: piece}) for piece in said]
+    frames = [frame("content_block_delta", index=0, delta={"type": delta_type, key: piece}) for piece in texts]
     tail = (
         frame("content_block_stop", index=0)
-        + frame("message_delta", delta=stop, usage={"output_tokens": len(said)})
+        + frame("message_delta", delta=stop, usage={"output_tokens": len(texts)})
         + frame("message_stop")
     )
-    return Stream(head, frames, tail, said)
+    return Stream(head, frames, tail, texts)
 
 
-def responses(kind: str, said: Sequence[str]) -> Stream:
-    """As OpenAI sends it when asked for no obfuscation, as the engine does."""
-    number = iter(range(len(said) + 20))
+def responses(kind: str, texts: Sequence[str]) -> Stream:
+    """Return a stream as OpenAI sends it without obfuscation, which the engine disables."""
+    number = iter(range(len(texts) + 20))
 
     def frame(event: str, **rest: Any) -> bytes:
         return b"event: %b\ndata: %b\n\n" % (
@@ -161,7 +161,7 @@ def responses(kind: str, said: Sequence[str]) -> Stream:
             "usage": usage if output else None,
         }
 
-    whole = "".join(said)
+    whole = "".join(texts)
     item: dict[str, Any]
     empty: dict[str, Any]
     full: dict[str, Any]
@@ -189,14 +189,14 @@ def responses(kind: str, said: Sequence[str]) -> Stream:
     head += frame("response.output_item.added", output_index=0, item={**item, **empty, "status": "in_progress"})
     if part is not None:
         head += frame("response.content_part.added", **where, part={**part, "text": ""})
-    frames = [frame(f"{name}.delta", **where, delta=piece, **more) for piece in said]
+    frames = [frame(f"{name}.delta", **where, delta=piece, **more) for piece in texts]
     tail = frame(f"{name}.done", **where, **done, **more)
     if part is not None:
         tail += frame("response.content_part.done", **where, part={**part, "text": whole})
     ended = {**item, **full, "status": "completed"}
     tail += frame("response.output_item.done", output_index=0, item=ended)
     tail += frame("response.completed", response=response("completed", [ended]))
-    return Stream(head, frames, tail, said)
+    return Stream(head, frames, tail, texts)
 
 
 STREAMS: dict[str, Callable[[str, Sequence[str]], Stream]] = {

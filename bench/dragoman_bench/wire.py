@@ -1,9 +1,10 @@
-"""What upstream and load client agree on: model names that say what to send, marks in the text, how a reply ends.
+"""Protocol between upstream and load client: model names that select a script, marks in texts, ends of replies.
 
 A delta's text is a mark, `[ssssnnnnnn@tttttttttttt]`, and filler: four digits of the stream, six of the delta within
-it, the send time (CLOCK_MONOTONIC nanoseconds, the last twelve digits). It holds nothing that JSON escapes, so it
-passes every translation and is found in any dialect's bytes by one expression. The last delta has `!` for `@`, so
-that a client needs no count to know that all came. All marks have one length: a delta is one formatting of ready bytes.
+it, the send time (CLOCK_MONOTONIC nanoseconds, the last twelve digits). It has no characters that JSON escapes, so it
+passes every translation and is found in any dialect's bytes by one regex. The last delta has `!` instead of `@`, so
+that a client needs no count to detect a truncated stream. All marks have one length, so that a delta is formatted in
+one step.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses"
 MARK = re.compile(rb"\[(\d{10})([@!])(\d{12})\]")
 MARK_BYTES = 25
 CLOCK = 10**12
-"""Send times are told modulo this many nanoseconds (a quarter of an hour)."""
+"""Send times are sent modulo this many nanoseconds (a quarter of an hour)."""
 NUMBERS = 10**6
-"""Deltas a stream may have; what stands before them is the stream's own number, modulo 10,000."""
+"""Maximum number of deltas of a stream; the digits before are the stream's number, modulo 10,000."""
 
 TERMINAL = {"chat": b"[DONE]", "messages": b'"message_stop"', "responses": b'"response.completed"'}
 REPEATING = re.compile(rb'"response\.(?:output_text\.done|content_part\.done|output_item\.done|completed)"')
-"""From here on a Responses stream tells its text again: marks are deltas no more."""
+"""From here on a Responses stream repeats its text: further marks are not deltas."""
 IN_BAND_ERROR = re.compile(rb'"error"\s*:\s*\{|^event:\s*error|"response\.failed"|"response\.incomplete"', re.MULTILINE)
 
 _NAME = re.compile(
@@ -37,10 +38,10 @@ _WORDS = b" the quick brown fox jumps over the lazy dog"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a model name asks of the upstream: `events` deltas of `size` bytes of text, `pace_ms` apart (0: at once).
+    """The reply that a model name selects: `events` deltas of `size` bytes of text, `pace_ms` apart.
 
-    At once means `batch` events a write, as fast as the connection takes them; `joined` the whole reply in one write.
-    `whole` is a reply that is not streamed.
+    With `pace_ms` 0 the upstream sends `batch` events per write, as fast as the connection accepts them; with `joined`,
+    the whole reply in one write. With `whole`, the reply is not streamed.
     """
 
     events: int
@@ -58,7 +59,7 @@ class Script:
 
     @property
     def model(self) -> str:
-        """The name that asks for this."""
+        """The model name that selects this script."""
         if self.whole:
             return f"bench-whole-s{self.size}"
         name = f"bench-e{self.events}-p{self.pace_ms}-s{self.size}"
@@ -79,8 +80,8 @@ def _script(name: bytes) -> Script | None:
         return None
 
 
-def asked(body: bytes) -> Script | None:
-    """What a request's body asks for by its model name; None if no name of the rig's is in it."""
+def read_script(body: bytes) -> Script | None:
+    """Return the script that the model name in a request's body selects, or None."""
     at = body.find(b"bench-")
     while at >= 0:
         found = _NAME.match(body, at)
@@ -91,21 +92,21 @@ def asked(body: bytes) -> Script | None:
 
 
 def request(dialect: str, model: str, *, stream: bool = True) -> bytes:
-    """A client's small request."""
-    said = "Say something long."
+    """Return a small request body."""
+    prompt = "Say something long."
     body: dict[str, Any]
     if dialect == "chat":
-        body = {"model": model, "messages": [{"role": "user", "content": said}], "max_completion_tokens": 1024}
+        body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_completion_tokens": 1024}
         if stream:
             body["stream_options"] = {"include_usage": True}
     elif dialect == "messages":
-        body = {"model": model, "max_tokens": 1024, "messages": [{"role": "user", "content": said}]}
+        body = {"model": model, "max_tokens": 1024, "messages": [{"role": "user", "content": prompt}]}
     else:
-        body = {"model": model, "input": said, "max_output_tokens": 1024, "store": False}
+        body = {"model": model, "input": prompt, "max_output_tokens": 1024, "store": False}
     return json.dumps({**body, "stream": stream}, separators=(",", ":")).encode()
 
 
 def filler(size: int) -> bytes:
-    """What a delta's text of `size` bytes has behind its mark; a mark is never cut for it."""
+    """Return the filler after the mark in a delta's text of `size` bytes; empty if the mark is longer."""
     wanted = max(0, size - MARK_BYTES)
     return (_WORDS * (wanted // len(_WORDS) + 1))[:wanted]

@@ -1,20 +1,19 @@
-"""What would a request's translation cost without the canonical request in between?
+"""Cost of a request's translation without the canonical request in between.
 
     python bench/experiments/fused_request.py
 
 One function from Messages to Chat: every message of an agent's long history is checked and written in one pass,
-without turns, parts or policies; instructions, tools and settings are left out. That is about the least the direction
-could cost in Python. CPU, in multiples of one `orjson.loads` of the same body (the load rig's, 218 messages, 128 kB);
+without turns, parts or policies; instructions, tools and settings are left out. That is about the minimum cost of the
+direction in Python. CPU, in multiples of one `orjson.loads` of the same body (the load rig's, 218 messages, 128 kB);
 minimum of 100 interleaved rounds; CPython 3.11, orjson 3.13:
 
 | loads | loads and dumps | fused | `translate` | `translate`, part by part |
 | --- | --- | --- | --- | --- |
 | 1.0 | 1.4 | 2.2 | 3.6 | 5.8 |
 
-Not kept: there would have to be six such functions, each with the loss rows of its pair and its half of every policy
-(repair of the history, places of instructions, tools of other kinds), and the general way beside them for all that is
-no plain step. Turns in short (`dragoman.canonical.compact_turns`) go most of the way, with one function for each
-reader and each writer.
+Rejected: six such functions would be needed, each with the losses of its pair and its half of every policy (repair of
+the history, places of instructions, tools of other kinds), and the general code as well for all other messages. Compact
+turns (`dragoman.canonical.compact_turns`) have most of the gain, with one function for each reader and each writer.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MESSAGES_TO_CHAT = direction("messages", "chat")
 
 
 def fused(messages: list[Any], rows: list[Row]) -> list[Any] | None:
-    """The history from Messages to Chat; None if one message is no plain step. `rows` gets what was dropped."""
+    """Translate a history from Messages to Chat; None if a message is not a simple one. Losses are added to `rows`."""
     out: list[Any] = []
     called: set[str] = set()
     for number, message in enumerate(messages):
@@ -42,7 +41,7 @@ def fused(messages: list[Any], rows: list[Row]) -> list[Any] | None:
         if type(content) is str:
             out.append({"role": role, "content": content})
             continue
-        said, calls = "", []
+        text, calls = "", []
         for index, block in enumerate(content):
             kind = block["type"]
             if kind == "tool_use":
@@ -53,9 +52,9 @@ def fused(messages: list[Any], rows: list[Row]) -> list[Any] | None:
                 function = {"name": name, "arguments": orjson.dumps(given).decode()}
                 calls.append({"id": call_id, "type": "function", "function": function})
             elif kind == "text":
-                if type(block["text"]) is not str or said or len(block) != 2:
+                if type(block["text"]) is not str or text or len(block) != 2:
                     return None
-                said = block["text"]
+                text = block["text"]
             elif kind == "thinking":
                 rows.append(("reasoning_foreign", ("messages", number, "content", index)))
             elif kind == "tool_result":
@@ -69,17 +68,17 @@ def fused(messages: list[Any], rows: list[Row]) -> list[Any] | None:
             else:
                 return None
         if role == "assistant":
-            written: dict[str, Any] = {"role": "assistant", "content": said or None}
+            written: dict[str, Any] = {"role": "assistant", "content": text or None}
             if calls:
                 written["tool_calls"] = calls
             out.append(written)
-        elif said:
-            out.append({"role": "user", "content": said})
+        elif text:
+            out.append({"role": "user", "content": text})
     return out
 
 
 def fastest(rounds: int, *runs: Callable[[], Any]) -> list[float]:
-    """Seconds of CPU of the fastest round of each, in turns."""
+    """Return the CPU seconds of the fastest of interleaved rounds of each."""
     best = [float("inf")] * len(runs)
     gc.disable()
     for _ in range(rounds):

@@ -1,23 +1,22 @@
-"""How should the frame of one more word be read? By its groove: no parse of its JSON, no object per event.
+"""Comparison of ways to read a delta frame. Templates are used: no parsing of the JSON, no object per event.
 
-    python bench/experiments/reading_deltas.py          (with msgspec installed, it is tried too)
+    python bench/experiments/reading_deltas.py          (msgspec is measured if it is installed)
 
 Multiples of one `orjson.loads` of the same 218-byte Chat chunk, from the frame's bytes to the word and its literal,
-each way checked for the same word; minimum of 60 rounds, interleaved. CPython 3.11, orjson 3.13, msgspec 0.22:
+each checked for an equal word; minimum of 60 interleaved rounds. CPython 3.11, orjson 3.13, msgspec 0.22:
 
-| loads | dict | msgspec | regex | groove | groove, 16 in one read | compiling the regex | learning the groove |
+| loads | dict | msgspec | regex | template | template, 16 in one read | compiling the regex | learning the template |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 | 1.00 | 1.21 | 0.69 | 0.78 | 1.00 | 0.62 | 204 | 9.7 |
 
-- *dict*: orjson and a bare walk through what it gives. A frame of any other look takes the Chat reader 3.6 with the
-  parse of its SSE, and 1.4 to be written to Messages, where a run of texts takes 0.6.
-- *msgspec*: typed decoding into structs of the fields that matter. A little cheaper than a dict, but keys it was not
-  told of are gone, and readers must see those (errors, usage on the wrong chunk, names no dialect knows).
-- *regex*: the known bytes and the string as one pattern. Compiling it costs 200 times a frame, for each stream anew, as
-  the id is in it.
-- *groove*: `startswith`, `endswith`, and a parse of the string alone (`dragoman.wire.delta_template`). Sixteen
-frames in one read
-  are split, and their strings parsed as one array.
+- *dict*: orjson and access to its result. Any other frame costs 3.6 in the Chat reader, including its SSE parsing, and
+  1.4 to be written to Messages, where a run of texts costs 0.6.
+- *msgspec*: typed decoding into structs of the fields that matter. A little cheaper than a dict, but unknown keys are
+  dropped, and readers need those (errors, usage in the wrong chunk, extension fields).
+- *regex*: the known bytes and the string as one pattern. Compiling it costs as much as 200 frames, for each
+  stream, because it contains the id.
+- *template*: `startswith`, `endswith`, and parsing of the string alone (`dragoman.wire.delta_template`). Sixteen frames
+  in one read are split, and their strings parsed as one array.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ def by_regex() -> Callable[[], tuple[str, bytes]]:
     return read
 
 
-def by_groove(data: bytes) -> Callable[[], tuple[str, bytes]]:
-    groove = learn(Frame("", PAYLOAD), Delta(0, " word"), VaryingKeys())
-    assert groove is not None
+def by_template(data: bytes) -> Callable[[], tuple[str, bytes]]:
+    template = learn(Frame("", PAYLOAD), Delta(0, " word"), VaryingKeys())
+    assert template is not None
 
     def read() -> tuple[str, bytes]:
-        run = groove.run(data)
+        run = template.run(data)
         assert run is not None
-        assert groove.end == len(data)
+        assert template.end == len(data)
         return run.pieces[0], run.encoded[0]
 
     return read
@@ -97,8 +96,8 @@ def main() -> None:
         "loads": (lambda: orjson.loads(PAYLOAD), 1),
         "dict": (by_dict, 1),
         "regex": (by_regex(), 1),
-        "groove": (by_groove(FRAME), 1),
-        "groove, 16 frames": (by_groove(FRAME * 16), 16),
+        "template": (by_template(FRAME), 1),
+        "template, 16 frames": (by_template(FRAME * 16), 16),
     }
     if (typed := by_msgspec()) is not None:
         ways["msgspec"] = typed, 1
@@ -112,9 +111,9 @@ def main() -> None:
         print(f"{name:18} {seconds / best['loads']:5.2f} ×   {seconds * 1e9:6.0f} ns")
     once = min(timeit.repeat(by_regex, setup=re.purge, number=1, repeat=20))
     print(f"{'regex, compiling':18} {once / best['loads']:5.0f} ×")
-    frame, said = Frame("", PAYLOAD), Delta(0, " word")
-    learning = min(timeit.repeat(lambda: learn(frame, said, VaryingKeys()), number=20, repeat=20)) / 20
-    print(f"{'groove, learning':18} {learning / best['loads']:5.1f} ×")
+    frame, delta = Frame("", PAYLOAD), Delta(0, " word")
+    learning = min(timeit.repeat(lambda: learn(frame, delta, VaryingKeys()), number=20, repeat=20)) / 20
+    print(f"{'template, learning':18} {learning / best['loads']:5.1f} ×")
 
 
 if __name__ == "__main__":

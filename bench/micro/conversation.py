@@ -2,10 +2,10 @@
 
 python bench/micro/conversation.py [--rounds 60]
 
-The session is that of tests/conversations, 200 answers with tools, pictures, thoughts, failures and instructions, as
-Claude Code, Codex and opencode tell it. `first` is the request after the session moved here, `last` the longest one.
-`agent` is the load rig's request of 218 messages, which has no thoughts and no pictures. What the last request must
-hold is what that package's test looks at.
+The session is that of tests/conversations: 200 answers with tools, images, reasoning, failures and instructions, in the
+forms of Claude Code, Codex and opencode. `first` is the first request after a change of the gateway, `last` the longest
+one. `agent` is the load rig's request of 218 messages, without reasoning and images. The tests of that package check
+the content of the last request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from conversations.test_long_session import PLAYED
 
 
 def fastest(rounds: int, *runs: Callable[[], Any]) -> list[float]:
-    """Microseconds of CPU of the fastest round of each, taken in turns so that they share the machine's moods."""
+    """Return the CPU microseconds of the fastest round of each; rounds are interleaved, against drift of the
+    machine."""
     best = [float("inf")] * len(runs)
     gc.collect()
     gc.disable()

@@ -2,10 +2,11 @@
 
 python bench/micro/instructions.py [--python PATH] [--against PATH] [--directions messages-chat …]
 
-The gateway runs under valgrind's callgrind. Client and upstream are this process, in lockstep on blocking sockets: the
-next chunk is sent when the last one has arrived. So a count does not depend on the machine's load, and repeats within
-about 1 %, that of a chunk within 4 %. `--python` is the interpreter of the tree to measure, `--against` of another tree
-whose counts it is divided by. A direction is CLIENT-UPSTREAM. Needs valgrind (Debian's package of that name).
+The gateway runs under valgrind's callgrind. Client and upstream are this process, in lockstep on blocking sockets: a
+chunk is sent after the previous one has arrived. Counts therefore do not depend on the machine's load. They are
+reproducible within about 1 %, that of a chunk within 4 %. `--python` is the interpreter of the tree to measure,
+`--against` of another tree whose counts it is divided by. A direction is CLIENT-UPSTREAM. Needs valgrind (Debian's
+package of that name).
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _TEXT = 32
 """Bytes of text in a chunk."""
 _STARTS, _CHUNKS, _WHOLE, _AGENT = 16, 200, 16, 4
 _SECONDS = 240.0
-"""For any single wait: callgrind takes some 50 times as long as the machine itself."""
+"""Maximum seconds of a single wait: callgrind is about 50 times slower than the machine."""
 _RUN = "import gc, runpy; gc.disable(); runpy.run_module('dragoman_server', run_name='__main__', alter_sys=True)"
-"""Without the garbage collector: when its runs fall into a measurement is chance, and one costs as much as a start."""
+"""Environment without garbage collection: it runs at random times, and one run costs as much as a stream start."""
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
@@ -50,14 +51,14 @@ class Wire:
         self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def stream(self, client: str, body: bytes, sent: Reply, chunks: int) -> None:
-        """Ask for a stream, and pass `chunks` deltas through the gateway, one after the other."""
+        """Request a stream, and send `chunks` deltas through the gateway, one after the other."""
         upstream = self._ask(client, body)
         texts = []
         received = b""
         for number in range(chunks):
             last = number == chunks - 1
             delta = sent.delta(1, number, 0, last=last)
-            if sent.keeps_text:
+            if sent.needs_texts:
                 texts.append(sent.text(1, number, 0, last=last))
             upstream.sendall(delta if number else sent.opening + delta)
             received = self._until(lambda data: bool(MARK.search(data)), b"")
@@ -66,7 +67,7 @@ class Wire:
             self._until(lambda data: data.endswith(b"0\r\n\r\n"), received)
 
     def whole(self, client: str, body: bytes, sent: Reply) -> None:
-        """Ask for a whole reply."""
+        """Request a whole reply."""
         self._ask(client, body).sendall(sent.whole)
         self._until(_is_whole, b"")
 
@@ -87,7 +88,7 @@ class Wire:
                     raise RuntimeError(f"the gateway answered by itself: {sock.recv(2000)!r}")
                 elif (method := _read_request(sock)) == b"POST":
                     return sock
-                elif method:  # the gateway asks for the list of models at its start
+                elif method:  # the gateway requests the list of models at its start
                     sock.sendall(_NOT_FOUND)
                 else:
                     self._upstreams.remove(sock)
@@ -108,7 +109,7 @@ def _is_whole(data: bytes) -> bool:
 
 
 def _read_request(sock: socket.socket) -> bytes:
-    """Read a request. Returns its method, or nothing if the connection was closed."""
+    """Read a request. Returns its method, or an empty value if the connection was closed."""
     data = b""
     while not (_is_whole(data) or (data.startswith(b"GET ") and data.endswith(b"\r\n\r\n"))):
         piece = sock.recv(1 << 18)
@@ -152,7 +153,7 @@ class Gateway:
         raise RuntimeError(f"the gateway does not listen: {(self._folder / 'log').read_text()[-1000:]}")
 
     def count(self, work: Callable[[], None]) -> int:
-        """Instructions that the gateway takes for `work`."""
+        """Return the number of instructions that the gateway executes during `work`."""
         self._control("--zero")
         work()
         self._control("--dump")
@@ -174,7 +175,7 @@ class Gateway:
 
 
 def measure(python: str, directions: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Counts by direction and row."""
+    """Return the counts by direction and row."""
     counts = {}
     with tempfile.TemporaryDirectory() as name:
         gateway = Gateway(python, Path(name))

@@ -4,25 +4,24 @@ python bench/micro/requests.py [--sizes 1 20 218 1000] [--rounds 40] [--kinds ag
                                [--only 'messages → chat'] [--repeat 8] [--peers] [--cold]
                                [--out bench/results/requests]
 
-`conversion` is from a parsed body to a body to send, which is what peers publish: each of a body parsed anew before the
-clock runs, without one `orjson.dumps` of what is sent, whose texts are as new. (A text keeps its UTF-8, so to encode
-one body again and again takes half of the time.) `--peers` times theirs of the same body in the same rounds, in the
-environments of `dragoman bench peers install litellm llm-rosetta`, and has ours as multiples of theirs.
+`conversion` is the time from a parsed body to a body to send, as peers publish it: each of a freshly parsed body, minus
+one `orjson.dumps` of the result, whose texts are new objects. (A str caches its UTF-8, so encoding one body repeatedly
+takes half of the time.) `--peers` also times the peers' conversions of the body in the same rounds, in the environments
+of `dragoman bench peers install litellm llm-rosetta`, and prints ours as multiples of theirs.
 
 `agent` bodies are recorded requests of Claude Code, Codex and opencode whose tool turn is repeated until the history
 has so many messages (or items). Their tools and instructions are as they were, long texts were shortened when they were
 recorded: many objects and little text, the worst case. `session` bodies are those of the load rig, with code in them
-and several calls at once. `played` is the request with that message of the session which tests/conversations plays, 200
-answers with tools, pictures, thoughts and instructions. `plain` bodies are two people talking, without tools or
-settings. Before anything is timed, what was said, called and answered is read out of the body that would be sent and
-compared with what went in.
+and several calls at once. `played` is a request of that length of the session in tests/conversations: 200 answers with
+tools, images, reasoning and instructions. `plain` bodies are a dialogue without tools or settings. Before the timing,
+texts, calls and results of the translated body are compared with those of the input.
 
-Rounds repeat a body, as an agent repeats its history: the sealed thoughts of `played` bodies were opened by the round
-before and are remembered. `--cold` has them opened anew in each round, as in the first request of a process.
+Rounds repeat a body, as an agent repeats its history: the reasoning envelopes of `played` bodies are in the cache since
+the previous round. `--cold` clears it in each round, as in the first request of a process.
 
-A round has eight conversions in a row, after a collection of garbage. `--repeat 1` has one: the collection went through
-all memory, so it finds little in the processor's caches, as in a gateway that does other things in between. It takes up
-to a third longer then, and its ratio to a peer's moves by a tenth from run to run.
+A round has eight consecutive conversions, after a garbage collection. `--repeat 1` has one: the collection evicts the
+processor's caches, as other work does in a gateway. A conversion then takes up to a third longer, and its ratio to a
+peer's varies by a tenth from run to run.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from dragoman import Direction, direction, translate
 from dragoman.reasoning.envelope import clear_cache
 from dragoman_bench import converters
 from dragoman_bench.agent_request import agent_request
-from dragoman_bench.conversion_check import Said, declared, lost, said, undeclared
+from dragoman_bench.conversion_check import Part, declared, lost, read_content, undeclared
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, save
 from dragoman_bench.converters import Converter
 from dragoman_bench.gateways.environments import ENVIRONMENTS
@@ -62,20 +61,20 @@ FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 DIALECTS = ("messages", "responses", "chat")
 SIZES = (1, 20, 218, 1000)
 
-Told = Callable[[str, Any], list[Said]]
-"""What is said in a body of a dialect."""
+ContentReader = Callable[[str, Any], list[Part]]
+"""Returns the content of a body of a dialect."""
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------
 
 
 def recorded(name: str) -> Any:
-    """The body of a recorded request."""
+    """Return the body of a recorded request."""
     return json.loads((FIXTURES / f"{name}.json").read_text("utf-8"))["request"]["body"]
 
 
 def repeated(first: list[Any], turn: list[Any], most: int, *ids: str) -> list[Any]:
-    """A turn repeated behind `first` while it fits into `most` messages, with its ids changed each time."""
+    """Return `first` and a repeated turn, at most `most` messages, with new ids in each repetition."""
     history = list(first)
     while len(history) + len(turn) <= most:
         text = json.dumps(turn)
@@ -86,7 +85,8 @@ def repeated(first: list[Any], turn: list[Any], most: int, *ids: str) -> list[An
 
 
 def claude_code(most: int) -> Any:
-    """Claude Code's: thoughts, a text, a call; its result. Only the last message has a cache mark."""
+    """Return a body of Claude Code: turns of reasoning, text, a call, and its result, with a mark on the last
+    message."""
     body = recorded("claude-code_tool_2")
     first, *turn = (message for message in body["messages"] if message["role"] != "system")
     marks = [block.pop("cache_control") for block in turn[-1]["content"] if "cache_control" in block]
@@ -98,7 +98,7 @@ def claude_code(most: int) -> Any:
 
 
 def codex(most: int) -> Any:
-    """That of Codex: reasoning, a text, a call and its result, each an item."""
+    """Return a body of Codex: reasoning, a text, a call and its result, each an item."""
     body = recorded("codex_tool_2")
     first, turn = [item for item in body["input"][:-4] if item["type"] == "message"], body["input"][-4:]
     assert [item["type"] for item in turn] == ["reasoning", "message", "function_call", "function_call_output"]
@@ -106,7 +106,7 @@ def codex(most: int) -> Any:
 
 
 def opencode(most: int) -> Any:
-    """That of opencode: a message with reasoning, text and a call, and a message with its result."""
+    """Return a body of opencode: a message with reasoning, text and a call, and a message with its result."""
     body = recorded("opencode-chat_tool_3")
     *first, call, result = body["messages"]
     assert call["tool_calls"]
@@ -115,7 +115,7 @@ def opencode(most: int) -> Any:
 
 
 def plain(dialect: str, most: int) -> Any:
-    """Two people talking in turns."""
+    """Return a dialogue without tools."""
     roles = ("user", "assistant")
     talk = [{"role": roles[n % 2], "content": f"Sentence {n} of a talk."} for n in range(most - (most % 2 == 0))]
     if dialect == "responses":
@@ -125,7 +125,7 @@ def plain(dialect: str, most: int) -> Any:
 
 
 def played(client: str, upstream: str, most: int) -> bytes:
-    """The first request of the long session that has `most` messages, or its last."""
+    """Return the first request of the long session with `most` messages, or its last one."""
     body = b""
     for turn in play(client, upstream):
         body = turn.body
@@ -135,7 +135,7 @@ def played(client: str, upstream: str, most: int) -> bytes:
 
 
 def history(dialect: str, body: Any) -> list[Any]:
-    """Its messages or items."""
+    """Return the messages or items of a body."""
     found: list[Any] = body["input" if dialect == "responses" else "messages"]
     return found
 
@@ -143,53 +143,53 @@ def history(dialect: str, body: Any) -> list[Any]:
 AGENTS: dict[str, Callable[[int], Any]] = {"messages": claude_code, "responses": codex, "chat": opencode}
 
 
-# --- what becomes of them ---------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def marked(dialect: str, body: Any) -> list[Said]:
-    """The marks that every text, call and result of a played session holds, in order, and then its pictures."""
+def marked(dialect: str, body: Any) -> list[Part]:
+    """Return the marks of all texts, calls and results of a played session, in order, then its images."""
     del dialect
     text = orjson.dumps(body).decode()
     marks = [("mark", mark) for mark in re.findall(MARK, text) if "thought" not in mark]
     return [*marks, *[("picture", "")] * text.count(PNG)]
 
 
-def check(going: Direction, told: Told, before: Any, after: Any) -> None:
-    """Everything arrives, in order, or the timing would be of something else."""
+def check(going: Direction, read: ContentReader, before: Any, after: Any) -> None:
+    """Assert that all content arrives, in order: otherwise the timing would be meaningless."""
     client, upstream = going.client.dialect, going.upstream.dialect
-    wanted, found = told(client, before), told(upstream, after)
+    wanted, found = read(client, before), read(upstream, after)
     assert wanted == found, f"{going}: {wanted[:3]} became {found[:3]}"
-    assert len(wanted) >= len(history(client, before)) // 2, f"{going}: only {len(wanted)} are told"
+    assert len(wanted) >= len(history(client, before)) // 2, f"{going}: only {len(wanted)} were found"
     assert not (gone := undeclared(declared(client, before), declared(upstream, after))), f"{going}: {gone}"
 
 
-def kept(going: Direction, told: Told, before: Any, after: Any) -> str:
-    """A note on a peer's conversion that says less than the body, or other things; none where all is there."""
+def kept(going: Direction, read: ContentReader, before: Any, after: Any) -> str:
+    """Return a note if a peer's conversion loses or changes content, else an empty string."""
     client, upstream = going.client.dialect, going.upstream.dialect
     try:
         notes = (
-            lost(told(client, before), told(upstream, after)),
+            lost(read(client, before), read(upstream, after)),
             undeclared(declared(client, before), declared(upstream, after)),
         )
     except (KeyError, TypeError, ValueError) as error:
-        return f"what it makes is no request of {upstream}: {error!r}"
+        return f"its result is not a request of {upstream}: {error!r}"
     return "; ".join(note for note in notes if note)
 
 
-KINDS: dict[str, tuple[Callable[[str, str, int], bytes], Told]] = {
-    "agent": (lambda client, _, most: orjson.dumps(AGENTS[client](most)), said),
-    "session": (lambda client, _, most: agent_request(client, "m", max(2, most)), said),
+KINDS: dict[str, tuple[Callable[[str, str, int], bytes], ContentReader]] = {
+    "agent": (lambda client, _, most: orjson.dumps(AGENTS[client](most)), read_content),
+    "session": (lambda client, _, most: agent_request(client, "m", max(2, most)), read_content),
     "played": (played, marked),
-    "plain": (lambda client, _, most: orjson.dumps(plain(client, most)), said),
+    "plain": (lambda client, _, most: orjson.dumps(plain(client, most)), read_content),
 }
-"""How a body of so many messages is made, and how what it says is read."""
+"""Kind of body → function that makes one with so many messages, and function that reads its content."""
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------
 
 
 def fastest(rounds: int, *runs: Callable[[], float]) -> list[float]:
-    """The fastest round of each, taken in turns so that they share the machine's moods."""
+    """Return the fastest round of each; rounds are interleaved, against drift of the machine."""
     best = [float("inf")] * len(runs)
     gc.collect()
     gc.disable()
@@ -201,7 +201,7 @@ def fastest(rounds: int, *runs: Callable[[], float]) -> list[float]:
 
 
 def timed(times: int, function: Callable[..., Any], *given: Any) -> Callable[[], float]:
-    """A run that tells the seconds of CPU of so many calls."""
+    """Return a function that makes `times` calls and returns their CPU seconds."""
     repeat = range(times)
 
     def run() -> float:
@@ -213,8 +213,8 @@ def timed(times: int, function: Callable[..., Any], *given: Any) -> Callable[[],
     return run
 
 
-def timed_anew(times: int, parsed: bytes, function: Callable[[Any], Any]) -> Callable[[], float]:
-    """The same of calls that are each given the JSON parsed anew before the clock runs, as peers' conversions are."""
+def timed_on_fresh_json(times: int, parsed: bytes, function: Callable[[Any], Any]) -> Callable[[], float]:
+    """Return a function like that of `timed`, each call with freshly parsed JSON; the parsing is not timed."""
 
     def run() -> float:
         values = [orjson.loads(parsed) for _ in range(times)]
@@ -228,11 +228,11 @@ def timed_anew(times: int, parsed: bytes, function: Callable[[Any], Any]) -> Cal
 
 
 _MODEL = "claude-opus-5"
-"""The name sent upstream: one that takes instructions where they stand, so that no row moves them."""
+"""Model name for the upstream, with a profile that keeps instructions in place."""
 
 
 def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None:
-    """Translate a request; if `cold`, one whose envelopes nobody opened before."""
+    """Translate a request; with `cold`, without cached envelopes."""
     if cold:
         clear_cache()
     translate(going, body, payload=payload, upstream_model=_MODEL)
@@ -241,24 +241,24 @@ def ours(going: Direction, body: bytes, cold: bool, payload: Any = None) -> None
 def time_request(
     going: Direction, kind: str, size: int, rounds: int, repeat: int, cold: bool, peers: Sequence[Converter]
 ) -> Row:
-    """A row, after a look at what becomes of the request."""
+    """Check and time the translation of a request. Returns its row."""
     client, upstream = going.client.dialect, going.upstream.dialect
-    make, told = KINDS[kind]
+    make, read = KINDS[kind]
     body = make(client, upstream, size)
     asked, sent = orjson.loads(body), translate(going, body, upstream_model=_MODEL).body
-    check(going, told, asked, orjson.loads(sent))
-    more = max(1, repeat, 50_000 // len(body))  # short ones are over before the clock can tell
+    check(going, read, asked, orjson.loads(sent))
+    more = max(1, repeat, 50_000 // len(body))  # the clock is too coarse for short ones
     runs: list[Callable[[], float]] = [
         timed(more, orjson.loads, body),
-        timed_anew(more, sent, orjson.dumps),
+        timed_on_fresh_json(more, sent, orjson.dumps),
         timed(more, ours, going, body, cold),
-        timed_anew(more, body, partial(ours, going, body, cold)),
+        timed_on_fresh_json(more, body, partial(ours, going, body, cold)),
     ]
     notes: dict[str, str] = {}
     failed: dict[str, Peer] = {}
     for peer in peers if client != upstream else ():
         try:
-            notes[peer.name] = kept(going, told, asked, peer.convert(body, client, upstream))
+            notes[peer.name] = kept(going, read, asked, peer.convert(body, client, upstream))
             runs.append(partial(peer.seconds, more))
         except StartError as error:
             failed[peer.name] = Peer(None, str(error))
@@ -270,18 +270,18 @@ def time_request(
 
 
 def started(wanted: bool) -> list[Converter]:
-    """The peers that are installed; of others is said how to get them."""
+    """Start the installed peers; print advice for the others."""
     found: list[Converter] = []
     for name in converters.PEERS if wanted else ():
-        if told := converters.missing(name):
-            print(told)
+        if advice := converters.missing(name):
+            print(advice)
         else:
             found.append(converters.start(name))
     return found
 
 
 def line(cells: Sequence[str]) -> str:
-    """A row of the table, as wide as its head."""
+    """Return a row of the table, aligned with its head."""
     widths = (20, 8, *(max(8, len(name)) for name in head(converters.PEERS)[2:]))
     return "  ".join(
         cell.ljust(width) if at < 2 else cell.rjust(width)
@@ -290,7 +290,7 @@ def line(cells: Sequence[str]) -> str:
 
 
 def run(args: argparse.Namespace, peers: Sequence[Converter]) -> Iterator[Row]:
-    """Every row, printed when it is there."""
+    """Measure all rows; print each when it is complete."""
     names = [peer.name for peer in peers]
     print(line(head(names)))
     for kind in args.kinds:
@@ -306,7 +306,7 @@ def run(args: argparse.Namespace, peers: Sequence[Converter]) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print the table, and save it where that is asked for."""
+    """Print the table, and save it with --out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--rounds", type=int, default=40)
@@ -314,7 +314,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a direction, as it is printed")
     parser.add_argument("--peers", action="store_true", help="time the conversions of LiteLLM and llm-rosetta too")
     parser.add_argument("--repeat", type=int, default=8, help="conversions in a row in each round, of any body")
-    parser.add_argument("--cold", action="store_true", help="open every sealed thought anew in each round")
+    parser.add_argument("--cold", action="store_true", help="clear the cache of reasoning envelopes in each round")
     parser.add_argument("--out", type=Path, metavar="DIR", help="save results.json and README.md in a new folder there")
     args = parser.parse_args()
     peers = started(args.peers)

@@ -2,10 +2,10 @@
 
 python bench/micro/streams.py [--events 1000] [--rounds 25] [--kinds text tool thinking] [--only 'chat ← messages']
 
-Rows: `parse` takes SSE frames apart; `read` is parsing and reading to canonical events as in a pipeline; `write` is
-writing and encoding what was read from another dialect; `client ← upstream` is all of a direction. Each is fed one
-event and sixteen at a time, and checked for what comes out before it is timed. A figure is the least of many rounds,
-which go through all rows in turn; `×` is in multiples of one `orjson.loads` of the same event.
+Rows: `parse` parses SSE frames; `read` is parsing and reading to canonical events as in a pipeline; `write` is writing
+and encoding events of another dialect; `client ← upstream` is a whole direction. Each is fed one event and sixteen at a
+time, and its output is checked before it is timed. A figure is the minimum of many interleaved rounds; `×` is in
+multiples of one `orjson.loads` of the same event.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from typing import Any
 
 import orjson
 
-from dragoman import ReplyContext, Translation, direction
+from dragoman import StreamMachine, Translation, direction
 from dragoman.canonical.events import Delta, TextRun
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.stages.base import Chain
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Parser
-from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, pieces
+from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, texts_of
 
 DIALECTS = ("chat", "messages", "responses")
 BATCHES = (1, 16)
 _PARSES = 2000
 
 
-# --- what is said in a stream of a client's dialect, read without the engine ------------------------------------------
+# --- the texts of a stream, read without the engine -------------------------------------------------------------------
 
 
-def heard(dialect: str, out: bytes) -> Iterator[str]:
-    """The pieces in the deltas, of whatever kind, in order."""
+def read_texts(dialect: str, out: bytes) -> Iterator[str]:
+    """Yield the texts of the deltas of any kind, in order."""
     for line in out.split(b"\n"):
         if not line.startswith(b"data: {"):
             continue
@@ -59,9 +59,9 @@ _ENDS = {"chat": b"data: [DONE]\n\n", "messages": b'"message_stop"}\n\n', "respo
 
 
 def check(dialect: str, out: bytes, stream: Stream, what: str) -> None:
-    """Every piece came out, in order, and the stream ended: or the timing would be of something else."""
-    said = [piece for piece in heard(dialect, out) if piece]
-    assert said == list(stream.said), f"{what}: {len(said)} pieces of {len(stream.said)}"
+    """Assert that all texts arrive, in order, and that the stream ends: otherwise the timing would be meaningless."""
+    texts = [piece for piece in read_texts(dialect, out) if piece]
+    assert texts == list(stream.texts), f"{what}: {len(texts)} texts of {len(stream.texts)}"
     assert out.endswith(_ENDS[dialect]), f"{what} has no end"
 
 
@@ -70,7 +70,7 @@ def check(dialect: str, out: bytes, stream: Stream, what: str) -> None:
 
 @dataclass
 class Row:
-    """What is run, with how many events in all, and the least time it took."""
+    """A row: what is run, its number of events, and its minimum time."""
 
     name: str
     batch: int
@@ -87,13 +87,13 @@ class Row:
 
 
 def outputs(make: Callable[[], Any], batches: Sequence[Any]) -> list[Any]:
-    """What a fresh stage gives for each batch."""
+    """Return the outputs of a new stage for each batch."""
     feed = make().feed
     return [feed(batch) for batch in batches]
 
 
 def fed(make: Callable[[], Any], batches: Sequence[Any]) -> Callable[[], None]:
-    """The same to be timed: nothing is kept, as a socket would not keep it."""
+    """Return a function that feeds a new stage and drops its outputs, for the timing."""
 
     def run() -> None:
         feed = make().feed
@@ -104,53 +104,64 @@ def fed(make: Callable[[], Any], batches: Sequence[Any]) -> Callable[[], None]:
 
 
 def parsing(dialect: str, stream: Stream, batch: int) -> Row:
-    """Bytes to frames."""
+    """Return the row of parsing: bytes to frames."""
     batches = stream.batches(batch)
     frames = [frame for frames in outputs(Parser, batches) for frame in frames]
-    assert sum(frame.data is not None for frame in frames) > len(stream.said)
-    return Row(f"parse {dialect}", batch, len(stream.said), dialect, fed(Parser, batches))
+    assert sum(frame.data is not None for frame in frames) > len(stream.texts)
+    return Row(f"parse {dialect}", batch, len(stream.texts), dialect, fed(Parser, batches))
 
 
-def reader(dialect: str) -> Chain:
-    """As it begins a pipeline."""
-    return Chain(Parser(whole=True), CODECS[Dialect(dialect)].reader(ReplyContext("m")), nothing=[])
+class Pair:
+    """Two stages as one."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    def feed(self, batch: Any) -> Any:
+        """Feeds the first stage, and the second with what the first returns."""
+        return self.second.feed(self.first.feed(batch))
+
+
+def reader(dialect: str) -> Pair:
+    """Returns the stages that begin a pipeline."""
+    return Pair(Parser(whole=True), CODECS[Dialect(dialect)].reader(ReplyContext("m")))
 
 
 def reading(dialect: str, stream: Stream, batch: int) -> Row:
-    """Bytes to events."""
+    """Return the row of reading: bytes to events."""
     make, batches = partial(reader, dialect), stream.batches(batch)
     deltas = [event for events in outputs(make, batches) for event in events if type(event) in (Delta, TextRun)]
-    said = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.pieces)]
-    assert [text for text in said if text] == list(stream.said), f"reading {dialect}"
-    return Row(f"read {dialect}", batch, len(stream.said), dialect, fed(make, batches))
+    texts = [text for event in deltas for text in ([event.text] if type(event) is Delta else event.pieces)]
+    assert [text for text in texts if text] == list(stream.texts), f"reading {dialect}"
+    return Row(f"read {dialect}", batch, len(stream.texts), dialect, fed(make, batches))
 
 
 def writing(dialect: str, source: str, stream: Stream, batch: int) -> Row:
-    """Events, read from another dialect, to bytes."""
+    """Return the row of writing: events of another dialect to bytes."""
     batches = outputs(partial(reader, source), stream.batches(batch))
     writer = CODECS[Dialect(dialect)].writer
 
-    def make() -> Chain:
-        return Chain(writer(ReplyContext("m")), Encoder(), nothing=b"")
+    def make() -> Pair:
+        return Pair(writer(ReplyContext("m")), Encoder())
 
     check(dialect, b"".join(outputs(make, batches)), stream, f"writing {dialect}")
-    return Row(f"write {dialect}", batch, len(stream.said), source, fed(make, batches))
+    return Row(f"write {dialect}", batch, len(stream.texts), source, fed(make, batches))
 
 
 def going(client: str, upstream: str, stream: Stream, batch: int) -> Row:
-    """Bytes to bytes."""
+    """Return the row of a direction: bytes to bytes."""
 
-    def machine() -> Chain:
+    def machine() -> StreamMachine:
         return Translation(direction(client, upstream), b"", True, ReplyContext("m"), "m").stream_machine()
 
     batches = stream.batches(batch)
     check(client, b"".join(outputs(machine, batches)), stream, f"{client} ← {upstream}")
-    return Row(f"{client} ← {upstream}", batch, len(stream.said), upstream, fed(machine, batches))
+    return Row(f"{client} ← {upstream}", batch, len(stream.texts), upstream, fed(machine, batches))
 
 
 def rows(kind: str, events: int) -> Iterator[Row]:
-    """All, one and sixteen events at a time."""
-    streams = {dialect: STREAMS[dialect](kind, pieces(kind, events)) for dialect in DIALECTS}
+    """Return all rows, with one and sixteen events at a time."""
+    streams = {dialect: STREAMS[dialect](kind, texts_of(kind, events)) for dialect in DIALECTS}
     for dialect, stream in streams.items():
         yield Row(f"orjson {dialect}", 0, _PARSES, dialect, partial(parses, stream.payload))
     for batch in BATCHES:
@@ -165,7 +176,7 @@ def rows(kind: str, events: int) -> Iterator[Row]:
 
 
 def parses(data: bytes) -> None:
-    """What everything is measured by."""
+    """Return the time of one `orjson.loads` of an event."""
     for _ in range(_PARSES):
         orjson.loads(data)
 
@@ -190,7 +201,7 @@ def main() -> None:
 
 
 def show(kind: str, chosen: Sequence[Row]) -> None:
-    """One line for each row, one and sixteen beside each other."""
+    """Print one line per row, with the figures of one and sixteen events."""
     units = {row.unit: row.least for row in chosen if row.batch == 0}
     print(f"{kind:<24}" + "".join(f"{f'{batch} at a time':>22}" for batch in BATCHES) + "   (× one orjson.loads)")
     found = {(row.name, row.batch): row for row in chosen if row.batch}

@@ -2,9 +2,9 @@
 
 python bench/micro/tokens.py [--rounds 20] [--exact]
 
-Needs the extra `tokens`. Each recorded request is counted as its own dialect's upstream would read it; those for
-Messages also as the two others would get them. `by characters` is what is counted without the extra, `by body` what a
-Messages stream begins with. `--exact` prints the counts only, as tests/tokens/exact.json has them.
+Needs the extra `tokens`. Each recorded request is counted for its own dialect's upstream; those of Messages also for
+the two others, after translation. `by characters` is the estimate without the extra, `by body` the estimate at the
+start of a Messages stream. `--exact` prints only the counts, in the form of tests/tokens/exact.json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS
 from dragoman.errors import DragomanError
-from dragoman.knobs import DEFAULT
+from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
 from dragoman.tokens.counter import PromptSize
@@ -35,7 +35,7 @@ _DIALECTS = {"anthropic": Dialect.MESSAGES, "chat": Dialect.CHAT, "responses": D
 
 
 def recorded() -> dict[str, tuple[Dialect, bytes, Request]]:
-    """The recorded requests that stand alone, by the names of their files: dialect, body, and what it says."""
+    """Yield the recorded requests that are not part of a stored conversation: file name, dialect, body, content."""
     found = {}
     for path in sorted(FIXTURES.glob("*.json")):
         record = json.loads(path.read_text("utf-8"))
@@ -54,12 +54,12 @@ def recorded() -> dict[str, tuple[Dialect, bytes, Request]]:
 
 
 def _read(dialect: Dialect, body: Any) -> Request:
-    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT)
+    request: Request = CODECS[dialect].read_request(body, Losses(), DEFAULT_KNOBS)
     return request
 
 
 def timed(rounds: int, work: Callable[[], object]) -> float:
-    """The least CPU time of so many rounds, in microseconds."""
+    """Return the minimum CPU time of `rounds` rounds, in microseconds."""
     least = float("inf")
     for _ in range(rounds):
         start = thread_time()
@@ -85,7 +85,7 @@ def main() -> None:
     }
     print(f"{len(requests)} recorded requests, {sum(exact.values())} tokens; estimate / exact")
     for how, guess in guesses.items():
-        # A stream that begins with a guess is translated, and a prompt of some words has no meter to show.
+        # Only translated streams begin with an estimate, and the error of a prompt of a few words is not meaningful.
         names = exact if how == "by characters" else [name for name in exact if " for " in name and exact[name] > 500]
         shares = [guess(name) / exact[name] for name in names]
         steps = quantiles(shares, n=20)

@@ -1,48 +1,145 @@
-"""Dragoman: translate between model APIs, as pure functions or as stages of a stream.
+"""Dragoman translates between OpenAI Chat Completions, Anthropic Messages and OpenAI Responses.
 
     from dragoman import direction, translate
 
-    sent = translate(direction("messages", "chat"), body)     # a Messages request for a Chat upstream
-    sent.body, sent.losses.rows                                # what to send, and what could not be carried
-    sent.reply(upstream_body)                                  # a whole reply for the client
-    machine = sent.stream_machine()                            # or a stream: machine.feed(bytes) -> bytes
+    translation = translate(direction("messages", "chat"), body)  # a Messages client, a Chat upstream
+    translation.body                       # the request to send upstream
+    translation.losses.rows                # what could not be translated
+    translation.reply(upstream_body)       # a complete reply, as the client's response body
+    translation.error(status, body, headers)  # an upstream's error, as the client's response
+    translation.stream_machine()           # a streamed reply: feed(bytes) -> bytes, finish() -> bytes
 
-Importing this imports neither aiohttp nor uvloop; what does I/O is in `dragoman.aio`.
+Importing this package imports neither aiohttp nor uvloop, and nothing here does I/O; that is in `dragoman.aio`. The
+names in `__all__` are public; those of the submodules may change:
+
+    translation    translate parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
+    its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
+                   BUILTIN_PROFILES VENDOR_PROFILES
+    its results    Loss LossCode Losses LOSS_MEANINGS Usage Violation ErrorResponse
+    errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
+    token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
+    model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
+    prompt caches  PromptDigest PromptAgreement
+    stages         Stage ReplyPipeline Event
+    data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
 """
 
+from dragoman.canonical.events import Event, Usage
+from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
+from dragoman.dialects.error_response import ErrorResponse, error_response, read_error
+from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
+from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
+from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS, CountEndpoint
+from dragoman.dialects.shared.model_lists import (
+    MODEL_LIST_PATH,
+    ListedModel,
+    ModelPage,
+    model_list_query,
+    read_model_list,
+)
 from dragoman.directions import DIRECTIONS, Direction, direction
-from dragoman.errors import DragomanError, Failure, FailureKind
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.losses import Loss, LossCode, Losses
-from dragoman.profiles.profile import Profile, builtin_profile
-from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Chain, Stage, pipeline, run
-from dragoman.translate import Translation, translate
+from dragoman.errors import (
+    ClientRequestError,
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    LimitExceeded,
+    StreamTruncated,
+    TooMany,
+    Unsupported,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamStatusError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.losses import LOSS_MEANINGS, Loss, LossCode, Losses
+from dragoman.profiles.profile import (
+    BUILTIN_PROFILES,
+    PROFILE_FIELDS,
+    VENDOR_PROFILES,
+    Profile,
+    builtin_profile,
+)
+from dragoman.stages.base import ReplyPipeline, Stage
+from dragoman.stages.stream_machine import StreamMachine
+from dragoman.stages.violation import Violation
+from dragoman.translate import parse_body, translate
+from dragoman.translation import Translation
+from dragoman.wire.json_codec import dumps as json_dumps
+from dragoman.wire.json_codec import loads as json_loads
+from dragoman.wire.sse import Frame as SSEFrame
+from dragoman.wire.sse import Parser as SSEParser
 
 __all__ = (
-    "CODECS",
+    "BUILTIN_PROFILES",
+    "COUNT_ENDPOINTS",
+    "DEFAULT_KNOBS",
+    "DEFAULT_LIMITS",
     "DIRECTIONS",
-    "Chain",
+    "EFFORTS",
+    "KNOBS",
+    "LOSS_MEANINGS",
+    "MODEL_LIST_PATH",
+    "PROFILE_FIELDS",
+    "VENDOR_PROFILES",
+    "ClientRequestError",
+    "CountEndpoint",
     "Dialect",
     "Direction",
     "DragomanError",
+    "ErrorResponse",
+    "Event",
     "Failure",
     "FailureKind",
+    "FailureOrigin",
+    "Json",
     "Knobs",
+    "LimitExceeded",
     "Limits",
+    "ListedModel",
     "Loss",
     "LossCode",
     "Losses",
+    "ModelPage",
     "Profile",
-    "ReplyContext",
+    "PromptAgreement",
+    "PromptDigest",
+    "ReplyPipeline",
+    "SSEFrame",
+    "SSEParser",
     "Stage",
+    "StreamMachine",
+    "StreamTruncated",
+    "TokenCounter",
+    "TokenEstimate",
+    "TooMany",
     "Translation",
+    "Unsupported",
+    "UpstreamError",
+    "UpstreamProtocolError",
+    "UpstreamStatusError",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+    "Usage",
+    "Violation",
     "builtin_profile",
     "direction",
-    "pipeline",
-    "run",
+    "error_response",
+    "is_secret",
+    "json_dumps",
+    "json_loads",
+    "model_list_query",
+    "parse_body",
+    "quote",
+    "read_error",
+    "read_model_list",
+    "redact",
+    "tidy",
     "translate",
 )

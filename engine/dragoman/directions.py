@@ -1,7 +1,8 @@
-"""The table of directions: (client dialect, upstream dialect) → what carries a request there and its reply back.
+"""The nine directions: each pair of a client's dialect and an upstream's.
 
-Three readers and three writers make nine directions; three of them are passthrough. A direction is a visible,
-selectable state machine: its stages are the upstream's reader and the client's writer around the canonical events.
+Three readers and three writers make nine directions; in three of them both dialects are the same (passthrough). A
+request is read by the client's codec and written by the upstream's; a reply is read by the upstream's codec and written
+by the client's. In between are the canonical types.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from dragoman.dialects.codec import CODECS, Codec
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One row of the table."""
+    """A client's dialect and an upstream's. `str()` of it is, for example, `messages→chat`."""
 
     client: Codec
+    """The codec of the client's dialect."""
     upstream: Codec
+    """The codec of the upstream's dialect."""
 
     @property
     def passthrough(self) -> bool:
-        """Is it the same dialect on both sides."""
+        """True if both dialects are the same."""
         return self.client.dialect is self.upstream.dialect
 
     def __str__(self) -> str:
@@ -31,10 +34,14 @@ class Direction:
 DIRECTIONS: dict[tuple[Dialect, Dialect], Direction] = {
     (client, upstream): Direction(CODECS[client], CODECS[upstream]) for client in CODECS for upstream in CODECS
 }
+"""Every direction, by client and upstream dialect."""
 
 
 def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:
-    """The direction from a client's dialect to an upstream's. Raises ValueError for a dialect that does not exist."""
+    """Returns the direction from a client's dialect to an upstream's, each a `Dialect` or its value.
+
+    Raises ValueError for an unknown dialect.
+    """
     for dialect in (client, upstream):
         if dialect not in CODECS:
             raise ValueError(f"no dialect {str(dialect)!r}; there are {', '.join(CODECS)}")

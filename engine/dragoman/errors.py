@@ -1,19 +1,19 @@
-"""What can go wrong, by whose fault.
+"""The errors that Dragoman raises, and the failures that they carry.
 
-    DragomanError                     everything below; carries a `Failure`
-    ├── ClientRequestError            the client's request is wrong: 400, names the client's own field
-    │   ├── TooMany                   it holds more messages, parts, calls or tools than a limit allows: 400
-    │   └── Unsupported               the request is right, but the upstream's dialect cannot carry it: 400
-    ├── LimitExceeded                 a size limit was passed: 413 for a request, 502 for a reply
-    └── UpstreamError                 the upstream's fault
-        ├── UpstreamProtocolError     it broke its own grammar: 502
+    DragomanError                     base class of all errors below; `failure` holds the details
+    ├── ClientRequestError            the client's request is invalid: 400, names the client's field
+    │   ├── TooMany                   it has more messages, parts, calls or tools than a limit allows: 400
+    │   └── Unsupported               it is valid, but the upstream's dialect cannot express it: 400
+    ├── LimitExceeded                 a size limit was exceeded: 413 for a request, 502 for a reply
+    └── UpstreamError                 the upstream failed
+        ├── UpstreamProtocolError     its reply does not follow its dialect's grammar: 502
         │   └── StreamTruncated       its stream ended before the terminal event: 502
-        ├── UpstreamStatusError       it answered an error status; the failure is what it said
-        ├── UpstreamUnreachable       no connection, or the connection broke: 502
-        └── UpstreamTimeout           one of the named timers ran out: 504
+        ├── UpstreamStatusError       it returned an error; the failure holds its status and message
+        ├── UpstreamUnreachable       the connection could not be made, or it broke: 502
+        └── UpstreamTimeout           a timeout expired: 504
 
-Before the reply's headers are sent an error is an exception and becomes a response of the client's dialect; afterwards
-it is an `events.Error` that the writer puts in-band. Both carry the same `Failure`.
+Before the response's headers are sent, an error is raised and becomes a response in the client's dialect. Afterwards it
+becomes an `events.Error`, which the stream's writer sends in-band. Both carry the same `Failure`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 Path = tuple[str | int, ...]
-"""Where something stood in the client's body: `("messages", 3, "content", 0)`. Formatted only when it is told."""
+"""The place of a field in a JSON body, as keys and indexes: `("messages", 3, "content", 0)`."""
 
 
 def dotted(path: Path | str) -> str:
-    """The client's own spelling of a path: `messages[3].content[0]`."""
+    """Returns a path as text: `messages[3].content[0]`. A text is returned unchanged."""
     if isinstance(path, str):
         return path
     out = ""
@@ -39,7 +39,7 @@ def dotted(path: Path | str) -> str:
 
 
 class FailureKind(StrEnum):
-    """The canonical error classes (mapping §10); each dialect has one table to and one from them."""
+    """The canonical error classes (mapping §10). Each dialect maps its error types to them and back."""
 
     INVALID_REQUEST = "invalid_request"
     AUTHENTICATION = "authentication"
@@ -56,12 +56,29 @@ class FailureKind(StrEnum):
     TIMEOUT = "timeout"
 
 
+class FailureOrigin(StrEnum):
+    """The party that caused a failure."""
+
+    CLIENT = "client"
+    """The client: its request is invalid, too large, or not permitted."""
+    PROXY = "proxy"
+    """Dragoman, or the program that embeds it: a defect, or a shutdown."""
+    UPSTREAM = "upstream"
+    """The upstream: it returned an error, broke its protocol, timed out, or could not be reached."""
+
+
 @dataclass(slots=True)
 class Failure:
-    """An error as data: what every dialect's error envelope is read into and written from.
+    """An error as data. Every dialect's error object is read into it and written from it.
 
-    `status` is the HTTP status that the upstream (or the gateway) gave it; `native_type` and `code` are the upstream's
-    own words, kept beside the canonical `kind`; `param` names a field of the *client's* body or is None.
+    `status` is the HTTP status. `native_type` and `code` are the type and code that the upstream used; `code` is also
+    written to the client. `param` is the field of the *client's* body that is wrong, or None. `request_id` is the
+    upstream's id of the request. `headers` are response headers for the client, such as `retry-after`.
+
+    `origin` and `reason` are for metrics and logs and are never written to the client. `reason` names the cause where
+    `kind` is too general: `defect`, `stopping` or `given_up` (proxy), `unreachable`, `protocol`, `truncated`, `limit`,
+    or the timeout that expired: `connect`, `first_byte`, `idle`, `tool_stall` (upstream). None stands for an error that
+    the upstream itself returned.
     """
 
     kind: FailureKind
@@ -72,10 +89,12 @@ class Failure:
     param: str | None = None
     request_id: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    origin: FailureOrigin = FailureOrigin.UPSTREAM
+    reason: str | None = None
 
 
 class DragomanError(Exception):
-    """Base of all documented errors."""
+    """Base class of all errors that the engine raises on purpose. `failure` holds the details."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -83,18 +102,22 @@ class DragomanError(Exception):
 
 
 class ClientRequestError(DragomanError):
-    """The request is malformed. `path` is the client's field; the message should say what was expected."""
+    """The request is invalid: 400.
+
+    `path` is the client's field, `message` states what was expected there, `code` is the error code for the client.
+    """
 
     def __init__(self, path: Path | str, message: str, *, code: str | None = None) -> None:
-        where = dotted(path)
-        text = f"{where}: {message}" if where else message
-        super().__init__(Failure(FailureKind.INVALID_REQUEST, text, 400, code=code, param=where or None))
+        field_name = dotted(path)
+        text = f"{field_name}: {message}" if field_name else message
+        kind = FailureKind.INVALID_REQUEST
+        super().__init__(Failure(kind, text, 400, code=code, param=field_name or None, origin=FailureOrigin.CLIENT))
 
 
 class TooMany(ClientRequestError):
-    """The request holds more of something than a limit allows: 400. `name` is the field of `Limits`, `limit` its value.
+    """The request has more items of a kind than a limit allows: 400.
 
-    `held` says what there is too much of, with its count where that is known.
+    `held` names the items, with their count if it is known. `name` is the field of `Limits`, `limit` its value.
     """
 
     def __init__(self, path: Path | str, held: str, name: str, limit: int) -> None:
@@ -103,54 +126,61 @@ class TooMany(ClientRequestError):
 
 
 class Unsupported(ClientRequestError):
-    """The field is legal where it came from, but the chosen upstream's dialect has no way to carry it."""
+    """The field is valid in the client's dialect, but the upstream's dialect cannot express it: 400."""
 
 
 class LimitExceeded(DragomanError):
-    """A configured size limit was passed. `name` is the field of `Limits`; `limit` its value."""
+    """A configured size limit was exceeded: 413 for a request, 502 for an upstream's reply.
+
+    `name` is the field of `Limits`, `limit` its value. `upstream` is True if the upstream exceeded the limit.
+    """
 
     def __init__(self, name: str, limit: int, *, upstream: bool) -> None:
         self.name, self.limit = name, limit
         if upstream:
-            failure = Failure(FailureKind.API, f"upstream exceeded the limit {name} = {limit}", 502)
+            message, kind, status = f"upstream exceeded the limit {name} = {limit}", FailureKind.API, 502
+            origin = FailureOrigin.UPSTREAM
         else:
-            failure = Failure(FailureKind.TOO_LARGE, f"request exceeds the limit {name} = {limit}", 413)
-        super().__init__(failure)
+            message, kind, status = f"request exceeds the limit {name} = {limit}", FailureKind.TOO_LARGE, 413
+            origin = FailureOrigin.CLIENT
+        super().__init__(Failure(kind, message, status, origin=origin, reason="limit"))
 
 
 class UpstreamError(DragomanError):
-    """The upstream's fault."""
+    """The upstream failed."""
 
 
 class UpstreamProtocolError(UpstreamError):
-    """The upstream broke its own dialect's grammar (or sent what no client of another dialect could be given)."""
+    """The upstream's reply does not follow its dialect's grammar, or cannot be expressed in another dialect: 502."""
 
-    def __init__(self, message: str, *, code: str = "upstream_protocol") -> None:
-        super().__init__(Failure(FailureKind.API, message, 502, code=code))
+    def __init__(self, message: str) -> None:
+        super().__init__(Failure(FailureKind.API, message, 502, code="upstream_protocol", reason="protocol"))
 
 
 class StreamTruncated(UpstreamProtocolError):
-    """The stream ended, cleanly or not, before its terminal event."""
+    """The upstream's stream ended before its terminal event: 502."""
 
     def __init__(self, message: str = "upstream stream ended before its terminal event") -> None:
-        super().__init__(message, code="stream_truncated")
+        super().__init__(message)
+        self.failure.code, self.failure.reason = "stream_truncated", "truncated"
 
 
 class UpstreamStatusError(UpstreamError):
-    """The upstream answered with an error status, or with an error body under a 2xx status."""
+    """The upstream returned an error: an error status, an error body with a 2xx status, or an error in its stream."""
 
 
 class UpstreamUnreachable(UpstreamError):
-    """No connection could be made, or it broke."""
+    """The connection to the upstream could not be made, or it broke: 502."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(Failure(FailureKind.API, message, 502, code="upstream_unreachable"))
+        failure = Failure(FailureKind.API, message, 502, code="upstream_unreachable", reason="unreachable")
+        super().__init__(failure)
 
 
 class UpstreamTimeout(UpstreamError):
-    """A named timer ran out: `connect`, `first_byte`, `idle` or `tool_stall`."""
+    """A timeout expired: 504. `timer` is `connect`, `first_byte`, `idle` or `tool_stall`, `seconds` its length."""
 
     def __init__(self, timer: str, seconds: float) -> None:
         self.timer = timer
         message = f"upstream timed out: nothing within {seconds:g} s ({timer})"
-        super().__init__(Failure(FailureKind.TIMEOUT, message, 504, code="timeout"))
+        super().__init__(Failure(FailureKind.TIMEOUT, message, 504, code="timeout", reason=timer))

@@ -1,4 +1,4 @@
-"""Choices the operator makes, each with a default (mapping §17). The docs' table is made from this."""
+"""The operator's choices, each with a default (mapping §17). docs/reference/knobs.md is generated from this module."""
 
 from __future__ import annotations
 
@@ -13,62 +13,72 @@ def _knob(default: Any, doc: str, *others: str) -> Any:
 
 
 def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
-    """`word` as the default, or a number of `kind` from `least` to `most`, which `form` stands for in the docs."""
+    """Returns a field with the default `word` that also takes a number of `kind` from `least` to `most`.
+
+    `form` stands for the number in the docs.
+    """
     metadata = {"doc": doc, "values": (word, *others), "number": (kind, least, most), "form": form}
     return field(default=word, metadata=metadata)
 
 
 def _list_knob(item: str, form: str, doc: str) -> Any:
-    """A list, empty by default, of strings that match the pattern `item`; `form` shows one."""
+    """Returns a field for a list of strings that match the pattern `item`, empty by default. `form` is an example."""
     return field(default=(), metadata={"doc": doc, "values": (), "items": item, "form": form})
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Field metadata holds the documentation and the allowed values, default first.
+    """The operator's choices for a translation. A field's metadata holds its documentation and allowed values.
 
     Raises ValueError for a value that is not allowed.
     """
 
     on_loss: Literal["record", "reject"] = _knob(
-        "record", "what a loss in a request does: a row, or a 400 that names the field", "reject"
+        "record",
+        "if part of a request cannot be translated: record a loss and go on, or reject the "
+        "request with a 400 that names the field",
+        "reject",
     )
     mid_system: Literal["auto", "hoist", "inline", "user"] = _knob(
         "auto",
-        "instructions after the first user turn: in place where the upstream takes them, else moved to the front",
+        "instructions after the first user turn: kept in place if the upstream takes them there, "
+        "else moved to the front",
         "hoist",
         "inline",
         "user",
     )
     prefill: Literal["auto", "reject", "drop", "pass"] = _knob(
         "auto",
-        "a conversation ending on assistant text: OpenAI upstreams get it as history, Messages upstreams without it",
+        "a conversation that ends with assistant text: sent as history to OpenAI upstreams, sent "
+        "without it to Messages upstreams",
         "reject",
         "drop",
         "pass",
     )
     reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = _knob(
         "reasoning_content",
-        "Chat clients: the extension field reasoning text is written to",
+        "Chat clients: the extension field in which they get reasoning text",
         "reasoning",
         "both",
         "off",
     )
     reasoning_surface: Literal["reasoning_text", "summary"] = _knob(
-        "reasoning_text", "Responses clients: reasoning text is shown as itself or as a summary", "summary"
+        "reasoning_text", "Responses clients: reasoning is sent as text or as a summary", "summary"
     )
     error_codes: Literal["documented", "codex"] = _knob(
         "documented",
-        "Responses clients: codes of `response.failed` are those of the API's schema only, or also those that Codex"
-        " decides by",
+        "Responses clients: `response.failed` has the codes of the API's schema only, or also those that Codex acts on",
         "codex",
     )
     demote_reasoning: Literal["off", "on"] = _knob(
-        "off", "foreign reasoning in history becomes plain assistant text", "on"
+        "off",
+        "reasoning of other providers in the history becomes plain assistant text, instead of being dropped",
+        "on",
     )
     custom_tool_bridge: Literal["auto", "wrap", "reject"] = _knob(
         "auto",
-        "free-text tools where the upstream has none: wrapped in a function for Responses clients, else a 400",
+        "free-text tools, if the upstream has none: `auto` wraps them in a function for Responses"
+        " clients and answers other clients with a 400",
         "wrap",
         "reject",
     )
@@ -76,38 +86,49 @@ class Knobs:
         "off", "Responses upstreams: mark assistant messages of the history with a phase", "on"
     )
     hosted_tools: Literal["drop", "reject", "map"] = _knob(
-        "drop", "provider-run tools the upstream does not have", "reject", "map"
+        "drop",
+        "tools that run at a provider, if the upstream does not have them: leave them out, reject"
+        " the request, or translate web search",
+        "reject",
+        "map",
     )
     stop_emulation: Literal["on", "off"] = _knob(
-        "on", "cut the text here where the upstream cannot stop on a sequence", "off"
+        "on", "if the upstream cannot stop at a sequence, Dragoman cuts the text there", "off"
     )
     json_mode: Literal["drop", "reject", "instruct"] = _knob(
-        "drop", "`json_object` towards Messages: left out, refused, or asked for in words", "reject", "instruct"
+        "drop",
+        "`json_object` for Messages upstreams: left out, rejected, or replaced by an instruction",
+        "reject",
+        "instruct",
     )
     count_tokens: Literal["auto", "estimate", "exact"] = _knob(
         "auto",
-        "counting endpoints: the upstream's where it has one, else an estimate; always an estimate; or never one (404)",
+        "counting endpoints: the upstream's if it has one, else an estimate; always an estimate; "
+        "or never an estimate (404)",
         "estimate",
         "exact",
     )
     auto_cache: Literal["off", "on"] = _knob(
-        "off", "ask Messages upstreams to cache for OpenAI clients (cache writes cost money)", "on"
+        "off", "request caching from Messages upstreams for OpenAI clients (cache writes cost money)", "on"
     )
     request_noise: Literal["strip", "keep"] = _knob(
         "strip",
-        "Claude Code's billing line, which no server but Anthropic's reads and which defeats prompt caches",
+        "Claude Code's billing line, which only Anthropic's servers read and which defeats prompt caches",
         "keep",
     )
     echo_model: Literal["requested", "upstream"] = _knob("requested", "the model name in replies", "upstream")
     null_arguments: Literal["keep", "strip"] = _knob(
-        "keep", "`null` in tool arguments where the tool's schema takes none: passed on, or left out", "strip"
+        "keep", "`null` in tool arguments for which the tool's schema allows no null: kept, or left out", "strip"
     )
     overflow_sizes: Literal["upstream", "estimate"] = _knob(
-        "upstream", "an upstream that refuses a prompt as too long without numbers: told so, or estimated", "estimate"
+        "upstream",
+        "if the upstream rejects a prompt as too long without token counts: pass its message on, "
+        "or add estimated counts",
+        "estimate",
     )
     refusal_terminal: Literal["completed", "native"] = _knob(
         "completed",
-        "a Messages refusal towards OpenAI clients: a result (`stop`), or a filter (`content_filter`)",
+        "a refusal of a Messages upstream for OpenAI clients: a normal end (`stop`), or a filter (`content_filter`)",
         "native",
     )
     block_order: Literal["auto", "interleave", "sequential"] = _knob(
@@ -119,7 +140,7 @@ class Knobs:
     )
     orphans: Literal["repair", "strip", "reject"] = _knob(
         "repair",
-        "a tool call without result: an error result is added, the call is stripped, or a 400",
+        "a tool call without a result: add an error result, remove the call, or answer with a 400",
         "strip",
         "reject",
     )
@@ -129,7 +150,7 @@ class Knobs:
         1,
         1000,
         "N",
-        "images in tool results: the newest N stay, older ones become a placeholder, N at a time",
+        "images in tool results: at least the newest N are kept, older ones become a placeholder, N at a time",
     )
     token_budget: str | float = _number_knob(
         "off",
@@ -154,4 +175,5 @@ class Knobs:
 
 
 KNOBS = {f.name: f for f in fields(Knobs)}
-DEFAULT = Knobs()
+"""The fields of `Knobs`, by name."""
+DEFAULT_KNOBS = Knobs()

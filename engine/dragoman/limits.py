@@ -1,7 +1,7 @@
-"""Size limits of the core, all in one place, all with a default.
+"""Size limits of requests and replies, each with a default.
 
-A limit on bytes protects memory: what is larger gets `errors.LimitExceeded`, never an unbounded buffer. A limit on what
-one request holds protects the other requests, which wait while it is translated: what holds more gets `errors.TooMany`.
+A limit on bytes bounds memory: exceeding it raises `errors.LimitExceeded`. A limit on the number of items in a request
+bounds its translation time, during which other requests wait: exceeding it raises `errors.TooMany`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes unless the name says otherwise."""
+    """The limits. Each is in bytes unless its documentation (field metadata `doc`) names another unit."""
 
     request_body: int = field(default=32 * MIB, metadata={"doc": "request body (Anthropic's own limit is 32 MB)"})
     reply_body: int = field(
@@ -40,7 +40,7 @@ class Limits:
     stops: int = field(
         default=4096, metadata={"doc": "stop sequences of one translated request (characters, and one for each)"}
     )
-    losses: int = field(default=256, metadata={"doc": "loss rows kept per request (a count; further ones are counted)"})
+    losses: int = field(default=256, metadata={"doc": "losses listed per request (a count; more are only counted)"})
 
 
-DEFAULT = Limits()
+DEFAULT_LIMITS = Limits()

@@ -1,7 +1,8 @@
-"""Losses are data: every drop and approximation is a row with a code, a path and what was done (mapping §16).
+"""Losses: the parts of a request or reply that could not be translated exactly (mapping §16).
 
-A translation returns its ledger with its result. In strict mode (`on_loss = reject`) the first row of a *request*
-becomes a 400 that names the field; a reply that has begun can no longer be refused, so its rows are only recorded.
+Every field that is dropped or approximated is recorded with a code, its path, and what was done. In strict mode
+(knob `on_loss = reject`) the first loss of a *request* is a 400 that names the field. Losses of a reply are only
+recorded, as a reply that has begun cannot be rejected.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dragoman.errors import Path, Unsupported, dotted
-from dragoman.limits import DEFAULT
+from dragoman.limits import DEFAULT_LIMITS
 
 
 class LossCode(StrEnum):
-    """Every loss there is. The docs' table is made from `MEANING`."""
+    """The kinds of losses. `LOSS_MEANINGS` describes them; docs/reference/losses.md is generated from it."""
 
     BLANK_CUT = "blank_cut"
     BLOCK_ORDER = "block_order"
@@ -100,7 +101,7 @@ class LossCode(StrEnum):
     VERBOSITY = "verbosity"
 
 
-MEANING: dict[LossCode, str] = {
+LOSS_MEANINGS: dict[LossCode, str] = {
     LossCode.BLANK_CUT: "white space that the upstream refuses was cut",
     LossCode.BLOCK_ORDER: "what stood beside a tool call or its result changed its place",
     LossCode.CACHE_HINT: "an explicit cache mark was not sent",
@@ -186,7 +187,7 @@ MEANING: dict[LossCode, str] = {
 
 
 class Loss(NamedTuple):
-    """One row. `path` is the client's field for a request, the upstream's for a reply; `done` says what happened."""
+    """One loss. `path` is the client's field for a request, the upstream's for a reply; `done` states what was done."""
 
     code: LossCode
     path: str
@@ -194,24 +195,25 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The ledger of one request and its reply: at most `keep` rows, and an exact count by code.
+    """The losses of one request and its reply: at most `keep` rows, and an exact count by code.
 
-    A row is put into words, and counted, only when it is read: a long agent history adds hundreds that nobody reads.
+    With `strict`, `add` raises instead. Rows are formatted and counted when they are read: the history of a long agent
+    session adds hundreds, which are rarely read.
     """
 
     __slots__ = ("_beyond", "_once", "_rows", "keep", "strict")
 
-    def __init__(self, *, strict: bool = False, keep: int = DEFAULT.losses) -> None:
+    def __init__(self, *, strict: bool = False, keep: int = DEFAULT_LIMITS.losses) -> None:
         self.strict = strict
         self.keep = keep
         self._rows: list[tuple[LossCode, Path | str, str]] = []
         self._beyond: dict[LossCode, int] = {}
-        """How many by code were not kept."""
+        """The number of rows by code that were not kept."""
         self._once: set[tuple[LossCode, str]] | None = None
 
     @property
     def counts(self) -> dict[LossCode, int]:
-        """How many by code, in the order in which each was first added."""
+        """The number of losses by code, in the order in which each code was first added."""
         counts = Counter(code for code, _, _ in self._rows)
         counts.update(self._beyond)
         return dict(counts)
@@ -222,13 +224,13 @@ class Losses:
         return [Loss(code, dotted(path), done) for code, path, done in self._rows]
 
     def add(self, code: LossCode, path: Path | str, done: str = "dropped") -> None:
-        """Record a loss.
+        """Records a loss. `path` is the field, `done` states what was done with it.
 
-        Raises `Unsupported` in strict mode: the request is then refused instead.
+        Raises Unsupported in strict mode, which rejects the request.
         """
         if self.strict:
             raise Unsupported(
-                path, f"cannot be carried to this upstream ({code}: {MEANING[code]}), and losses are refused"
+                path, f"cannot be carried to this upstream ({code}: {LOSS_MEANINGS[code]}), and losses are refused"
             )
         if len(self._rows) < self.keep:
             self._rows.append((code, path, done))
@@ -236,7 +238,7 @@ class Losses:
             self._beyond[code] = self._beyond.get(code, 0) + 1
 
     def add_once(self, code: LossCode, path: Path | str, done: str) -> None:
-        """The same for what a stream does again and again: a row only where `done` is new to the ledger."""
+        """Records a loss that may repeat within a stream: only if no row with this code and `done` was added before."""
         if self._once is None:
             self._once = set()
         if (code, done) not in self._once:
@@ -244,11 +246,11 @@ class Losses:
             self.add(code, path, done)
 
     def stop_rejecting(self) -> None:
-        """From here on only record: the reply has begun."""
+        """Ends strict mode, as the request is translated."""
         self.strict = False
 
-    def summary(self) -> str:
-        """`cache_hint=3, top_k=1`: the `x-dragoman-loss` header."""
+    def header(self) -> str:
+        """Returns codes and counts for a header such as `x-dragoman-loss`: `cache_hint=3, top_k=1`."""
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What the way back of one request needs to know of the way there."""
+"""The parameters and results of one reply."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dragoman import limits as _limits
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure
-from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
-from dragoman.knobs import Knobs
+from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
@@ -21,11 +20,12 @@ from dragoman.tools.bridge import OriginalTool
 
 @dataclass(slots=True)
 class ReplyContext:
-    """Handed to the stream readers and writers of one reply. Ids and times come in here, so cores stay deterministic.
+    """The parameters that readers and writers of one reply need of its request, and the results they record.
 
-    `model` is the name the client asked for; `created` a Unix time in seconds; `names` maps upstream tool names back to
-    the client's; `input_estimate` is the guess of prompt tokens shown until the upstream tells (0 = none made);
-    `stops` are the stop sequences to be cut here because the upstream was not given them, `sent_stops` those it was.
+    Ids and times are parameters, so equal input makes equal output. `model` is the name that the client requested,
+    `created` a Unix time in seconds. `names` maps tool names at the upstream to the client's. `input_estimate` is an
+    estimate of the prompt tokens, shown until the upstream sends a count (0: none). `stops` are the stop sequences at
+    which the reply is cut here because the upstream was not sent them, `sent_stops` those that it was sent.
     """
 
     model: str
@@ -37,30 +37,30 @@ class ReplyContext:
     sent_stops: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, OriginalTool] = field(default_factory=dict)
-    """Sent name (after `names`) → what the client had declared, for tools that were sent as another kind."""
+    """The tools that were sent as another kind: their name (after `names`) → what the client had declared."""
     logprobs: bool = False
-    """Did the client ask for log probabilities."""
+    """True if the client requested log probabilities."""
     echo: Json = field(default_factory=dict)
-    """The settings of the request that the reply repeats (Responses); no value is None."""
+    """The settings of the request that the reply repeats (Responses). No value may be None."""
     nullable: Mapping[str, frozenset[str] | None] | None = None
-    """What the client's tools say of null (`nulls`), where nulls are to be left out of calls; else None."""
+    """The parameters of the client's tools that accept null (`stages.null_arguments`); None to keep all nulls."""
     envelope: Envelope | None = None
-    """Wraps opaque reasoning for clients that bring it back; None where the client's dialect has no place for it."""
+    """Wraps opaque reasoning for clients that send it back; None if the client's dialect has no field for it."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
-    limits: Limits = _limits.DEFAULT
+    limits: Limits = _limits.DEFAULT_LIMITS
     secrets: tuple[str, ...] = ()
-    """Texts that are masked in every error of the upstream's: what it was sent to know its caller by."""
+    """Texts that are masked in every error of the upstream, such as the key that it was sent."""
     losses: Losses = field(default_factory=Losses)
     clock: Callable[[], float] | None = None
-    """Unix seconds, for whoever has to tell when the reply was done; None where nobody does."""
+    """Returns Unix seconds, for replies that state when they were completed; None to omit that."""
     failure: Failure | None = None
-    """The error that ended the stream, once there was one."""
+    """The error that the reply ended in, or None."""
     validate: bool = True
-    """Is what goes out judged by its dialect's grammar (`validator`)."""
+    """True if the stream sent is checked against its dialect's grammar (`stages.output_validator`)."""
     violation: Violation | None = None
-    """The first breach of the client's dialect in the stream, once there was one."""
+    """The first violation of the client dialect's grammar in the stream, or None."""
     usage: Usage | None = None
-    """The reply's token counts, once they are known."""
+    """The reply's token counts, or None while they are unknown."""
     output_text: int = 0
-    """The characters of a translated stream so far: texts, reasoning and arguments (`tokens.told`)."""
+    """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""

@@ -1,22 +1,36 @@
-"""The Dragoman gateway: configuration, routing and an aiohttp application around the `dragoman` engine."""
+"""The Dragoman gateway: an aiohttp application, its configuration and its command line, around the `dragoman` engine.
 
-from dragoman.dialects import Dialect
+`setup` mounts it in an application, `make_app` makes one of its own. It imports only `dragoman` and `dragoman.aio`.
+Start with `app.py`, then `proxy/gateway.py`.
+"""
+
+from dragoman import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.providers import Provider, Secret
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
 
 __all__ = (
+    "Authorize",
+    "Choose",
     "Config",
     "ConfigError",
     "Dialect",
+    "ExchangeRecord",
     "Gateway",
+    "Hooks",
+    "OnEnd",
+    "Principal",
     "Provider",
     "Route",
+    "Secret",
     "Server",
+    "Target",
     "config_from_environment",
     "load_config",
     "make_app",

@@ -1,4 +1,4 @@
-"""The gateway as an aiohttp application, or mounted in another one."""
+"""The gateway as an aiohttp application, or mounted in another application."""
 
 from __future__ import annotations
 
@@ -8,52 +8,73 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.web import AbstractResource
 
-from dragoman.errors import Failure, FailureKind
+from dragoman import FailureKind
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.count_tokens import Counting
-from dragoman_server.endpoints.diagnostics import Inspection
-from dragoman_server.endpoints.not_implemented import no_websocket, not_served
-from dragoman_server.proxy.error_response import SOFTWARE, asked_in, error_response, new_request_id
+from dragoman_server.endpoints.count_tokens import TokenCounts
+from dragoman_server.endpoints.diagnostics import Diagnostics
+from dragoman_server.endpoints.model_list import ModelList
+from dragoman_server.endpoints.not_implemented import no_websocket, stored_objects
+from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.request_body import expected
-from dragoman_server.workers.drain import say_last
+from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
+from dragoman_server.proxy.request_body import handle_expect
+from dragoman_server.workers.drain import mark_last_reply
 
 log = logging.getLogger("dragoman")
 _FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")
-"""Paths of an endpoint: as it is, with a slash at its end, and what clients make of a base URL with one at its end."""
+"""Forms of an endpoint's path: plain, with a final slash, and those of clients whose base URL ends in a slash."""
 
 SIMULATED_HEADER = "x-dragoman-simulated"
-"""Marks the replies of a gateway whose upstream is the simulated one."""
+"""Header of all responses of a gateway whose upstream is the simulated one."""
 
 
 def setup(
-    app: web.Application, config: Config, *, prefix: str = "", gateway: Gateway | None = None, drain: float = 10.0
+    app: web.Application,
+    config: Config,
+    *,
+    prefix: str = "",
+    gateway: Gateway | None = None,
+    drain: float = 10.0,
+    on_end: OnEnd | None = None,
+    authorize: Authorize | None = None,
+    choose: Choose | None = None,
 ) -> Gateway:
-    """Mount the gateway in `app` below `prefix` ("/llm", say). Several may be mounted in one app.
+    """Mount the gateway in `app` below `prefix`, such as "/llm". Several can be mounted in one app.
 
     The gateway opens and closes with the app. A client that hangs up cancels its upstream at once when the server runs
     with `handler_cancellation=True` (as `dragoman serve` does), else within a second. When the app stops, open replies
-    get `drain` seconds. Raises `ConfigError`.
+    get `drain` seconds.
+
+    `authorize` decides who may use the gateway, `choose` which provider and model a request goes to, and `on_end` gets
+    a record of each exchange when it has ended (`dragoman_server.proxy.hooks`). A `gateway` that is given has hooks of
+    its own.
+
+    Returns the gateway: `reconfigure` changes its configuration. Raises `ConfigError`, and ValueError if both a gateway
+    and hooks are given.
     """
-    gateway = gateway or _made(config)
+    gateway = _gateway(config, gateway, Hooks(authorize, choose, on_end))
     _mount(app, gateway, prefix, drain, alone=False)
     return gateway
 
 
-def _made(config: Config) -> Gateway:
-    """A gateway whose remarks on its configuration are logged."""
-    gateway = Gateway(config)
+def _gateway(config: Config, given: Gateway | None, hooks: Hooks) -> Gateway:
+    """Return the gateway that was given, or a new one; problems that are no errors are logged."""
+    if given is not None:
+        if hooks != NO_HOOKS:
+            raise ValueError("a gateway has its own hooks: pass them as Gateway(config, hooks=Hooks(...))")
+        return given
+    gateway = Gateway(config, hooks=hooks)
     for sentence in remarks(config):
         log.warning("%s", sentence)
     return gateway
 
 
 def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *, alone: bool) -> None:
-    """Add the endpoints. `alone`: every reply of the application is the gateway's, and says so."""
+    """Add the endpoints. If the application is the gateway `alone`, each response has its name as `server`."""
     prefix = prefix.rstrip("/")
     others = set(app.router.resources())
-    counting = Counting(gateway)
+    counting = TokenCounts(gateway)
     for path, endpoint in (
         ("chat/completions", gateway.chat),
         ("messages", gateway.messages),
@@ -62,20 +83,20 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("responses/input_tokens", counting.responses),
     ):
         for form in _FORMS:
-            app.router.add_post(prefix + form.format(path), endpoint, expect_handler=expected)
-    _add_unserved(app, prefix, gateway)
-    inspection = Inspection(gateway)
-    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=expected)
+            app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
+    _add_not_implemented(app, prefix, gateway)
+    inspection, models = Diagnostics(gateway), ModelList(gateway)
+    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=handle_expect)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
     for form in _FORMS:
-        app.router.add_get(prefix + form.format("models"), gateway.models)
-    app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", gateway.models)
+        app.router.add_get(prefix + form.format("models"), models.get)
+    app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
     if gateway.cors:
-        _share(app, gateway, set(app.router.resources()) - others)
+        _add_cors(app, gateway, set(app.router.resources()) - others)
     if prefix:
-        app.router.add_route("*", f"{prefix}/{{path:.*}}", _nowhere, expect_handler=expected)
+        app.router.add_route("*", f"{prefix}/{{path:.*}}", _unknown_path, expect_handler=handle_expect)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
         await counting.warm()
@@ -90,17 +111,17 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         if alone:
             response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.stopping:
-            say_last(response)
+            mark_last_reply(response)
 
     app.cleanup_ctx.append(life)
-    # Before the server stops by itself: it would cut what is still open without a word.
+    # Before aiohttp stops the server, which would close open connections without an error in their streams.
     app.on_shutdown.append(stop)
     app.on_response_prepare.append(complete)
 
 
-def _add_unserved(app: web.Application, prefix: str, gateway: Gateway) -> None:
+def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
     async def stored(request: web.Request) -> web.Response:
-        return not_served(gateway.new_id(), request)
+        return stored_objects(gateway.new_id(), request)
 
     async def websocket(request: web.Request) -> web.Response:
         return no_websocket(gateway.new_id(), request)
@@ -110,8 +131,8 @@ def _add_unserved(app: web.Application, prefix: str, gateway: Gateway) -> None:
     app.router.add_get(f"{prefix}/v1/responses", websocket, allow_head=False)
 
 
-def _share(app: web.Application, gateway: Gateway, resources: set[AbstractResource]) -> None:
-    """Let the web pages of `server.cors_origins` use these resources."""
+def _add_cors(app: web.Application, gateway: Gateway, resources: set[AbstractResource]) -> None:
+    """Allow the web pages of `server.cors_origins` to use these resources."""
 
     async def preflight(request: web.Request) -> web.Response:
         return await gateway.cors.preflight(request, gateway.new_id())
@@ -126,16 +147,24 @@ def _share(app: web.Application, gateway: Gateway, resources: set[AbstractResour
     app.on_response_prepare.append(mark)
 
 
-def make_app(config: Config, *, gateway: Gateway | None = None, drain: float = 10.0) -> web.Application:
-    """The gateway as an application of its own."""
+def make_app(
+    config: Config,
+    *,
+    gateway: Gateway | None = None,
+    drain: float = 10.0,
+    on_end: OnEnd | None = None,
+    authorize: Authorize | None = None,
+    choose: Choose | None = None,
+) -> web.Application:
+    """Return an application that is the gateway only. The arguments are those of `setup`."""
     app = web.Application()
-    gateway = gateway or _made(config)
+    gateway = _gateway(config, gateway, Hooks(authorize, choose, on_end))
     _mount(app, gateway, "", drain, alone=True)
     app.router.add_route("HEAD", "/", gateway.health)
     app.router.add_get("/", gateway.health, allow_head=False)
-    # Last, for what is nowhere else. A middleware that told the router's refusals would be a frame or two of each open
-    # stream, and some of each request's time.
-    app.router.add_route("*", "/{path:.*}", _nowhere, expect_handler=expected)
+    # The last route, for all other paths. A middleware for unknown paths would cost each request time, and each open
+    # stream one or two frames.
+    app.router.add_route("*", "/{path:.*}", _unknown_path, expect_handler=handle_expect)
     if config.simulated:
         app.on_response_prepare.append(_mark_simulated)
     return app
@@ -145,8 +174,8 @@ async def _mark_simulated(_: web.Request, response: web.StreamResponse) -> None:
     response.headers[SIMULATED_HEADER] = "1"
 
 
-async def _nowhere(request: web.Request) -> web.Response:
-    """What the router would refuse, in the envelope that the SDKs can read (mapping §12.3)."""
+async def _unknown_path(request: web.Request) -> web.Response:
+    """Return a 404 or a 405 in a form that the SDKs can parse (mapping §12.3)."""
     methods: set[str] = set()
     for resource in request.app.router.resources():
         if resource is not request.match_info.route.resource:
@@ -154,19 +183,19 @@ async def _nowhere(request: web.Request) -> web.Response:
     allow = ",".join(sorted(methods))
     if allow:
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
-        failure = Failure(FailureKind.INVALID_REQUEST, message, 405)
+        failure = client_failure(FailureKind.INVALID_REQUEST, message, 405)
     else:
-        message = f"there is no {request.path} here{_meant(request.path)}"
-        failure = Failure(FailureKind.NOT_FOUND, message, 404)
-    response = error_response(asked_in(request), failure, new_request_id())
+        message = f"there is no {request.path} here{_base_url_hint(request.path)}"
+        failure = client_failure(FailureKind.NOT_FOUND, message, 404)
+    response = error_response(infer_dialect(request), failure, new_request_id())
     response.set_status(failure.status)
     if allow:
         response.headers["allow"] = allow
     return response
 
 
-def _meant(path: str) -> str:
-    """What to do about a base URL that is right but for its /v1, which the vendors' clients want differently."""
+def _base_url_hint(path: str) -> str:
+    """Return a hint for a path whose base URL lacks `/v1` or has it twice; the vendors' clients differ in this."""
     for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models"):
         if path.rstrip("/").endswith(f"/{endpoint}"):
             return f", but /v1/{endpoint}: the base URL of OpenAI's clients ends in /v1, that of Anthropic's does not"

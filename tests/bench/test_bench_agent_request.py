@@ -11,11 +11,11 @@ from dragoman import direction, translate
 from dragoman_bench.agent_request import MESSAGES, agent_request
 from dragoman_bench.wire import DIALECTS
 
-Told = list[tuple[str, ...]]
+Reader = list[tuple[str, ...]]
 
 
-def told(dialect: str, body: bytes) -> Told:
-    """Who said what, called what and got what: the conversation without its spelling."""
+def expected(dialect: str, body: bytes) -> Reader:
+    """Return the texts, calls and results of a body: the conversation independent of its dialect."""
     request = json.loads(body)
     return list({"chat": _chat, "messages": _messages, "responses": _responses}[dialect](request))
 
@@ -29,8 +29,8 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def _chat(request: Any) -> Told:
-    out: Told = []
+def _chat(request: Any) -> Reader:
+    out: Reader = []
     for message in request["messages"]:
         if message["role"] == "tool":
             out.append(("result", message["tool_call_id"], _text(message["content"])))
@@ -42,8 +42,8 @@ def _chat(request: Any) -> Told:
     return out
 
 
-def _messages(request: Any) -> Told:
-    out: Told = [("system", _text(request["system"]))]
+def _messages(request: Any) -> Reader:
+    out: Reader = [("system", _text(request["system"]))]
     for message in request["messages"]:
         content = message["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
@@ -56,8 +56,8 @@ def _messages(request: Any) -> Told:
     return out
 
 
-def _responses(request: Any) -> Told:
-    out: Told = [("system", request["instructions"])]
+def _responses(request: Any) -> Reader:
+    out: Reader = [("system", request["instructions"])]
     for item in request["input"]:
         if item["type"] == "message":
             out.append((item["role"], _text(item["content"])))
@@ -69,7 +69,7 @@ def _responses(request: Any) -> Told:
 
 
 def test_it_is_the_same_conversation_in_every_dialect() -> None:
-    chat, messages, responses = (told(dialect, agent_request(dialect, "m")) for dialect in DIALECTS)
+    chat, messages, responses = (expected(dialect, agent_request(dialect, "m")) for dialect in DIALECTS)
     assert chat == messages == responses
 
 
@@ -83,7 +83,7 @@ def test_it_is_the_same_bytes_each_time(dialect: str) -> None:
 def test_every_call_has_its_result_and_nothing_else_has(dialect: str) -> None:
     waiting: list[str] = []
     answered = set()
-    for kind, *rest in told(dialect, agent_request(dialect, "m")):
+    for kind, *rest in expected(dialect, agent_request(dialect, "m")):
         if kind == "call":
             assert rest[0] not in answered
             waiting.append(rest[0])
@@ -108,7 +108,7 @@ def test_tools_have_schemas(dialect: str) -> None:
     tools = json.loads(agent_request(dialect, "m"))["tools"]
     flat = [tool["function"] if dialect == "chat" else tool for tool in tools]
     schemas = [tool["input_schema" if dialect == "messages" else "parameters"] for tool in flat]
-    called = {rest[1] for kind, *rest in told(dialect, agent_request(dialect, "m")) if kind == "call"}
+    called = {rest[1] for kind, *rest in expected(dialect, agent_request(dialect, "m")) if kind == "call"}
     assert len({tool["name"] for tool in flat}) == len(tools) >= 15
     assert called < {tool["name"] for tool in flat}
     assert all(
@@ -122,11 +122,11 @@ def test_it_is_translated_without_a_loss(client: str, upstream: str) -> None:
     body = agent_request(client, "m")
     translation = translate(direction(client, upstream), body)
     assert not translation.losses
-    assert told(upstream, translation.body) == told(client, body)
+    assert expected(upstream, translation.body) == expected(client, body)
 
 
 def test_size_and_stream_are_the_callers_choice() -> None:
-    assert len(told("chat", agent_request("chat", "m", 2))) == 2
+    assert len(expected("chat", agent_request("chat", "m", 2))) == 2
     whole = json.loads(agent_request("chat", "gpt", 20, stream=False))
     assert (whole["model"], whole["stream"], "stream_options" in whole) == ("gpt", False, False)
     with pytest.raises(ValueError, match="2 messages or more"):

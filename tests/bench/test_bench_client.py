@@ -15,7 +15,7 @@ import pytest
 from dragoman_bench.client import result
 from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import FORMS
+from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.plan import Plan, PlanError, Slow
 from dragoman_bench.receiver import Receiver, Tally
 from dragoman_bench.replies import Reply, chunk, reply
@@ -27,7 +27,7 @@ SERIAL = 3
 
 
 class Wire(asyncio.Transport):
-    """Takes what is written; aborting it tells the protocol."""
+    """Records what is written; `abort` calls the protocol's `connection_lost`."""
 
     def __init__(self, protocol: Receiver) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Reception:
         self.receiver.send(b"POST", time.monotonic_ns(), streamed=self.streamed)
 
     def take(self, *pieces: bytes) -> Reception:
-        """What came from the gateway."""
+        """Feed data of the gateway."""
         for piece in pieces:
             if piece and not self.wire.gone:
                 self.receiver.data_received(piece)
@@ -126,7 +126,7 @@ def swapped(of: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_deltas_that_are_lost_repeated_or_strangers_are_told(dialect: str) -> None:
+def test_deltas_that_are_lost_repeated_or_foreign_are_reported(dialect: str) -> None:
     sent = reply(dialect, 30)
     good = deltas(sent)
     assert "lost-delta" in Reception(dialect).take(stream(sent, [*good[:2], *good[3:]])).errors()
@@ -138,7 +138,7 @@ def test_deltas_that_are_lost_repeated_or_strangers_are_told(dialect: str) -> No
     assert Reception(dialect).take(stream(sent, good[:-1])).ends == ["cut"]
 
 
-def test_an_end_that_is_not_one_is_told() -> None:
+def test_a_truncated_end_is_reported() -> None:
     sent = reply("messages", 0)
     whole = sent.opening + b"".join(deltas(sent))
     assert Reception("messages").take(whole, b"0\r\n\r\n").ends == ["no-terminal"]
@@ -160,7 +160,7 @@ def test_an_end_that_is_not_one_is_told() -> None:
         ("responses", b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'),
     ],
 )
-def test_an_error_inside_the_stream_is_told_with_its_words(dialect: str, frame: bytes) -> None:
+def test_an_error_inside_the_stream_is_reported_with_its_text(dialect: str, frame: bytes) -> None:
     sent = reply(dialect, 0)
     got = Reception(dialect).take(sent.opening, deltas(sent)[0], chunk(frame))
     assert got.ends == ["in-band"]
@@ -168,7 +168,7 @@ def test_an_error_inside_the_stream_is_told_with_its_words(dialect: str, frame: 
     assert got.wire.gone
 
 
-def test_a_refusal_and_bad_http_are_told() -> None:
+def test_an_error_status_and_bad_http_are_reported() -> None:
     refused = Reception("chat").take(b"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy")
     assert refused.ends == ["status-503"]
     assert refused.tally.errors["status-503"]["example"] == "busy"
@@ -192,10 +192,10 @@ def test_delays_are_exact_to_the_microsecond_and_bounded() -> None:
     for us in range(1, 1001):
         delays.add(us * 1000 + 999)
     delays.add(-5)
-    told = delays.summary()
-    assert (told["count"], told["min"], told["max"]) == (1001, 0.0, 1.0)
-    assert told["p50"] == pytest.approx(0.5, abs=0.001)
-    assert told["p99"] == pytest.approx(0.99, abs=0.001)
+    expected = delays.summary()
+    assert (expected["count"], expected["min"], expected["max"]) == (1001, 0.0, 1.0)
+    assert expected["p50"] == pytest.approx(0.5, abs=0.001)
+    assert expected["p99"] == pytest.approx(0.99, abs=0.001)
     delays.clear()
     assert delays.summary() == {"count": 0}
     delays.add(10**18)
@@ -215,9 +215,9 @@ async def upstream() -> AsyncIterator[tuple[str, Simulator]]:
 
 
 async def loaded(plan: Plan) -> dict[str, Any]:
-    """What a load saw."""
+    """Return the result of a load."""
     load = Load(plan)
-    await load.run(FORMS[plan.mode])
+    await load.run(SHAPES[plan.mode])
     return json.loads(json.dumps(result(load)))  # type: ignore[no-any-return]
 
 
@@ -287,7 +287,7 @@ async def test_a_storm_leaves_no_stream_open(upstream: tuple[str, Simulator]) ->
     assert simulator.counts.cancelled == simulator.counts.streams > 0
 
 
-async def test_nobody_listening_is_an_error_and_a_plan_s_limit_an_end(upstream: tuple[str, Simulator]) -> None:
+async def test_a_refused_connection_is_an_error_and_a_plan_s_limit_an_end(upstream: tuple[str, Simulator]) -> None:
     got = await loaded(Plan("http://127.0.0.1:9", "chat", "closed", "bench-whole", 2, 0.1, warm=0.0, stream=False))
     assert got["errors"]["connect"]["count"] == 2
     url, _ = upstream
@@ -296,7 +296,7 @@ async def test_nobody_listening_is_an_error_and_a_plan_s_limit_an_end(upstream: 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         ({"dialect": "gemini"}, "dialect is"),
         ({"mode": "run"}, "mode is"),
@@ -308,10 +308,10 @@ async def test_nobody_listening_is_an_error_and_a_plan_s_limit_an_end(upstream: 
         ({"colour": "red"}, "unknown: colour"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_says_why(wrong: dict[str, Any], told: str) -> None:
+def test_a_plan_that_cannot_be_carried_out_is_reported_with_the_reason(wrong: dict[str, Any], expected: str) -> None:
     plan = {"url": "http://x", "dialect": "chat", "mode": "closed", "model": "m", "streams": 1}
     assert Plan.of_json(json.dumps(plan)).streams == 1
-    with pytest.raises(PlanError, match=told):
+    with pytest.raises(PlanError, match=expected):
         Plan.of_json(json.dumps(plan | wrong))
 
 

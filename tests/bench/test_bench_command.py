@@ -1,4 +1,4 @@
-"""`dragoman bench`: the rig's own command line, short unless told otherwise."""
+"""`dragoman bench`: the rig's command line, with the short run as its default."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_words_go_to_the_rig(words: list[str], handed_over: list[str], monkeypat
     assert seen == [handed_over]
 
 
-def test_where_the_rig_cannot_be_imported_this_is_said(
+def test_a_failed_import_of_the_rig_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "dragoman_bench.cli", None)
     assert main(["bench"]) == 2
-    assert "it is made for Linux" in capsys.readouterr().err
+    assert "it needs Linux" in capsys.readouterr().err
 
 
 def test_it_is_among_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "measure gateways side by side" in capsys.readouterr().out
+    assert "benchmark gateways side by side" in capsys.readouterr().out

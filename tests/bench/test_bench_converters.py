@@ -1,4 +1,4 @@
-"""Peers' conversions in their own processes: what comes back, what fails, and how one that is missing is told."""
+"""Peers' conversions in their own processes: results, failures, and missing peers."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Converter]
 
 
 def test_a_conversion_and_its_time(peer: Converter) -> None:
-    told = peer.convert('{"model":"m","text":"é"}'.encode(), "messages", "chat")
-    assert told == {"text": "é", "to": "openai_chat", "from": "anthropic"}
+    expected = peer.convert('{"model":"m","text":"é"}'.encode(), "messages", "chat")
+    assert expected == {"text": "é", "to": "openai_chat", "from": "anthropic"}
     assert type(peer.seconds(3)) is float  # each of a body of its own, or the second would miss its model
 
 
-def test_what_a_peer_cannot_convert_is_told_and_the_next_is_converted(peer: Converter) -> None:
-    with pytest.raises(StartError, match=r"llm-rosetta cannot convert this: ValueError.*no such model") as told:
+def test_a_failed_conversion_is_reported_and_the_next_one_works(peer: Converter) -> None:
+    with pytest.raises(StartError, match=r"llm-rosetta cannot convert this: ValueError.*no such model") as expected:
         peer.convert(b'{"model":"refused","text":"%b"}' % (b"a long talk " * 1000), "chat", "responses")
-    assert len(str(told.value)) < 500
+    assert len(str(expected.value)) < 500
     assert peer.convert(b'{"model":"m","text":"a"}', "chat", "responses")["to"] == "openai_responses"
 
 
-def test_a_peer_that_is_gone_is_told(peer: Converter, tmp_path: Path) -> None:
+def test_a_peer_whose_process_ended_is_reported(peer: Converter, tmp_path: Path) -> None:
     (tmp_path / "llm_rosetta.py").write_text("raise SystemExit")
     with pytest.raises(StartError, match="the process ended"):
         peer.convert(b"{}", "chat", "responses")
 
 
-def test_a_missing_peer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_peer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     assert "dragoman bench peers install litellm" in str(converters.missing("litellm"))
 

@@ -1,4 +1,4 @@
-"""The registry of gateways, their processes from start to end, and what peers are told to do."""
+"""The registry of gateways, their processes from start to end, and the setup of peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, ridden
+from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, measured_direction
 from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE
 from dragoman_bench.gateways.peers import PEERS
 from dragoman_bench.scenarios import SCENARIOS, models
@@ -51,7 +51,7 @@ def children_of(pid: int) -> list[str]:
 
 
 def alive(pid: str | int) -> bool:
-    """Whether it still runs, rather than waits to be collected."""
+    """Return True if it runs and is not a zombie."""
     state = Path(f"/proc/{pid}/stat")
     return state.exists() and ") Z " not in state.read_text()
 
@@ -75,10 +75,10 @@ def test_gateways_are_known_by_their_names() -> None:
 
 
 def test_what_cannot_translate_rides_in_the_upstreams_own_direction() -> None:
-    assert ridden(GATEWAYS["dragoman"], ("messages", "chat")) == ("messages", "chat")
-    assert ridden(GATEWAYS["aiohttp-pass"], ("messages", "chat")) == ("chat", "chat")
-    assert ridden(GATEWAYS["sglang-router"], ("chat", "messages")) is None
-    assert ridden(GATEWAYS["claude-code-router"], ("chat", "chat")) is None
+    assert measured_direction(GATEWAYS["dragoman"], ("messages", "chat")) == ("messages", "chat")
+    assert measured_direction(GATEWAYS["aiohttp-pass"], ("messages", "chat")) == ("chat", "chat")
+    assert measured_direction(GATEWAYS["sglang-router"], ("chat", "messages")) is None
+    assert measured_direction(GATEWAYS["claude-code-router"], ("chat", "chat")) is None
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ async def test_a_gateway_runs_on_its_core() -> None:
     await started.stop()
 
 
-async def test_one_that_ends_early_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_ends_early_is_reported_with_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
     text = "import os; print(sorted(os.environ), open('a/settings').read()); raise SystemExit(3)"
@@ -142,10 +142,10 @@ async def test_one_that_ends_early_tells_why(monkeypatch: pytest.MonkeyPatch) ->
         await launch.launch(
             program(text), launch.free_port(), None, env={"X": "{folder}"}, files={"a/settings": "in {folder}"}
         )
-    said = str(caught.value)
-    assert "OPENAI" not in said
-    assert "HTTPS_PROXY" not in said
-    assert re.search(r"'NO_PROXY'.*'X'.* in \S+dragoman-bench-", said)
+    output = str(caught.value)
+    assert "OPENAI" not in output
+    assert "HTTPS_PROXY" not in output
+    assert re.search(r"'NO_PROXY'.*'X'.* in \S+dragoman-bench-", output)
 
 
 async def test_one_that_never_listens_is_given_up() -> None:
@@ -153,7 +153,7 @@ async def test_one_that_never_listens_is_given_up() -> None:
         await launch.launch(program("import time; time.sleep(60)"), launch.free_port(), None, within=0.05)
 
 
-async def test_one_that_is_not_there_is_said() -> None:
+async def test_one_that_is_not_installed_is_reported() -> None:
     with pytest.raises(StartError, match="cannot run /nowhere/gateway: No such file"):
         await launch.launch(["/nowhere/gateway"], launch.free_port(), None)
 
@@ -169,14 +169,14 @@ async def test_one_that_ignores_the_signal_is_killed_with_its_children(monkeypat
     assert alive(child_pid)
     await started.stop()
     assert not alive(started.pid)
-    # Nobody waits for the child of a child: the kernel ends it in its own time.
+    # The grandchild is not waited for: the kernel ends it later.
     await until(lambda: not alive(child_pid))
 
 
 # --- peers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_peer_that_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_peer_that_is_not_installed_is_reported_with_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     for peer in PEERS.values():
         assert peer.missing() == (
@@ -213,7 +213,7 @@ def test_versions_are_those_that_were_tried(monkeypatch: pytest.MonkeyPatch, tmp
     assert run.commands[1][0] == str(tmp_path / "llm-rosetta" / "bin" / "python")
 
 
-def test_npm_is_told_what_to_hold_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_npm_gets_the_overrides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     run = Installer()
     monkeypatch.setattr(subprocess, "run", run)
@@ -242,18 +242,18 @@ def test_peers_are_pointed_at_the_upstream(name: str) -> None:
         assert "1234" in given
 
 
-def test_litellm_is_told_which_protocol_the_upstream_speaks() -> None:
-    said = {}
+def test_litellm_gets_the_protocol_of_the_upstream() -> None:
+    output = {}
     for direction in ALL:
         config = json.loads(PEERS["litellm"].setup(1, UPSTREAM, direction).files["config.yaml"])
         first = config["model_list"][0]
-        said[direction] = first["litellm_params"]["model"].removesuffix(first["model_name"])
+        output[direction] = first["litellm_params"]["model"].removesuffix(first["model_name"])
         assert [model["model_name"] for model in config["model_list"]] == list(models())
         assert config["litellm_settings"]["use_chat_completions_url_for_anthropic_messages"] == (direction[1] == "chat")
         assert ("use_chat_completions_api" in first["litellm_params"]) == (direction == ("responses", "chat"))
-    assert {said[client, "messages"] for client in PATHS} == {"anthropic/"}
-    assert {said[client, "chat"] for client in PATHS} == {"openai/"}
-    assert said["chat", "responses"] == "openai/responses/"
+    assert {output[client, "messages"] for client in PATHS} == {"anthropic/"}
+    assert {output[client, "chat"] for client in PATHS} == {"openai/"}
+    assert output["chat", "responses"] == "openai/responses/"
 
 
 def test_claude_code_router_wants_the_provider_named() -> None:

@@ -54,8 +54,8 @@ async def talk(module: Any, upstream: int, client: str, dialect: str, *scripts: 
 
 def marks(body: bytes) -> list[int]:
     """The numbers of the deltas, in order, each once."""
-    told_again = REPEATING.search(body)
-    deltas = body[: told_again.start()] if told_again else body
+    repeated = REPEATING.search(body)
+    deltas = body[: repeated.start()] if repeated else body
     return [int(number) % 10**6 for number, _, _ in MARK.findall(deltas)]
 
 

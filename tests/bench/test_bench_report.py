@@ -1,4 +1,4 @@
-"""Results as data, tables, charts and a page: what is told, what is marked, and what is left out."""
+"""Results as data, tables, charts and a page: their content, marks and omissions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from dragoman_bench.charts import Bar, Dots, bars, dots
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine
-from dragoman_bench.report import charts, report, short
-from dragoman_bench.results import Command, Results, Row, Subject, gather, load, save
+from dragoman_bench.report import charts, report, terminal_summary
+from dragoman_bench.results import Command, Results, Row, Subject, load
 from dragoman_bench.runner import Run
+from dragoman_bench.save_run import gather, save
 from dragoman_bench.scenarios import SCENARIOS
 from dragoman_bench.tables import Table, added_ratio, number, overview, scenario_table, times
 
@@ -24,7 +25,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def shares(p50: float, p99: float, worst: float) -> dict[str, float]:
-    """Percentiles as the load client tells them."""
+    """Return percentiles as in the load client's result."""
     return {"p50": p50, "p90": p50 * 1.5, "p99": p99, "p99.9": worst}
 
 
@@ -69,8 +70,8 @@ def results() -> Results:
         subject("peer", "translate"),
         subject("absent", "pass", "absent is not installed: `install it`"),
     ]
-    told = [{"name": "stream-100", "about": "100 streams"}, {"name": "open-1000", "about": "open streams"}]
-    return Results("2026-11-21T10:00:00Z", "rig --x", False, 3, "aiohttp-pass", MACHINE, told, gateways, rows)
+    expected = [{"name": "stream-100", "about": "100 streams"}, {"name": "open-1000", "about": "open streams"}]
+    return Results("2026-11-21T10:00:00Z", "rig --x", False, 3, "aiohttp-pass", MACHINE, expected, gateways, rows)
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def test_an_overview_without_a_column_has_no_rows_and_no_place_on_the_page(resul
     assert "## Ratios" in report(results, {})
 
 
-def test_a_scenarios_table_leaves_out_what_nobody_has(results: Results) -> None:
+def test_a_scenarios_table_has_no_empty_columns(results: Results) -> None:
     table = scenario_table(results, "stream-100")
     assert "kB/stream" not in table.head
     assert "delay ms p50 / p99 / p99.9" in table.head
@@ -128,11 +129,11 @@ def test_tables_line_up_and_escape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (1.234, "1.23"), (12.34, "12.3"), (5431.2, "5,431")],
 )
-def test_figures_have_three_digits(value: float | None, told: str) -> None:
-    assert number(value) == told
+def test_figures_have_three_digits(value: float | None, expected: str) -> None:
+    assert number(value) == expected
 
 
 def test_ratios_are_times() -> None:
@@ -193,9 +194,9 @@ def test_no_figures_no_charts(results: Results) -> None:
 # --- the page and the files -----------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_everything(results: Results) -> None:
+def test_the_page_has_everything(results: Results) -> None:
     page = report(results, charts(results))
-    for told in (
+    for expected in (
         "`rig --x`",
         "medians of 3 rounds",
         "A Processor, 2 cores, 8 GB",
@@ -209,16 +210,16 @@ def test_the_page_tells_everything(results: Results) -> None:
         "**peer 1.2**: what peer is. Note: mind this.",
         "peer --serve\n\n# file\nport = 1",
     ):
-        assert told in page
+        assert expected in page
     assert "a short run" not in page
     assert "a short run" in report(replace(results, quick=True), {})
 
 
 def test_the_terminal_gets_the_overview_and_what_is_missing(results: Results) -> None:
-    said = short(results)
-    assert "dragoman      messages→chat" in said
-    assert "absent is not installed" in said
-    assert short(replace(results, rows=[], gateways=[])) == ""
+    output = terminal_summary(results)
+    assert "dragoman      messages→chat" in output
+    assert "absent is not installed" in output
+    assert terminal_summary(replace(results, rows=[], gateways=[])) == ""
 
 
 def test_a_run_is_saved_and_read_again(results: Results, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table of translated requests: what it tells, what it checks before it times, and that peers' figures are of real
+"""The table of translated requests: its content, its checks before the timing, and that peers' figures are of real
 conversions."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from dragoman import direction
 from dragoman_bench import converters
-from dragoman_bench.conversion_check import declared, lost, said, undeclared
+from dragoman_bench.conversion_check import declared, lost, read_content, undeclared
 from dragoman_bench.conversions import Conversions, Peer, Row, cells, head, page, save
 from dragoman_bench.converters import Converter
 from dragoman_bench.gateways.environments import HOME_VARIABLE
@@ -49,11 +49,11 @@ def convert(body, target, source_provider):
 
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
-    """What it defines."""
+    """Return the names that it defines."""
     return runpy.run_path(str(SCRIPT))
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_conversion_is_without_parsing_and_writing_and_has_its_ratio() -> None:
@@ -76,8 +76,8 @@ def test_a_run_is_saved_as_a_page_and_as_data_beside_the_one_before(tmp_path: Pa
     run = Conversions("2026-11-21T10:00:00Z", "requests.py", 40, MACHINE, {"one": "1.0", "two": "2.0"}, [ROW])
     first, second = save(run, tmp_path), save(run, tmp_path)
     assert (first.name, second.name) == ("2026-11-21-abc1234567", "2026-11-21-abc1234567-2")
-    told = json.loads((first / "results.json").read_text())
-    assert told["rows"][0]["peers"] == {"one": {"us": 2000.0, "note": ""}, "two": {"us": None, "note": "no"}}
+    expected = json.loads((first / "results.json").read_text())
+    assert expected["rows"][0]["peers"] == {"one": {"us": 2000.0, "note": ""}, "two": {"us": None, "note": "no"}}
     text = (first / "README.md").read_text()
     assert text == page(run)
     assert "| messages→chat | played | 219 | 104 | 2,000 | 3.33× | 1,000 | 2,000 | 0.50× | –* | – |" in text
@@ -126,15 +126,20 @@ RESPONSES: dict[str, Any] = {
 }
 
 
-def test_what_is_said_is_the_same_in_every_dialect() -> None:
-    told = [("text", "a"), ("call", "c", "f", '{"x": 1}'), ("result", "c", "done")]
-    assert said("chat", CHAT) == said("messages", MESSAGES) == said("responses", RESPONSES) == told
+def test_the_content_is_equal_in_every_dialect() -> None:
+    expected = [("text", "a"), ("call", "c", "f", '{"x": 1}'), ("result", "c", "done")]
+    assert (
+        read_content("chat", CHAT)
+        == read_content("messages", MESSAGES)
+        == read_content("responses", RESPONSES)
+        == expected
+    )
 
 
 def test_what_is_lost_is_counted() -> None:
-    told = said("chat", CHAT)
-    assert lost(told, told) == ""
-    assert lost(told * 2, told) == "3 of 6 texts, calls and results lost or changed"
+    expected = read_content("chat", CHAT)
+    assert lost(expected, expected) == ""
+    assert lost(expected * 2, expected) == "3 of 6 texts, calls and results lost or changed"
 
 
 def test_tools_have_their_names_in_every_dialect() -> None:
@@ -146,10 +151,10 @@ def test_tools_have_their_names_in_every_dialect() -> None:
 
 def test_what_was_lost_on_the_way_is_not_timed(script: dict[str, Any]) -> None:
     going = direction("chat", "messages")
-    script["check"](going, said, CHAT, MESSAGES)
+    script["check"](going, read_content, CHAT, MESSAGES)
     for less in ({**MESSAGES, "tools": []}, {**MESSAGES, "messages": MESSAGES["messages"][:-1]}):
         with pytest.raises(AssertionError, match="chat→messages"):
-            script["check"](going, said, CHAT, less)
+            script["check"](going, read_content, CHAT, less)
 
 
 # --- the script -------------------------------------------------------------------------------------------------------
@@ -171,7 +176,7 @@ def test_the_timing_runs_and_checks(
     assert len(json.loads((saved / "results.json").read_text())["rows"]) == len(rows)
 
 
-def test_a_peer_that_fails_or_loses_something_is_told(
+def test_a_peer_that_fails_or_loses_something_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     programs = tmp_path / "llm-rosetta" / "bin"
@@ -194,8 +199,8 @@ def test_a_peer_that_fails_or_loses_something_is_told(
 @pytest.fixture(scope="module", params=converters.PEERS)
 def peer(request: pytest.FixtureRequest) -> Iterator[Converter]:
     """One that is installed."""
-    if told := converters.missing(request.param):
-        pytest.skip(told)
+    if expected := converters.missing(request.param):
+        pytest.skip(expected)
     converter = converters.start(request.param)
     yield converter
     converter.close()
@@ -205,8 +210,8 @@ def peer(request: pytest.FixtureRequest) -> Iterator[Converter]:
 def test_what_is_timed_of_a_peer_is_all_of_the_request(
     peer: Converter, script: dict[str, Any], client: str, upstream: str
 ) -> None:
-    make, told = script["KINDS"]["played"]
+    make, expected = script["KINDS"]["played"]
     body = make(client, upstream, 20)
     converted = peer.convert(body, client, upstream)
-    assert script["kept"](direction(client, upstream), told, orjson.loads(body), converted) == ""
+    assert script["kept"](direction(client, upstream), expected, orjson.loads(body), converted) == ""
     assert peer.seconds(1) > 0

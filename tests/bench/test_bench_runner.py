@@ -20,8 +20,8 @@ from dragoman_bench.gateways import ALL, SAME, Direction, Gateway, Started, Star
 from dragoman_bench.gateways.direct import Direct
 from dragoman_bench.gateways.gateway import Kind
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import FORMS
-from dragoman_bench.machine_lock import Busy, turn
+from dragoman_bench.load_shapes import SHAPES
+from dragoman_bench.machine_lock import Busy, machine_lock
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import alive, cpu_ns, divided_cores, memory_bytes, tree
 from dragoman_bench.rig import LoadError, Rig, Subject
@@ -49,7 +49,7 @@ class Stub:
     stops: int = 0
 
     def missing(self) -> str | None:
-        """As told."""
+        """Return the configured value."""
         return self.why_missing
 
     def version(self) -> str:
@@ -57,7 +57,7 @@ class Stub:
         return ""
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
-        """As told."""
+        """Return the configured value."""
         if self.why_not is not None:
             raise StartError(self.why_not)
         self.starts += 1
@@ -83,24 +83,24 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 async def in_this_process(self: Rig, plan: Plan) -> dict[str, Any]:
     """A load without the second or so that another interpreter takes."""
     load = Load(plan)
-    await load.run(FORMS[plan.mode])
+    await load.run(SHAPES[plan.mode])
     return result(load)
 
 
 async def test_a_run_measures_in_rounds_and_compares_with_the_baseline_and_with_no_gateway() -> None:
     mine = Stub("mine", "translate", ALL - {ACROSS})
     gateways: list[Gateway] = [Direct(), Stub("aiohttp-pass"), mine, Stub("absent", why_missing="install it")]
-    said: list[str] = []
-    run = Run(gateways, [CHAT], [short("stream-100")], 2, said.append)
+    output: list[str] = []
+    run = Run(gateways, [CHAT], [short("stream-100")], 2, output.append)
     assert [(number, key[0]) for _, number, key in run.steps()] == [
         (number, name) for number in (0, 1) for name in ("direct", "aiohttp-pass", "mine")
     ]
     before = os.sched_getaffinity(0)
     await run.go()
     assert os.sched_getaffinity(0) == before
-    assert said[0] == "without absent: install it"
-    assert said[-1].startswith("[6/6] stream-100 2/2 mine chat→chat: ")
-    assert said[-1].endswith("(0 s left)")
+    assert output[0] == "without absent: install it"
+    assert output[-1].startswith("[6/6] stream-100 2/2 mine chat→chat: ")
+    assert output[-1].endswith("(0 s left)")
     rows = {row.gateway: row.figures for row in run.outcomes()}
     assert all(not row["errors"] for row in rows.values())
     for name in ("mine", "aiohttp-pass"):
@@ -146,11 +146,11 @@ async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyP
 async def test_a_gateway_that_does_not_start_or_is_left_out_is_a_row_with_the_reason() -> None:
     broken = Stub("broken", why_not="no such port\nlast words")
     picky = Stub("picky", without={"whole": "it would cheat"})
-    said: list[str] = []
-    run = Run([broken, picky], [ACROSS], [short("whole", seconds=0.1)], 2, said.append)
+    output: list[str] = []
+    run = Run([broken, picky], [ACROSS], [short("whole", seconds=0.1)], 2, output.append)
     assert run.keys() == [("broken", CHAT), ("picky", CHAT)]
     await run.go()
-    assert "not tried again: no such port (" in said[-1]
+    assert "not tried again: no such port (" in output[-1]
     reasons = {row.gateway: row.missing for row in run.outcomes()}
     assert reasons == {"broken": "no such port\nlast words", "picky": "it would cheat"}
 
@@ -172,7 +172,7 @@ async def test_a_failed_load_is_an_error_of_its_row_and_not_repeated(monkeypatch
     assert (calls, stub.starts, stub.stops) == (1, 1, 1)
 
 
-async def test_a_gateway_that_may_still_be_busy_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_may_still_be_busy_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def measured(self: Subject, rig: Rig, scenario: Scenario) -> dict[str, Any]:
         return {}
 
@@ -281,18 +281,18 @@ def test_processes_are_measured_as_trees() -> None:
 
 
 async def test_runs_take_turns(tmp_path: Path) -> None:
-    lock, said = tmp_path / "lock", list[str]()
-    async with turn(said.append, lock):
+    lock, output = tmp_path / "lock", list[str]()
+    async with machine_lock(output.append, lock):
         with pytest.raises(Busy, match="lock"):
-            async with turn(said.append, lock, 0.02, 0.01):
+            async with machine_lock(output.append, lock, 0.02, 0.01):
                 raise AssertionError
-    async with turn(said.append, lock):
+    async with machine_lock(output.append, lock):
         pass
-    assert len(said) == 1
+    assert len(output) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--gateways", "nosuch"], "no gateway is named 'nosuch'; known: direct"),
         (["--scenarios", "nosuch"], "no scenario"),
@@ -302,11 +302,11 @@ async def test_runs_take_turns(tmp_path: Path) -> None:
         (["peers", "install", "nosuch"], "no peer"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_right(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_command_line_lists_the_choices(
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(words) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_directions_are_named_client_first() -> None:
@@ -316,14 +316,14 @@ def test_directions_are_named_client_first() -> None:
     assert set(cli.directions("all")) == ALL
 
 
-def test_the_command_measures_saves_and_says_so(
+def test_the_command_measures_saves_and_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # another run may go on outside
     words = ["--quick", "--gateways", "direct", "--directions", "chat-chat", "--scenarios", "idle", f"--out={tmp_path}"]
     assert cli.main(words) == 0
-    told = capsys.readouterr().err
-    assert "[1/1] idle 1/1 aiohttp-pass chat→chat: starts in" in told
+    expected = capsys.readouterr().err
+    assert "[1/1] idle 1/1 aiohttp-pass chat→chat: starts in" in expected
     assert len(list(tmp_path.glob("*/results.json"))) == 1
     assert cli.main(["peers", "list"]) == 0
     assert "litellm" in capsys.readouterr().out

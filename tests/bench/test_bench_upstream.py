@@ -1,4 +1,4 @@
-"""The upstream simulator over real sockets: requests however framed, streams ended when told, cancellations."""
+"""The upstream simulator over real sockets: requests in any framing, streams ended on request, cancellations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from dragoman_bench.load import ask
+from dragoman_bench.load import get_json
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.upstream import Simulator, serve
 from dragoman_bench.wire import DIALECTS, MARK, PATHS, TERMINAL, Script, request
@@ -99,7 +99,7 @@ async def test_a_stream_comes_whole_in_each_way_of_sending(upstream: Upstream, d
         assert b"text/event-stream" in await client.head()
         body = await client.chunks()
         assert TERMINAL[dialect] in body
-        count = script.events * (5 if dialect == "responses" else 1)  # which tells its text four times more
+        count = script.events * (5 if dialect == "responses" else 1)  # which repeats its text four times
         assert len(MARK.findall(body)) == count
     await client.close()
     counts = upstream.simulator.counts
@@ -157,20 +157,20 @@ async def test_a_hung_up_client_s_stream_is_cancelled_at_once(upstream: Upstream
     client = await Client.connect(upstream)
     client.post(PATHS["messages"], request("messages", Script(1000, 60_000).model))
     await client.head()
-    assert (await ask(upstream.url, "/bench/stats"))["open"] == 1
+    assert (await get_json(upstream.url, "/bench/stats"))["open"] == 1
     await client.close()
     await upstream.counted("cancelled", 1)
     assert upstream.simulator.counts.open == 0
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_paced_streams_end_in_good_order_when_told(upstream: Upstream, dialect: str) -> None:
+async def test_paced_streams_end_normally_on_request(upstream: Upstream, dialect: str) -> None:
     client = await Client.connect(upstream)
     client.post(PATHS[dialect], request(dialect, Script(100_000, 1).model))
     await client.head()
-    while (await ask(upstream.url, "/bench/stats"))["events"] < 5:
+    while (await get_json(upstream.url, "/bench/stats"))["events"] < 5:
         pass
-    await ask(upstream.url, "/bench/finish")
+    await get_json(upstream.url, "/bench/finish")
     body = await client.chunks()
     assert TERMINAL[dialect] in body
     assert [flag for _, flag, _ in MARK.findall(body)].count(b"!") == (5 if dialect == "responses" else 1)

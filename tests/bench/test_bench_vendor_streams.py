@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench.vendor_streams import KINDS, STREAMS, pieces
+from dragoman_bench.vendor_streams import KINDS, STREAMS, texts_of
 from grammar import chat, messages, responses
 
 JUDGES: dict[str, Any] = {"chat": chat, "messages": messages, "responses": responses}
@@ -19,11 +19,11 @@ SCRIPT = Path(__file__).parents[2] / "bench" / "micro" / "streams.py"
 @pytest.mark.parametrize("dialect", STREAMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_is_what_its_vendor_sends(dialect: str, kind: str) -> None:
-    said = pieces(kind, 40)
-    stream = STREAMS[dialect](kind, said)
-    heard = JUDGES[dialect].check(b"".join(stream.batches(7)), include_usage=True)
-    whole = heard.calls[0].arguments if kind == "tool" else heard.text if kind == "text" else heard.reasoning
-    assert whole == "".join(said)
+    output = texts_of(kind, 40)
+    stream = STREAMS[dialect](kind, output)
+    received = JUDGES[dialect].check(b"".join(stream.batches(7)), include_usage=True)
+    whole = received.calls[0].arguments if kind == "tool" else received.text if kind == "text" else received.reasoning
+    assert whole == "".join(output)
     assert len(stream.frames) == 40
     assert stream.batches(16)[1:-1] == [b"".join(stream.frames[at : at + 16]) for at in (0, 16, 32)]
 

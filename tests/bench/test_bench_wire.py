@@ -8,7 +8,8 @@ from typing import Any
 import httptools
 import pytest
 
-from dragoman import ReplyContext, Translation, direction
+from dragoman import Translation, direction
+from dragoman.reply_context import ReplyContext
 from dragoman_bench.replies import Reply, reply
 from dragoman_bench.wire import (
     CLOCK,
@@ -19,8 +20,8 @@ from dragoman_bench.wire import (
     REPEATING,
     TERMINAL,
     Script,
-    asked,
     filler,
+    read_script,
     request,
 )
 
@@ -29,7 +30,7 @@ EVENTS = 12
 
 
 class Body:
-    """What the chunked or sized body of a reply holds."""
+    """Return the content of the chunked or sized body of a reply."""
 
     def __init__(self, data: bytes) -> None:
         self.body = b""
@@ -62,18 +63,18 @@ def payloads(body: bytes) -> list[Any]:
 
 @pytest.mark.parametrize("size", [0, MARK_BYTES, 32, 500])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_is_well_framed_and_says_each_delta_once(dialect: str, size: int) -> None:
+def test_a_stream_is_well_framed_and_has_each_delta_once(dialect: str, size: int) -> None:
     got = Body(streamed(reply(dialect, size)))
     assert got.complete
     assert got.status == 200
     assert TERMINAL[dialect] in got.body
     assert payloads(got.body)
-    said = REPEATING.split(got.body)[0]
-    marks = MARK.findall(said)
+    output = REPEATING.split(got.body)[0]
+    marks = MARK.findall(output)
     assert [int(number) for number, _, _ in marks] == [SERIAL * NUMBERS + n for n in range(EVENTS)]
     assert [flag for _, flag, _ in marks] == [b"@"] * (EVENTS - 1) + [b"!"]
     assert [int(sent) for _, _, sent in marks] == [1000 + n for n in range(EVENTS)]
-    assert said.count(filler(size)) >= EVENTS
+    assert output.count(filler(size)) >= EVENTS
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -83,7 +84,7 @@ def test_a_whole_reply_is_json_with_its_text(dialect: str) -> None:
     assert len(MARK.findall(json.dumps(json.loads(got.body)).encode())) == 1
 
 
-def test_a_responses_stream_counts_its_events_and_tells_its_text_again() -> None:
+def test_a_responses_stream_counts_its_events_and_repeats_its_text() -> None:
     events = payloads(Body(streamed(reply("responses", 40), 120)).body)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
@@ -97,8 +98,8 @@ def test_the_engine_translates_every_delta_in_order(client: str, upstream: str) 
     body = Body(streamed(reply(upstream, 40))).body
     machine = Translation(direction(client, upstream), b"", True, ReplyContext("m"), "m").stream_machine()
     out = (machine.feed(body) or b"") + (machine.finish() or b"")
-    said = REPEATING.split(out)[0]
-    assert [int(number) % NUMBERS for number, _, _ in MARK.findall(said)] == list(range(EVENTS))
+    output = REPEATING.split(out)[0]
+    assert [int(number) % NUMBERS for number, _, _ in MARK.findall(output)] == list(range(EVENTS))
     assert TERMINAL[client] in out
 
 
@@ -119,18 +120,18 @@ def test_the_clock_wraps_without_changing_a_mark_s_length() -> None:
 )
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("prefix", ["", "openai/", "custom,"])
-def test_a_model_name_says_the_script(script: Script, dialect: str, prefix: str) -> None:
+def test_a_model_name_selects_the_script(script: Script, dialect: str, prefix: str) -> None:
     body = request(dialect, prefix + script.model, stream=not script.whole)
     assert json.loads(body)["model"] == prefix + script.model
-    assert asked(body) == script
+    assert read_script(body) == script
 
 
 def test_only_a_whole_name_is_a_script() -> None:
-    assert asked(b'{"model":"gpt"}') is None
-    assert asked(b'{"messages":"bench-e5-p0 is a name","model":"bench-e7-p0"}') == Script(7)
-    assert asked(b'{"model":"bench-e0-p0"}') is None
-    assert asked(b'{"model":"bench-e5-p0-x"}') is None
-    assert asked(b'{"model":"bench-e5-p0-b0"}') is None
+    assert read_script(b'{"model":"gpt"}') is None
+    assert read_script(b'{"messages":"bench-e5-p0 is a name","model":"bench-e7-p0"}') == Script(7)
+    assert read_script(b'{"model":"bench-e0-p0"}') is None
+    assert read_script(b'{"model":"bench-e5-p0-x"}') is None
+    assert read_script(b'{"model":"bench-e5-p0-b0"}') is None
 
 
 @pytest.mark.parametrize("wrong", [{"events": 0}, {"events": NUMBERS}, {"events": 1, "batch": 0}])

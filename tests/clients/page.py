@@ -18,24 +18,27 @@ _HEAD = """\
 
 <!-- Made by `python tests/clients/table.py --write`: do not edit. -->
 
-Real programs, as their vendors publish them, run against a live gateway with a simulated upstream of each dialect
-behind it. In every cell the client works through a session with tools of its own that really run: an agent writes a
-file and runs commands in an empty project, two calls side by side and one after them, over a stream that thinks, talks
-and calls; the word that it must say at the end stands in no prompt, only in what the tool printed. An SDK or framework
-calls a function that makes up such a word: streamed and whole, after the model has thought, twice in one reply, and by
-its own tool runner where it has one; it must show the thinking and the token usage, and tell a 429, a 529, an error in
-the stream and a cut connection by its own exceptions. The upstream checks each request as its vendor does, and refuses
-reasoning that it did not sign. ✓: the tool ran, the word came back, and neither upstream nor gateway refused anything.
+These are real programs, as their vendors publish them. They run against a live gateway with a simulated upstream of
+each dialect. In every cell the client works through a session with its own tools, which really run.
 
-`python tests/clients/table.py` fetches the clients from npm and PyPI, plays all of it and prints this table
-(`--only NAME` a part of it). The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/clients`.
+- An **agent** writes a file and runs commands in an empty project: two parallel calls and one after them, in a stream
+  with reasoning, text and calls. At the end it must repeat a word that is in no prompt, only in a tool's output.
+- An **SDK** or **framework** calls a function that returns such a word: streamed and whole, after reasoning, twice in
+  one reply, and by its own tool runner if it has one. It must show the reasoning and the token usage. It must report
+  a 429, a 529, an error in the stream and a cut connection by its own exceptions.
+
+The upstream checks each request as its vendor does, and rejects reasoning that it did not sign. ✓ means that the tool
+ran, the word came back, and neither upstream nor gateway rejected anything.
+
+`python tests/clients/table.py` fetches the clients from npm and PyPI, runs all cells and prints this table. `--only
+NAME` runs a part of it. The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/clients`.
 
 """
 _LOST = """
 ## What is changed on the way
 
-The [losses](losses.md) that each session counted, by code. The ones of a client that speaks the upstream's own dialect
-are few: its bytes pass through.
+These are the [losses](losses.md) of each session, by code. There are few if the client and the upstream speak the
+same dialect, because bytes are forwarded.
 
 """
 

@@ -19,8 +19,8 @@ from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator.error_replies import Refused
-from dragoman_server.simulator.validate import check
+from dragoman_server.simulator.error_replies import RequestRejected
+from oracles.requests import check
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')
@@ -93,7 +93,7 @@ def _refused(served: Served, upstream: str) -> str:
         try:
             check(upstream, body, received.headers, verify=True)
             why = "no reason found"
-        except Refused as refused:
+        except RequestRejected as refused:
             why = f"{refused} ({refused.param})"
         return f"the upstream answered {received.status} to {received.method} {received.path}: {why}"
     return ""

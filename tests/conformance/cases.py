@@ -53,9 +53,9 @@ def _stops_differ(client: str, upstream: str, mode: str) -> str | None:
         if mode == "whole":
             return told
         what = "are estimated" if client == "messages" else "are left out"
-        return f"{told} The stream is ended there, so the upstream's token counts are not heard: they {what}."
+        return f"{told} The stream is ended there, so the upstream's token counts never arrive: they {what}."
     if (client, upstream) == ("messages", "chat"):
-        return "Chat tells neither that a sequence matched nor which: the stop reason is `end_turn`."
+        return "Chat reports neither that a sequence matched nor which: the stop reason is `end_turn`."
     return None
 
 
@@ -79,7 +79,7 @@ def _refused(client: str, upstream: str, mode: str) -> str | None:
     if client == "messages" and upstream != "messages":
         return "Messages has no refusal block: the model's wording is a text block beside stop reason `refusal`."
     if client != "messages" and upstream == "messages":
-        return "A Messages refusal has no wording: its explanation stands for it (knob `refusal_terminal`)."
+        return "A Messages refusal has no text: its explanation is used instead (knob `refusal_terminal`)."
     return None
 
 

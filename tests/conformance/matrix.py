@@ -28,12 +28,13 @@ _HEAD = """\
 
 <!-- Made by `python tests/conformance/matrix.py --write`: do not edit. -->
 
-What a client of each dialect hears of an upstream of each dialect, through a live gateway and a simulated upstream over
-real sockets, judged by the vendors' own SDKs: every event validated by their types, the deltas compared with what their
-accumulators hold at the end, and the request that reached the upstream compared with what was asked. Each cell is
-*streamed / whole*; a streamed reply is read twice, by the SDK's helper and by its plain iterator. The cells are tests
-(`pytest tests/conformance/test_conformance_matrix.py`); `python tests/conformance/matrix.py` plays them all and prints
-this table with what it saw.
+Each cell tests one case in one direction, through a live gateway and a simulated upstream over real sockets. The
+vendors' own SDKs are the clients. Every event is validated by the SDK's types, the deltas are compared with what its
+accumulator holds at the end, and the upstream's request is compared with the client's.
+
+Each cell is *streamed / whole*. A streamed reply is read twice, by the SDK's helper and by its plain iterator. The
+cells are tests (`pytest tests/conformance/test_conformance_matrix.py`). `python tests/conformance/matrix.py` runs all
+of them and prints this table with the results.
 
 """
 

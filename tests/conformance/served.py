@@ -23,8 +23,9 @@ from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator import REQUESTS, Received, make_simulator
+from dragoman_server.simulator import REQUESTS, Received
 from dragoman_server.workers.serve import listening
+from oracles.simulator import strict_simulator
 
 Upstream = Literal["chat", "messages"]
 UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")
@@ -65,7 +66,7 @@ async def serving(config: Config | None = None, *, verify: bool = False) -> Asyn
 
     `verify` makes the upstream refuse reasoning that it did not sign.
     """
-    simulator = make_simulator(retry_after=RETRY_AFTER, verify=verify)
+    simulator = strict_simulator(retry_after=RETRY_AFTER, verify=verify)
     async with listening(simulator, "127.0.0.1", 0, drain=0.5) as simulator_url:
         if config is None:
             config = simulated_config().with_simulator(simulator_url)

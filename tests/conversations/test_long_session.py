@@ -16,7 +16,7 @@ import pytest
 from conversations.clients import CLIENTS
 from conversations.script import MARK, NATIVE, PNG, STEPS, marks, pictures, script
 from conversations.session import play
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 
 Json = dict[str, Any]
 

@@ -21,9 +21,11 @@ from typing import Any
 
 import pytest
 
-from dragoman import Chain, Knobs, Profile, ReplyContext, Translation, direction
-from dragoman.canonical.events import Error, expand_runs
+from dragoman import Knobs, Profile, StreamMachine, Translation, direction
+from dragoman.canonical.events import Error
+from dragoman.errors import Failure
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from grammar import chat, messages, responses
 from support import canonical
 
@@ -79,7 +81,7 @@ class Case:
     def translation(self) -> Translation:
         settings = {"include_usage": True, "input_estimate": 20, **BY_SOURCE.get(self.source, {}), **self.settings}
         way = direction(self.client, self.upstream)
-        if way.client.unseal_history is not None:
+        if way.client.restore_reasoning is not None:
             settings.setdefault("envelope", Envelope(self.upstream, "upstream-model"))
         context = ReplyContext("client-model", 1, "req_x", **settings)
         return Translation(way, b"", True, context, "upstream-model")
@@ -141,7 +143,7 @@ CROSS = [Case(client, upstream, source) for client, upstream in PAIRS for source
 SAME = [Case(dialect, dialect, source) for dialect in DIALECTS for source in sources(dialect)]
 
 
-def play(machine: Chain, pieces: Iterable[bytes]) -> bytes:
+def play(machine: StreamMachine, pieces: Iterable[bytes]) -> bytes:
     """What the driver would write: it stops reading as soon as a stage is done."""
     out = b""
     for piece in pieces:
@@ -166,21 +168,20 @@ def splits(case: Case) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def plain(value: Any) -> Any:
-    """An event as JSON, without the fields that have their default."""
+    """An event as JSON, without the fields that have their default and those that are never written to a client."""
     if is_dataclass(value):
         return {
             spec.name: plain(getattr(value, spec.name))
             for spec in fields(value)
-            if spec.default is MISSING or getattr(value, spec.name) != spec.default
+            if not (isinstance(value, Failure) and spec.name == "reason")
+            and (spec.default is MISSING or getattr(value, spec.name) != spec.default)
         }
     return str(value) if isinstance(value, Enum) else value
 
 
 def events_of(case: Case) -> list[Any]:
     """The events that reach the client's writer, one by one."""
-    reading = Chain(*case.translation().stages()[:-2])
-    events: list[Any] = reading.feed(case.data) or []
-    return expand_runs(events if reading.done else events + (reading.finish() or []))
+    return list(case.translation().events([case.data]))
 
 
 def compare(path: Path, found: bytes) -> None:

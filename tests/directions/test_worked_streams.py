@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from dragoman import Chain, Knobs, ReplyContext, Translation, direction
+from dragoman import Knobs, Translation, direction
 from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.reply_context import ReplyContext
 from grammar import sse
 
 HERE = Path(__file__).parent
@@ -195,8 +196,8 @@ def test_a_worked_case_gives_the_events_of_its_table(name: str) -> None:
     # The tables hold the `native` value of what is `completed` by default (mapping §9.3).
     context = ReplyContext("client-model", 1, "req_x", include_usage=True, input_estimate=20)
     context.knobs = Knobs(refusal_terminal="native", block_order="interleave")
-    context.envelope = Envelope(upstream, "upstream-model") if way.client.unseal_history is not None else None
-    machine: Chain = Translation(way, b"", True, context, "upstream-model").stream_machine()
+    context.envelope = Envelope(upstream, "upstream-model") if way.client.restore_reasoning is not None else None
+    machine = Translation(way, b"", True, context, "upstream-model").stream_machine()
     data = (HERE.parent / "transcripts" / upstream / f"{case}.sse").read_bytes()
     lines = spelled(client, machine.feed(data) + machine.finish())
     # The tables mint every id from `x`; the transcripts of Messages and Responses call their reply `u`.

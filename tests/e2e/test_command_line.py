@@ -27,7 +27,7 @@ SECRET = "sk-very-secret-4711"
 
 
 async def announced(process: Command) -> str:
-    """The URL that the gateway says it listens on, after it has also told about its upstreams."""
+    """Return the URL of the gateway, after it has also printed its upstreams."""
     url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
     await process.says(r"model |provider ")
     return url
@@ -133,15 +133,15 @@ async def test_serve_on_a_port_in_use_is_no_traceback() -> None:
 # --- in this process -------------------------------------------------------------------------------------------------
 
 
-class Said(NamedTuple):
-    """What a command left behind."""
+class Output(NamedTuple):
+    """The exit status and output of a command."""
 
     status: int
     out: bytes
     err: str
 
 
-Run = Callable[..., Said]
+Run = Callable[..., Output]
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
     """Run the command with arguments, standard input and environment."""
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
 
-    def call(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Said:
+    def call(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Output:
         for name in list(os.environ):
             if name not in environment():
                 monkeypatch.delenv(name)
@@ -161,7 +161,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capfdbinary.readouterr()
-        return Said(status, out, err.decode())
+        return Output(status, out, err.decode())
 
     return call
 
@@ -172,16 +172,16 @@ def test_check_shows_what_a_configuration_means(run: Run, tmp_path: Path) -> Non
         '[providers.up]\ndialect = "messages"\nbase_url = "http://127.0.0.1:9"\napi_key = "${KEY}"\n'
         '[[routes]]\nmodel = "gpt-*"\nprovider = "up"\nupstream_model = "claude-x"\nclient = "chat"\n'
     )
-    said = run("check", str(path), env={"KEY": SECRET})
-    assert said.status == 0
-    assert "provider up: messages at http://127.0.0.1:9, with a key" in said.err
-    assert "model gpt-* → up as claude-x (for chat clients)" in said.err
-    assert "the configuration is fine" in said.err
-    assert SECRET not in said.err
+    output = run("check", str(path), env={"KEY": SECRET})
+    assert output.status == 0
+    assert "provider up: messages at http://127.0.0.1:9, with a key" in output.err
+    assert "model gpt-* → up as claude-x (for chat clients)" in output.err
+    assert "the configuration is valid" in output.err
+    assert SECRET not in output.err
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("x = 1", "x: unknown key"),
         ("[[routes]]\nmodel = 'a'\nprovider = 'b'\n", "routes[0].provider: unknown provider"),
@@ -190,55 +190,55 @@ def test_check_shows_what_a_configuration_means(run: Run, tmp_path: Path) -> Non
         ("[server\n", "is not TOML"),
     ],
 )
-def test_check_names_what_is_wrong(run: Run, tmp_path: Path, text: str, told: str) -> None:
+def test_check_names_what_is_wrong(run: Run, tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    said = run("check", str(path))
-    assert said.status == 2
-    assert told in said.err
+    output = run("check", str(path))
+    assert output.status == 2
+    assert expected in output.err
 
 
 def test_simulate_goes_without_an_upstream(run: Run) -> None:
     for args in (("x.toml",), ("--base-url", "http://h"), ("--dialect", "chat")):
-        said = run("serve", "--simulate", *args)
-        assert said.status == 2
-        assert "--simulate: goes without" in said.err
+        output = run("serve", "--simulate", *args)
+        assert output.status == 2
+        assert "--simulate: cannot be combined with" in output.err
 
 
 def test_check_of_nothing_names_the_ways_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = run("check")
-    assert said.status == 2
-    assert "dragoman check FILE.toml" in said.err
+    output = run("check")
+    assert output.status == 2
+    assert "dragoman check FILE.toml" in output.err
 
 
 def test_check_of_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    said = run("check", str(tmp_path / "none.toml"))
-    assert said.status == 2
-    assert "none.toml" in said.err
-    assert "cannot be read" in said.err
+    output = run("check", str(tmp_path / "none.toml"))
+    assert output.status == 2
+    assert "none.toml" in output.err
+    assert "cannot be read" in output.err
 
 
-def _translate(run: Run, source: Dialect, target: Dialect, data: bytes, *more: str) -> Said:
+def _translate(run: Run, source: Dialect, target: Dialect, data: bytes, *more: str) -> Output:
     return run("translate", "--from", source, "--to", target, *more, "-", stdin=data)
 
 
 @pytest.mark.parametrize(("client", "upstream"), ALL)
 def test_translate_a_request(run: Run, client: Dialect, upstream: Dialect) -> None:
-    said = _translate(run, client, upstream, dump(request(client, stream=True)), "--model", "other")
-    assert said.status == 0
-    body = json.loads(said.out)
+    output = _translate(run, client, upstream, dump(request(client, stream=True)), "--model", "other")
+    assert output.status == 0
+    body = json.loads(output.out)
     assert body["model"] == "other"
     assert body["stream"] is True
-    assert said.out.endswith(b"\n")
-    assert said.err == "no losses\n"
+    assert output.out.endswith(b"\n")
+    assert output.err == "no losses\n"
 
 
 @pytest.mark.parametrize(("upstream", "client"), CROSS)
 def test_translate_a_reply(run: Run, upstream: Dialect, client: Dialect) -> None:
-    said = _translate(run, upstream, client, dump(reply(upstream)))
-    assert said.status == 0
-    body = json.loads(said.out)
+    output = _translate(run, upstream, client, dump(reply(upstream)))
+    assert output.status == 0
+    body = json.loads(output.out)
     text = body["content"][0]["text"] if client is MESSAGES else body["choices"][0]["message"]["content"]
     assert text == TEXT
 
@@ -247,24 +247,24 @@ def test_translate_a_reply(run: Run, upstream: Dialect, client: Dialect) -> None
 def test_translate_a_stream(run: Run, tmp_path: Path, upstream: Dialect, client: Dialect) -> None:
     path = tmp_path / "recorded.sse"
     path.write_bytes(b"".join(text_stream(upstream)))
-    said = run("translate", "--from", upstream, "--to", client, str(path))
-    assert said.status == 0
-    result = judge(client, said.out, include_usage=True)
+    output = run("translate", "--from", upstream, "--to", client, str(path))
+    assert output.status == 0
+    result = judge(client, output.out, include_usage=True)
     assert (result.text, result.error) == (TEXT, None)
 
 
 @pytest.mark.parametrize(("upstream", "client"), CROSS)
 def test_translate_a_cut_stream(run: Run, upstream: Dialect, client: Dialect) -> None:
-    said = _translate(run, upstream, client, b"".join(text_stream(upstream)[:4]))
-    assert judge(client, said.out, include_usage=True).error is not None
+    output = _translate(run, upstream, client, b"".join(text_stream(upstream)[:4]))
+    assert judge(client, output.out, include_usage=True).error is not None
 
 
-def test_translate_tells_losses_and_refuses_them_on_demand(run: Run) -> None:
+def test_translate_reports_losses_and_rejects_them_on_demand(run: Run) -> None:
     data = dump(request(CHAT, seed=7))
-    said = _translate(run, CHAT, MESSAGES, data)
-    assert said.status == 0
-    assert "seed" not in json.loads(said.out)
-    assert re.search(r"^loss \w+ at seed: .+$", said.err, re.MULTILINE)
+    output = _translate(run, CHAT, MESSAGES, data)
+    assert output.status == 0
+    assert "seed" not in json.loads(output.out)
+    assert re.search(r"^loss \w+ at seed: .+$", output.err, re.MULTILINE)
     strict = _translate(run, CHAT, MESSAGES, data, "--knob", "on_loss=reject")
     assert strict.status == 1
     assert strict.out == b""
@@ -272,7 +272,7 @@ def test_translate_tells_losses_and_refuses_them_on_demand(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "data", "status", "told"),
+    ("args", "data", "status", "expected"),
     [
         (("--knob", "on_los=reject"), b'{"messages": []}', 2, "--knob on_los=reject: expected one of on_loss"),
         (("--knob", "on_loss=maybe"), b'{"messages": []}', 2, "--knob on_loss=maybe: expected one of record, reject"),
@@ -283,17 +283,17 @@ def test_translate_tells_losses_and_refuses_them_on_demand(run: Run) -> None:
         (("--kind", "request"), b'{"model": "m"}', 1, "messages: is required"),
     ],
 )  # fmt: skip
-def test_translate_says_what_is_wrong(run: Run, args: tuple[str, ...], data: bytes, status: int, told: str) -> None:
-    said = _translate(run, CHAT, MESSAGES, data, *args)
-    assert said.status == status
-    assert told in said.err
-    assert said.out == b""
+def test_translate_reports_errors(run: Run, args: tuple[str, ...], data: bytes, status: int, expected: str) -> None:
+    output = _translate(run, CHAT, MESSAGES, data, *args)
+    assert output.status == status
+    assert expected in output.err
+    assert output.out == b""
 
 
 def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    said = run("translate", "--from", "chat", "--to", "messages", str(tmp_path / "none.json"))
-    assert said.status == 1
-    assert "none.json" in said.err
+    output = run("translate", "--from", "chat", "--to", "messages", str(tmp_path / "none.json"))
+    assert output.status == 1
+    assert "none.json" in output.err
 
 
 @pytest.mark.parametrize(
@@ -310,6 +310,6 @@ def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_exits_2(run: Run, args: tuple[Any, ...]) -> None:
-    said = run(*args)
-    assert said.status == 2
-    assert "usage: dragoman" in said.err
+    output = run(*args)
+    assert output.status == 2
+    assert "usage: dragoman" in output.err

@@ -83,9 +83,9 @@ def test_what_the_starter_has_as_comments_is_right_too() -> None:
 def test_check_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--json", "--config", _config(tmp_path / "a.toml")]) == 0
     out = capsys.readouterr().out
-    told = json.loads(out)
-    assert (told["object"], told["ok"], told["problems"]) == ("dragoman.check", True, [])
-    assert told["providers"] == [
+    expected = json.loads(out)
+    assert (expected["object"], expected["ok"], expected["problems"]) == ("dragoman.check", True, [])
+    assert expected["providers"] == [
         {
             "name": "up",
             "dialect": "messages",
@@ -95,26 +95,26 @@ def test_check_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "profile": "compatible",
         }
     ]
-    assert told["routes"][0]["upstream_model"] == "claude-*"
+    assert expected["routes"][0]["upstream_model"] == "claude-*"
     assert KEY not in out
     (tmp_path / "b.toml").write_text("[server]\nport = 'x'\nprot = 1\n")
     assert main(["check", "--json", str(tmp_path / "b.toml")]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], [each["path"] for each in told["problems"]]) == (False, ["server.port", "server.prot"])
+    expected = json.loads(capsys.readouterr().out)
+    assert (expected["ok"], [each["path"] for each in expected["problems"]]) == (False, ["server.port", "server.prot"])
 
 
 @pytest.mark.parametrize("transport", ["raw", "aiohttp"])
 @pytest.mark.parametrize(
-    ("status", "fine", "told"),
+    ("status", "fine", "expected"),
     [
         (400, True, "answers (400 to an empty request)"),
         (422, True, "answers (422 to an empty request)"),
-        (401, False, "refuses the key: 401 because"),
-        (404, False, "has nothing at http://127.0.0.1:"),
-        (503, False, "is away: 503 because"),
+        (401, False, "rejects the key: 401 because"),
+        (404, False, "has no endpoint http://127.0.0.1:"),
+        (503, False, "is unavailable: 503 because"),
     ],
 )
-async def test_check_connect(tmp_path: Path, status: int, fine: bool, told: str, transport: str) -> None:
+async def test_check_connect(tmp_path: Path, status: int, fine: bool, expected: str, transport: str) -> None:
     body = dump({"error": {"message": f"because {KEY}", "type": "x"}})
     async with ScriptedServer(answer(status, body)) as server:
         path = tmp_path / "a.toml"
@@ -123,7 +123,7 @@ async def test_check_connect(tmp_path: Path, status: int, fine: bool, told: str,
         async with command("check", "--connect", name) as process:
             assert await process.ends() == (0 if fine else 1)
         (asked,) = server.requests
-    assert f"provider up: {told}" in process.said
+    assert f"provider up: {expected}" in process.said
     assert f"messages at {server.url}?key=***, with a key" in process.said
     assert KEY not in process.said
     assert asked.head.startswith(b"POST /v1/messages?")
@@ -139,9 +139,9 @@ async def test_check_connect_of_an_upstream_that_is_away(tmp_path: Path) -> None
     )
     out, _ = await process.communicate()
     assert process.returncode == 1
-    told = json.loads(out)
-    (attempt,) = told["connect"]
-    assert (told["ok"], attempt["provider"], attempt["ok"], attempt["status"]) == (False, "up", False, None)
+    expected = json.loads(out)
+    (attempt,) = expected["connect"]
+    assert (expected["ok"], attempt["provider"], attempt["ok"], attempt["status"]) == (False, "up", False, None)
     assert attempt["message"].startswith("cannot connect to the upstream: Connection refused (127.0.0.1:")
 
 
@@ -152,18 +152,18 @@ def test_explain_by_a_configuration(tmp_path: Path, capfdbinary: pytest.CaptureF
     name, body = _config(tmp_path / "a.toml"), tmp_path / "request.json"
     body.write_bytes(dump(request(CHAT, model="gpt-5", max_completion_tokens=9)))
     assert main(["explain", "-c", name, "--json", str(body)]) == 0
-    told = json.loads(capfdbinary.readouterr().out)
-    assert (told["provider"], told["upstream"], told["upstream_model"]) == ("up", "messages", "claude-5")
-    assert told["body"]["model"] == "claude-5"
-    assert told["knobs"] == {"on_loss": "reject"}
-    assert told["url"] == "http://127.0.0.1:9/v1/messages"
+    expected = json.loads(capfdbinary.readouterr().out)
+    assert (expected["provider"], expected["upstream"], expected["upstream_model"]) == ("up", "messages", "claude-5")
+    assert expected["body"]["model"] == "claude-5"
+    assert expected["knobs"] == {"on_loss": "reject"}
+    assert expected["url"] == "http://127.0.0.1:9/v1/messages"
     body.write_bytes(dump(request(CHAT, model="other")))
     assert main(["explain", "-c", name, str(body)]) == 1
     assert b"model 'other' is not configured; patterns: gpt-*, up/*" in capfdbinary.readouterr().err
 
 
 @pytest.mark.parametrize("more", [("--to", "chat"), ("--knob", "on_loss=reject"), ("--profile", "openai")])
-def test_explain_is_told_the_upstream_once(tmp_path: Path, more: tuple[str, str]) -> None:
+def test_explain_accepts_one_upstream_only(tmp_path: Path, more: tuple[str, str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["explain", "-c", _config(tmp_path / "a.toml"), *more, "none.json"])
     assert stop.value.code == 2
@@ -198,16 +198,16 @@ def test_translate_of_a_cut_stream_fails(
 
 
 @pytest.mark.parametrize("kind", ["reply", "stream"])
-@pytest.mark.parametrize(("said", "is_"), CROSS)
+@pytest.mark.parametrize(("given", "is_"), CROSS)
 def test_translate_names_the_dialect_of_another_reply(
-    tmp_path: Path, said: Dialect, is_: Dialect, kind: str, capfdbinary: pytest.CaptureFixture[bytes]
+    tmp_path: Path, given: Dialect, is_: Dialect, kind: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = tmp_path / "input"
     path.write_bytes(dump(reply(is_)) if kind == "reply" else b"".join(text_stream(is_)))
     for target in Dialect:
-        assert main(["translate", "--from", said, "--to", target, str(path)]) == 1
+        assert main(["translate", "--from", given, "--to", target, str(path)]) == 1
         out, err = capfdbinary.readouterr()
-        assert err.decode() == f"dragoman: this is a {kind} of the dialect {is_}, not of {said}; use --from {is_}\n"
+        assert err.decode() == f"dragoman: this is a {kind} of the dialect {is_}, not of {given}; use --from {is_}\n"
         assert out == b""
 
 

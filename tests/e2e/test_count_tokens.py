@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 from conformance.samples import PNG
 from conformance.served import Served, anthropic_sdk, openai_sdk, serving
 from dragoman.dialects import Dialect
-from dragoman.dialects.shared.count_endpoints import COUNTING
+from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS
 from dragoman.tokens import VOCABULARY, installed
 from dragoman_server.endpoints.count_tokens import ESTIMATE
 from support.gateways import CHAT, MESSAGES, config_for, gate, with_limits
@@ -48,7 +48,7 @@ def asked_upstream(there: Served, upstream: Dialect) -> Any:
     if upstream is CHAT:
         assert not there.requests
         return None
-    request, endpoint = there.requests[-1], COUNTING[upstream]
+    request, endpoint = there.requests[-1], COUNT_ENDPOINTS[upstream]
     assert request.path == f"/v1/{endpoint.path}"
     assert request.body["model"] == "sim-text"
     assert endpoint.fields.issuperset(request.body)

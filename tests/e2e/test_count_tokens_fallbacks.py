@@ -12,12 +12,12 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman.aio.timeouts import Timeouts
-from dragoman.caches import TTLCache
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.providers import Auth
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.count_tokens import ASIDE, ESTIMATE, REMEMBERED, Counting
+from dragoman_server.endpoints.count_tokens import ESTIMATE, REMEMBERED, THREAD_FROM, TokenCounts
+from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.routing.router import Router, Target
@@ -67,7 +67,7 @@ async def counting(config: Config) -> AsyncIterator[Client]:
     """The endpoint alone, on a clock of the test's."""
     clock, gateway = Clock(), Gateway(config)
     app = web.Application()
-    app.router.add_post("/v1/messages/count_tokens", Counting(gateway, clock=clock).messages)
+    app.router.add_post("/v1/messages/count_tokens", TokenCounts(gateway, clock=clock).messages)
     gateway.open()
     try:
         async with served(app) as (url, _), ClientSession() as session:
@@ -247,7 +247,7 @@ async def test_long_and_short_requests_at_once_are_counted_each_as_alone() -> No
         texts = [f"part {part} of {number % 2} " * (3000 if number % 2 else 3) for part in range(9)]
         messages = [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]
         bodies.append({**BODY, "messages": messages})
-    assert len(dump(bodies[1])) > ASIDE > len(dump(bodies[0]))
+    assert len(dump(bodies[1])) > THREAD_FROM > len(dump(bodies[0]))
     async with counting(config_for("http://127.0.0.1:9", CHAT)) as client:
         alone = [await client.count(body) for body in bodies[:2]]
     async with counting(config_for("http://127.0.0.1:9", CHAT)) as client:

@@ -16,7 +16,8 @@ from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Server
-from dragoman_server.simulator import STREAMS, make_simulator
+from dragoman_server.simulator import STREAMS
+from oracles.simulator import strict_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, served, until
 from support.samples import PATHS, TEXT, TOOL, dump, judge, read_error, reply, request, text_stream, tool_stream
 from support.sockets import (
@@ -165,7 +166,7 @@ async def test_a_whole_reply_to_a_stream_request_is_streamed(client: Dialect, up
 
 
 async def test_300_concurrent_streams_stay_apart() -> None:
-    simulator = make_simulator(pace=0.001)
+    simulator = strict_simulator(pace=0.001)
     async with served(simulator) as (url, _):
         config = replace(simulated_config().with_simulator(url), simulated=False)
         async with gate(config) as entrance:

@@ -14,7 +14,8 @@ import pytest
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.load import simulated_config
-from dragoman_server.simulator import STREAMS, make_simulator
+from dragoman_server.simulator import STREAMS
+from oracles.simulator import strict_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, served, until
 from support.samples import PATHS, chat_frame, dump, messages_frame, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, chunk, sse_head
@@ -117,7 +118,7 @@ async def test_a_client_that_leaves_while_it_sends_its_body_is_no_defect(
 
 @CANCELLING
 async def test_T74_many_abandoned_streams_leave_no_connection(cancelling: bool) -> None:
-    simulator = make_simulator(pace=0.005)
+    simulator = strict_simulator(pace=0.005)
     async with served(simulator) as (url, _):
         config = simulated_config().with_simulator(url)
         async with gate(replace(config, simulated=False), handler_cancellation=cancelling) as entrance:

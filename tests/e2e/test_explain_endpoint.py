@@ -171,7 +171,7 @@ def test_the_command_says_the_same(
     args = ["explain", "--to", "chat", "--model", "qwen3", "--profile", "compatible", str(path)]
     assert main(args) == 0
     said = capfdbinary.readouterr()
-    assert said.err == b"read as a messages request, which its fields say it is; --from says otherwise\n"
+    assert said.err == b"read as a messages request, because of its fields; use --from for another dialect\n"
     text = said.out.decode()
     assert text.startswith("messages → chat: translated\n")
     assert "loss top_k at top_k: dropped (top_k was not sent)" in text

@@ -22,8 +22,8 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from dragoman_server.simulator import make_simulator
 from grammar import GrammarError
+from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served
 from support.samples import PATHS, dump, error_frame, judge, read_error, request
 from support.sockets import LAST_CHUNK, chunk, sse_head
@@ -82,7 +82,7 @@ class Case:
 
 async def _record(upstream: Dialect, script: str) -> Recording:
     """What the simulated upstream streams."""
-    async with served(make_simulator()) as (url, _), aiohttp.ClientSession() as session:
+    async with served(strict_simulator()) as (url, _), aiohttp.ClientSession() as session:
         body = request(upstream, model=script, stream=True, tools=TOOLS[upstream])
         if upstream is Dialect.CHAT:
             body["stream_options"] = {"include_usage": False}

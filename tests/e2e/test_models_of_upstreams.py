@@ -16,7 +16,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config, Models, Route, Server
-from dragoman_server.simulator import SCRIPTS, make_simulator
+from dragoman_server.simulator import SCRIPTS
+from oracles.simulator import strict_simulator
 from support.commands import command
 from support.gateways import CHAT, MESSAGES, gate, served, until
 from support.samples import dump, read_error
@@ -39,7 +40,7 @@ async def names(entrance: Any, headers: dict[str, str] | None = None, query: str
 
 @pytest.mark.parametrize("dialect", list(Dialect))
 async def test_the_sdks_list_what_a_base_url_serves(dialect: Dialect) -> None:
-    async with served(make_simulator()) as (upstream, _):
+    async with served(strict_simulator()) as (upstream, _):
         base = upstream if dialect is MESSAGES else f"{upstream}/v1"
         async with gate(config_from_environment({}, base_url=base, dialect=dialect, api_key="k")) as entrance:
             async with openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client:
@@ -121,7 +122,7 @@ async def test_clients_with_keys_of_their_own_see_their_own_lists() -> None:
 
 async def test_a_gateway_that_is_its_own_upstream_has_an_empty_list() -> None:
     async with gate(Config()) as entrance:
-        entrance.gateway.reload(Config({"me": Provider("me", CHAT, f"{entrance.url}/v1")}, [Route("*", "me")]))
+        entrance.gateway.reconfigure(Config({"me": Provider("me", CHAT, f"{entrance.url}/v1")}, [Route("*", "me")]))
         assert await names(entrance) == []
 
 
@@ -130,7 +131,7 @@ async def test_a_reload_lists_the_new_upstream_s_models() -> None:
         config = config_from_environment({}, base_url=f"{before.url}/v1")
         async with gate(config) as entrance:
             assert await names(entrance) == ["old"]
-            entrance.gateway.reload(config_from_environment({}, base_url=f"{after.url}/v1"))
+            entrance.gateway.reconfigure(config_from_environment({}, base_url=f"{after.url}/v1"))
             assert await names(entrance) == ["new"]
 
 

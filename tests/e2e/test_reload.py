@@ -108,7 +108,7 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(
                     "[server]\nhost = '127.0.0.2'\n[providers.a]\ndialect = 'chat'\nbase_url = 'http://h'\n",
                     "server.host: cannot change while the gateway runs",
                 ),
-                ("[server]\n", "serves nothing"),
+                ("[server]\n", "has no provider"),
                 ("[server\n", "is not TOML"),
             ):
                 path.write_text(wrong)

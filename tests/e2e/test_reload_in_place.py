@@ -198,8 +198,8 @@ async def test_a_request_keeps_the_configuration_that_it_was_admitted_by() -> No
 
         asked = asyncio.create_task(ask())
         await begun.wait()
-        await until(lambda: bool(entrance.gateway.bodies._awaited))
-        entrance.gateway.reload(config_for(after.url, CHAT, keys=("new",)))
+        await until(lambda: bool(entrance.gateway.bodies._timers))
+        entrance.gateway.reconfigure(config_for(after.url, CHAT, keys=("new",)))
         go_on.set()
         assert await asyncio.wait_for(asked, 30) == 200
         assert (len(before.requests), len(after.requests)) == (1, 0)
@@ -220,7 +220,7 @@ async def test_an_open_stream_does_not_keep_the_old_configuration() -> None:
         await until(lambda: any(receipt.begun_at is not None for receipt in gateway.receipts._filed.values()))
         old = weakref.ref(gateway.loaded)
         for number in range(3):
-            gateway.reload(config_for(server.url, CHAT, keys=(f"key {number}",)))
+            gateway.reconfigure(config_for(server.url, CHAT, keys=(f"key {number}",)))
         gc.collect()
         assert old() is None
         resume.set()
@@ -232,7 +232,7 @@ async def test_a_wrong_configuration_leaves_the_gateway_as_it_was() -> None:
         gateway = entrance.gateway
         loaded = gateway.loaded
         with pytest.raises(ConfigError, match="unknown provider"):
-            gateway.reload(replace(gateway.config, routes=[Route("*", "nowhere")]))
+            gateway.reconfigure(replace(gateway.config, routes=[Route("*", "nowhere")]))
         assert gateway.loaded is loaded
         async with entrance.post(CHAT) as got:
             assert got.status == 200
@@ -246,7 +246,7 @@ async def test_fewer_receipts_are_kept_after_a_reload() -> None:
             async with entrance.post(CHAT) as got:
                 ids.append(got.headers["x-dragoman-request-id"])
         for keep, kept in ((3, ids[1:]), (1, ids[3:]), (0, [])):
-            gateway.reload(config_for(server.url, CHAT, receipts=keep))
+            gateway.reconfigure(config_for(server.url, CHAT, receipts=keep))
             assert [request_id for request_id in ids if gateway.receipts.find(request_id, b"")] == kept
 
 
@@ -254,5 +254,5 @@ async def test_limits_of_a_reload_hold_for_the_next_body() -> None:
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, gate(config_for(server.url, CHAT)) as entrance:
         config: Config = entrance.gateway.config
         limits = replace(config.server.limits, request_body=20)
-        entrance.gateway.reload(replace(config, server=replace(config.server, limits=limits)))
+        entrance.gateway.reconfigure(replace(config, server=replace(config.server, limits=limits)))
         assert (await entrance.refusal(CHAT))[0] == 413

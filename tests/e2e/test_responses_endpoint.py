@@ -15,7 +15,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.simulator import REQUESTS
+from oracles.simulator import strict_simulator
 from support.gateways import CHAT, MESSAGES, config_for, gate, served
 from support.responses_samples import failed_event, numbered, text_events
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream
@@ -241,7 +242,7 @@ async def test_an_error_of_the_upstream_within_the_stream_ends_the_reply() -> No
 
 
 async def test_a_route_may_hold_for_responses_clients_only() -> None:
-    simulator = make_simulator()
+    simulator = strict_simulator()
     async with served(simulator) as (url, _):
         providers = {"a": Provider("a", CHAT, url), "b": Provider("b", RESPONSES, url)}
         routes = [Route("*", "b", "sim-text", client=RESPONSES), Route("*", "a", "sim-text")]

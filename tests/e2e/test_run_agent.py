@@ -74,9 +74,9 @@ def _installed(folder: Path, *names: str) -> dict[str, str]:
     return {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
 
 
-def _told(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder / "told.json").read_text())
-    return told
+def _reported(folder: Path) -> dict[str, Any]:
+    expected: dict[str, Any] = json.loads((folder / "told.json").read_text())
+    return expected
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
@@ -87,14 +87,14 @@ async def test_an_agent_talks_to_the_gateway_and_both_end(tmp_path: Path, agent:
     ) as process:
         url = (await process.says(r"uses the gateway at (http://127\.0\.0\.1:(\d+))"))[2]
         assert await process.ends() == 7
-    told = _told(tmp_path / "bin")
-    assert told["words"][-4:] == ["-p", "a b", "--", "x"]
-    assert "You said: Hi" in told["answer"]
-    assert "sim-text" in told["answer"]
-    assert told["without_key"] == 401, "the key is this agent's alone"
+    expected = _reported(tmp_path / "bin")
+    assert expected["words"][-4:] == ["-p", "a b", "--", "x"]
+    assert "You said: Hi" in expected["answer"]
+    assert "sim-text" in expected["answer"]
+    assert expected["without_key"] == 401, "the key is this agent's alone"
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", int(url))
-    key = told["env"].get("ANTHROPIC_AUTH_TOKEN") or told["env"]["DRAGOMAN_RUN_KEY"]
+    key = expected["env"].get("ANTHROPIC_AUTH_TOKEN") or expected["env"]["DRAGOMAN_RUN_KEY"]
     assert key not in process.said
     assert "Traceback" not in process.said
 
@@ -109,11 +109,11 @@ async def test_claude_s_other_ways_are_closed_and_a_proxy_is_passed_by(tmp_path:
     }
     async with command("run", "claude", "--simulate", **env, **others) as process:
         assert await process.ends() == 7
-    told = _told(tmp_path / "bin")["env"]
-    assert "ANTHROPIC_API_KEY" not in told
-    assert "CLAUDE_CODE_USE_BEDROCK" not in told
-    assert "ANTHROPIC_MODEL" not in told, "its own choice"
-    assert told["NO_PROXY"] == "intern,127.0.0.1"
+    expected = _reported(tmp_path / "bin")["env"]
+    assert "ANTHROPIC_API_KEY" not in expected
+    assert "CLAUDE_CODE_USE_BEDROCK" not in expected
+    assert "ANTHROPIC_MODEL" not in expected, "its own choice"
+    assert expected["NO_PROXY"] == "intern,127.0.0.1"
 
 
 async def _waiting(process: Command) -> None:
@@ -131,7 +131,7 @@ async def test_signals_are_passed_on(tmp_path: Path, number: signal.Signals) -> 
         assert await process.ends() == 40 + number
 
 
-async def test_an_agent_that_a_signal_ends_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+async def test_the_exit_status_of_an_agent_ended_by_a_signal_is_that_of_a_shell(tmp_path: Path) -> None:
     env = _installed(tmp_path / "bin", "claude")
     async with command("run", "claude", "--simulate", "--", "die", **env) as process:
         assert await process.ends() == 128 + signal.SIGKILL
@@ -162,9 +162,9 @@ async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Pa
         '[providers.up]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
         '[[routes]]\nmodel = "gpt-*"\nprovider = "up"\n'
     )
-    for words, told in (
+    for words, expected in (
         (("claude", "-c", str(tmp_path / "none.toml")), "cannot be read"),
-        (("claude", "-p", "hi"), "those of the agent go behind --"),
+        (("claude", "-p", "hi"), "put the agent's own after --"),
         (("opencode", "-c", str(path)), "--model: opencode needs a model's name"),
         (
             ("opencode", "-c", str(path), "--model", "qwen"),
@@ -173,7 +173,7 @@ async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Pa
     ):
         async with command("run", *words, **env) as process:
             assert await process.ends() == 2
-        assert told in process.said
+        assert expected in process.said
     assert not (tmp_path / "bin/told.json").exists()
 
 

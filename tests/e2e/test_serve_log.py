@@ -86,4 +86,4 @@ async def test_two_files_are_refused(tmp_path: Path) -> None:
     name = _file(tmp_path / "a.toml", "http://127.0.0.1:9")
     async with command("serve", name, "--config", name) as process:
         assert await process.ends() == 2
-    assert "there are two configuration files: give one" in process.said
+    assert "two configuration files are given: give one" in process.said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import socket
 import struct
 import sys
@@ -19,20 +20,21 @@ from aiohttp import ClientSession, web
 
 from dragoman.aio.downstream import request_handler
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, margin
-from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import MALFORMED, REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
 from dragoman_server.workers.serve import running
+from support import samples
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, until
 from support.samples import PATHS, dump, read_error, request, text_stream
-from support.sockets import ScriptedServer, stream
+from support.sockets import ScriptedServer, answer, stream
 
 BOTH_LOOPS = True
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
@@ -58,13 +60,21 @@ class Limited:
         assert isinstance(http, RequestHandler)
         return http
 
+    def line(self) -> HijackableConnection:
+        """The line of the only connection."""
+        transport = self.handler().transport
+        assert transport is not None
+        line = transport.get_protocol()
+        assert isinstance(line, HijackableConnection)
+        return line
+
     async def late(self, come: bytes) -> None:
         """The only connection's time for a head is up, when so much of it has come."""
-        await until(lambda: come in self.handler()._start)
+        await until(lambda: come in self.handler()._head_start)
         handler = self.handler()
-        handler.on_tick(handler._due - 0.001)
+        handler.on_tick(handler._head_deadline - 0.001)
         assert handler.transport is not None
-        handler.on_tick(handler._due)
+        handler.on_tick(handler._head_deadline)
 
     async def connect(self, **more: Any) -> Pair:
         """A client."""
@@ -77,7 +87,7 @@ class Limited:
 async def limited(url: str = NOWHERE, *, timeouts: Timeouts | None = None, **server: Any) -> AsyncIterator[Limited]:
     config = config_for(url, CHAT, timeouts=timeouts, **server)
     totals = Totals()
-    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, bounds=bounds_of(config.server, totals))
+    runner = HijackRunner(make_app(config), shutdown_timeout=0.2, limits=connection_limits(config.server, totals))
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -130,13 +140,13 @@ async def test_a_head_that_drips_does_not_last() -> None:
     async with limited(timeouts=Timeouts(head=50)) as gateway:
         reader, writer = await gateway.connect()
         writer.write(b"GET / HTTP/1.1\r\n")
-        await until(lambda: b"GET" in gateway.handler()._start)
-        due = gateway.handler()._due
+        await until(lambda: b"GET" in gateway.handler()._head_start)
+        due = gateway.handler()._head_deadline
         for number in range(100):
             writer.write(b"x-%d: b\r\n" % number)
             await writer.drain()
-        await until(lambda: b"x-99" in gateway.handler()._start)
-        assert gateway.handler()._due == due
+        await until(lambda: b"x-99" in gateway.handler()._head_start)
+        assert gateway.handler()._head_deadline == due
         await gateway.late(b"x-99")
         assert (await whole(reader))[0] == 408
 
@@ -315,10 +325,10 @@ def test_half_of_the_files_are_for_clients() -> None:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert bounds_of(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
-    assert bounds_of(Server(max_connections=7), Totals()).connections == 7
+    assert connection_limits(Server(), Totals()).connections == (0 if soft == resource.RLIM_INFINITY else soft // 2)
+    assert connection_limits(Server(max_connections=7), Totals()).connections == 7
     timeouts = Timeouts(head=3, keep_alive=4)
-    made = bounds_of(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
+    made = connection_limits(Server(timeouts=timeouts, max_connections_per_address=5), Totals())
     assert (made.head, made.keep_alive, made.per_address) == (3, 4, 5)
     assert ConnectionLimits().connections == 0
 
@@ -369,3 +379,54 @@ async def test_the_queue_of_waiting_connections_is_the_same_for_one_process_and_
     shared.listen(config.server.backlog)
     assert [_backlog_of(sock) for group in shared.groups for sock in group] == [expected]
     shared.close()
+
+
+# --- clients that do not read ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def unread(write: float) -> AsyncIterator[tuple[Limited, socket.socket]]:
+    """A client that has asked for a whole reply of 24 MiB and reads nothing of it."""
+    reply = {**samples.reply(CHAT)}
+    reply["choices"][0]["message"]["content"] = "x" * (24 << 20)
+    body = dump(request(MESSAGES))
+    head = f"POST {PATHS[MESSAGES]} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    async with (
+        ScriptedServer(answer(200, dump(reply))) as server,
+        limited(server.url, timeouts=Timeouts(write=write)) as gateway,
+    ):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", gateway.port))
+            await loop.sock_sendall(client, f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            yield gateway, client
+
+
+async def test_a_client_that_does_not_read_a_whole_reply_is_reset() -> None:
+    async with unread(write=0.05) as (gateway, client):
+        await until(lambda: gateway.lines.open.count == 1)
+        await until(lambda: gateway.lines.open.count == 0, seconds=5)
+        events = select.poll()
+        events.register(client, select.POLLIN)
+        await until(lambda: events.poll(0)[0][1] & select.POLLERR)  # reset: the kernel keeps nothing for it
+
+
+async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -> None:
+    async with unread(write=50.0) as (gateway, client):
+        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._write_timer is not None, seconds=5)
+        line = gateway.line()
+        transport = line._transport
+        assert transport is not None
+        unsent = transport.get_write_buffer_size()
+        received = 0
+        while transport.get_write_buffer_size() == unsent:
+            received += len(await asyncio.get_running_loop().sock_recv(client, 1 << 20))
+        line._check_write(unsent)
+        assert not transport.is_closing()
+        while data := await asyncio.get_running_loop().sock_recv(client, 1 << 20):
+            received += len(data)
+            if received > 24 << 20:
+                break
+        await until(lambda: line._write_timer is None)

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.dialects import Dialect
-from dragoman_server.simulator import make_simulator
+from oracles.simulator import strict_simulator
 from support.gateways import config_for, gate, served
 from support.samples import PATHS, dump, request
 from support.transports import open_sockets
@@ -39,7 +39,7 @@ SCRIPTS = (
 async def test_nothing_is_left_behind(upstream: Dialect) -> None:
     """Replies, errors, cut streams, bad requests, clients that leave before, in and behind a reply."""
     chance = random.Random(str(upstream))
-    async with served(make_simulator()) as (url, _):
+    async with served(strict_simulator()) as (url, _):
         config = config_for(url, upstream, receipts=KEPT, connections=PoolOptions(idle=IDLE))
         async with gate(config) as entrance:
             gateway = entrance.gateway

@@ -19,7 +19,7 @@ from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.workers.drain import Retirement
+from dragoman_server.workers.drain import ConnectionDrain
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate, served
 from support.samples import PATHS, TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, chunk, sse_head, stream
@@ -220,7 +220,7 @@ async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_hears_of_it
         await played.begin(asked(MESSAGES))
         await played.taken()
         (line,) = played.lines.hijacked
-        audience = line._carrier
+        audience = line._hijacker
         assert isinstance(audience, DownstreamResponse)
         line.abort()
         with pytest.raises(ConnectionResetError):
@@ -314,7 +314,7 @@ async def test_a_worker_that_leaves_waits_for_taken_streams_and_their_clients_ma
     async with asyncio.timeout(10), ScriptedServer(script, stream(frames)) as server:
         config = config_for(server.url, CHAT, timeouts=SOON)
         app = make_app(config, gateway=Gateway(config, lines=True))
-        retirement = Retirement(app, linger=20.0, clock=lambda: now)
+        retirement = ConnectionDrain(app, linger=20.0, clock=lambda: now)
         async with served(app) as (url, runner):
             assert isinstance(runner, HijackRunner)
             lines = runner.connections

@@ -13,12 +13,13 @@ from conformance.served import anthropic_sdk
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import setup
-from dragoman_server.config.lint_context_window import unknown_windows
+from dragoman_server.config.lint import unknown_windows
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.simulator import REQUESTS, make_simulator
+from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening
+from oracles.simulator import strict_simulator
 from support.gateways import CHAT, config_for, gate
 
 LONG = "A line of a file that an agent has read. " * 200
@@ -32,7 +33,7 @@ TOOLS: list[Any] = [{"name": "read", "input_schema": {"type": "object", "propert
 
 @pytest.mark.parametrize("upstream", [CHAT, Dialect.RESPONSES])
 async def test_what_went_is_told_in_the_header_and_in_the_receipt(upstream: Dialect) -> None:
-    simulator = make_simulator()
+    simulator = strict_simulator()
     profile = builtin_profile(upstream).replace({"context_window": 12_000})
     async with listening(simulator, "127.0.0.1", 0) as url:
         provider = Provider("small", upstream, url, profile=profile)

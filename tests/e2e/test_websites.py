@@ -12,7 +12,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import setup
 from dragoman_server.config.providers import Secret
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.web_origins import Websites
+from dragoman_server.proxy.web_origins import WebOrigins
 from dragoman_server.workers.serve import running
 from support.gateways import CHAT, MESSAGES, config_for, gate, raw_exchange, served
 from support.samples import PATHS, dump, read_error, reply, request
@@ -141,7 +141,7 @@ class Arrived(asyncio.BaseTransport):
     ],
 )
 async def test_which_hosts_are_known_on_which_address(local: str, host: str, fine: bool) -> None:
-    rules = Websites("gateway.test", ("LLM.example.com", "*.example.org"), Cors(()))
+    rules = WebOrigins("gateway.test", ("LLM.example.com", "*.example.org"), Cors(()))
     assert (rules._is_ours(host) or rules._is_address(host, Arrived(local))) is fine
 
 

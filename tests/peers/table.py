@@ -35,10 +35,10 @@ _HEAD = """\
 
 <!-- Made by `python tests/peers/table.py --write` from tests/peers/failures.toml: do not edit. -->
 
-What users of other gateways, clients and servers reported in public, and the tests that hold it here. The numbers are
-ours; a test that is named after one begins with it (`test_T23_…`) or tells it in its first lines, and runs in
-every direction that it concerns. `pytest tests -k T23` runs those of one number. What cannot be had yet is told under
-*Open*.
+This page lists failures that users of other gateways, clients and servers reported in public, and the tests that
+cover them here. The numbers are ours. A test for a number has it in its name (`test_T23_…`) or in its docstring, and
+runs in every direction that it concerns. `pytest tests -k T23` runs the tests of one number. Anything not covered yet
+is listed under *Open*.
 """
 
 

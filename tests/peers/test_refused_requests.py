@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import LossCode, direction, translate
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from peers.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
 from support.directions import Json
 

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from dragoman import direction
+from dragoman import ReplyPipeline, direction
 from dragoman.aio.timeouts import Timeouts
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
@@ -211,9 +211,10 @@ def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: 
     busy: list[Event] = [Error(Failure(FailureKind.OVERLOADED, "busy", 503))]
     for failed in (True, False):
         translation = translated(direction(client, upstream))
-        parser, reader, writer, last = translation.stages()
-        told = busy if failed else reader.feed(parser.feed(b"".join(whole_stream(upstream, *SEALED))))
-        out = b"".join(last.feed(writer.feed(events)) for events in ([Ping()], [Ping()], told))
+        stages = translation.stages()
+        assert isinstance(stages, ReplyPipeline)
+        told = busy if failed else stages.reader.feed(stages.parser.feed(b"".join(whole_stream(upstream, *SEALED))))
+        out = b"".join(stages.encoder.feed(stages.writer.feed([*events])) for events in ([Ping()], [Ping()], told))
         assert translation.context.violation is None
         accumulated = judge(client, out)
         assert accumulated.pings == 2

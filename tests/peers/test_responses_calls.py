@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dragoman import DragomanError, direction
-from dragoman_server.simulator.validate import check
 from grammar import Call
+from oracles.requests import check
 from peers.spoken import (
     RESPONSES,
     begins,

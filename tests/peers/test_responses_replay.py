@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import LossCode, Profile, builtin_profile, direction, translate
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from peers.spoken import RESPONSES
 from peers.wire import CHAT, MESSAGES, events_of
 from support import responses_frames as told

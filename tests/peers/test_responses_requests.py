@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import Knobs, LossCode, builtin_profile, direction, translate
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from peers.spoken import (
     NEW,
     RESPONSES,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import LossCode
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from peers.spoken import (
     RESPONSES,
     SCHEMA,

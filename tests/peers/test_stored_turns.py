@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import DragomanError, LossCode, direction, translate
 from dragoman.dialects import Dialect
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from peers.spoken import RESPONSES, offered, to_responses
 from peers.wire import send
 from support.directions import Json, ask

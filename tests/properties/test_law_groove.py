@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Chain, Direction
+from dragoman import Direction, ReplyPipeline, StreamMachine
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.sse import Parser
 from support.directions import CROSS, PASSTHROUGH, translated
@@ -135,11 +136,11 @@ def alike_streams(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[bytes]]:
 
 def run(row: Direction, pieces: list[bytes], *, parsed: bool, **options: Any) -> tuple[bytes, dict[Any, int], Any]:
     translation = translated(row, **options)
-    parser, *stages = translation.stages()
-    assert isinstance(parser, Parser)
-    chain = Chain(Parser() if parsed else parser, *stages, nothing=b"")
-    out = b"".join(chain.feed(piece) for piece in pieces)
-    return out + chain.finish(), dict(translation.losses.counts), translation.context.usage
+    stages = translation.stages()
+    assert isinstance(stages, ReplyPipeline)
+    machine = StreamMachine(replace(stages, parser=Parser()) if parsed else stages, translation.context)
+    out = b"".join(machine.feed(piece) for piece in pieces)
+    return out + machine.finish(), dict(translation.losses.counts), translation.context.usage
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
@@ -157,7 +158,7 @@ def test_a_groove_changes_nothing(row: Direction, data: st.DataObject) -> None:
 def watch(row: Direction, pieces: list[bytes], *, parsed: bool, model: str | None) -> tuple[Any, ...]:
     translation = translated(row)
     translation.upstream_model = model or translation.upstream_model
-    (stage,) = translation.stages()
+    stage = translation.stages()
     assert isinstance(stage, Passthrough)
     if parsed:
         stage._longest = 0  # each frame is measured, and so read by itself
@@ -181,9 +182,11 @@ def test_a_groove_changes_nothing_that_is_observed(row: Direction, model: str | 
 def test_nearly_all_of_a_stream_is_read_by_its_groove(row: Direction) -> None:
     dialect = row.upstream.dialect
     field = FIELDS[dialect][0]
-    parser, reader, *_ = translated(row).stages()
+    stages = translated(row).stages()
+    assert isinstance(stages, ReplyPipeline)
+    parser, reader = stages.parser, stages.reader
     kinds = []
     payloads = [*STARTS[dialect, field], *(DELTAS[dialect](f'"w{n}"', n + 2, field=field) for n in range(20))]
     for payload in payloads:
         kinds += [type(event).__name__ for event in reader.feed(parser.feed(b"data: %b\n\n" % payload.encode()))]
-    assert kinds[-15:] == ["Deltas"] * 15
+    assert kinds[-15:] == ["TextRun"] * 15

@@ -70,10 +70,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def engine() -> Metered:
     """The engine with a meter in it. What bounds a growth that is allowed is small, so that it shows as a bound."""
     metered = Metered()
-    metered["bridge"].MOST_REPEATED = 500
-    metered["policies.schema_root"].WRITTEN_OUT = 500
-    metered["policies.schema_root"]._SCHEMAS = 10
-    metered["policies.schema_tree"].NODES = 300
+    metered["tools.bridge"].MOST_REPEATED = 500
+    metered["policies.schema_union"].WRITTEN_OUT = 500
+    metered["policies.schema_union"]._SCHEMAS = 10
+    metered["policies.schema_keywords"].NODES = 300
     return metered
 
 
@@ -96,7 +96,7 @@ def test_four_times_as_much_is_about_four_times_the_work(
     direction = engine["directions"].direction(client, upstream)
     flags, choices = SETTINGS[settings]
     given = {
-        "profile": replace(engine.count(engine["profile"].shipped, upstream)[1], **flags),
+        "profile": replace(engine.count(engine["profiles.profile"].builtin_profile, upstream)[1], **flags),
         "knobs": engine["knobs"].Knobs(**choices),
     }
     grown = {}

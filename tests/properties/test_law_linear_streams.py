@@ -72,7 +72,7 @@ def test_arguments_four_times_as_long_are_about_four_times_the_work(
     direction = engine["directions"].direction(client, upstream)
     chosen = engine["knobs"].Knobs(**KNOBS[knobs])
     # Pieces that are looked at together have a fixed length, beyond which the work is linear.
-    engine["nulls"]._PIECE = 256
+    engine["stages.null_arguments"]._PIECE = 256
 
     def work(count: int, piece: int) -> int:
         arguments = "{" + ",".join(f'"key{number:06}":{number:06}' for number in range(count)).replace(":0", ":1") + "}"

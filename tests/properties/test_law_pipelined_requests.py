@@ -36,7 +36,7 @@ def spelled(kind: str, number: int) -> bytes:
 
 
 class _Carrier:
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         raise AssertionError("the client has not hung up")
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, ReplyContext, builtin_profile
+from dragoman import Dialect, builtin_profile
 from dragoman.dialects.codec import CODECS
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Parser
 from grammar import Accumulated
 from support import canonical
@@ -57,7 +58,7 @@ def test_a_stream_is_read_as_it_was_meant(dialect: Dialect, data: st.DataObject)
     profile = builtin_profile(dialect, "compatible" if upstream.notes.get("needs_last_seen") else None)
     context = ReplyContext("m", profile=profile)
     parser, reader = Parser(), CODECS[dialect].reader(context)
-    events = reader.feed(parser.feed(upstream.data) + parser.finish())
+    events = reader.feed(parser.parse(upstream.data) + parser.finish())
     if not reader.done:
         events += reader.finish()
     found, meant = canonical.check(events), canonical.check(upstream.events)

@@ -10,7 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, builtin_profile, translate
-from dragoman_server.simulator.validate import check
+from oracles.requests import check
 from support.directions import CROSS, DIALECTS, profiles
 from support.requests import Features, conversations
 

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Knobs, LossCode, Losses, ReplyContext
+from dragoman import Dialect, Knobs, LossCode, Losses
 from dragoman.canonical.events import BlockKind, End, Event, Finish, Start
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.codec import CODECS
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 from grammar import Accumulated
 from support import canonical
 from support.directions import DIALECTS
+from support.frames import frames_of
 from support.replies import reply_of, whole_responses
 from support.responses_items import counted
 from support.strategies import CHAT, MESSAGES, MESSAGES_SEQUENTIAL, RESPONSES_ONLY, event_streams
@@ -30,7 +32,7 @@ SHAPES = {Dialect.CHAT: CHAT, Dialect.MESSAGES: MESSAGES_SEQUENTIAL, Dialect.RES
 def there_and_back(dialect: Dialect, events: list[Event], knobs: Knobs = KNOBS) -> tuple[list[Event], Losses]:
     losses = Losses()
     context = ReplyContext("m", knobs=knobs, include_usage=True, losses=losses)
-    frames = CODECS[dialect].writer(context).feed(events)
+    frames = frames_of(CODECS[dialect].writer(context).feed(events))
     for frame in frames:
         note(repr(frame.data))
     reader = CODECS[dialect].reader(context)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, note
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, LossCode, Losses, ReplyContext, Translation
-from dragoman.canonical.events import BlockKind
+from dragoman import Dialect, Direction, LossCode, Losses, Translation
+from dragoman.canonical.events import BlockKind, BlockStart
 from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
 from grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
@@ -87,7 +88,7 @@ def undone(row: Direction) -> Translation:
     """A translation of the direction whose reply is read and written, in the same dialect too."""
     if not row.passthrough:
         return translated(row)
-    seal = Envelope("family", "m") if row.client.unseal_history is not None else None
+    seal = Envelope("family", "m") if row.client.restore_reasoning is not None else None
     context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=seal)
     return Translation(row, b"", True, context, "m", rewritten=True)
 
@@ -122,6 +123,9 @@ def test_the_stream_holds_the_blocks_of_the_whole_reply(row: Direction, data: st
 def test_the_stream_says_what_the_whole_reply_says(row: Direction, data: st.DataObject) -> None:
     """Chat has no blocks: what is not said is null in a whole reply, and no key of any chunk."""
     upstream, body = data.draw(both_forms(row, silent=True))
+    # A whole Chat reply has one text: where it stood around reasoning is not known there.
+    kinds = [event.kind for event in upstream.events if type(event) is BlockStart]
+    assume(kinds.count(BlockKind.TEXT) < 2 and kinds.count(BlockKind.REFUSAL) < 2)
     streaming = undone(row)
     streamed, answered = stream_through(streaming, [upstream.data]), undone(row).reply(body)
     note(streamed.decode())

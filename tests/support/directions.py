@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman import CODECS, DIRECTIONS, Dialect, Direction, Knobs, Translation, builtin_profile, translate
+from dragoman import DIRECTIONS, Dialect, Direction, Knobs, Translation, builtin_profile, translate
+from dragoman.dialects.codec import CODECS
 from grammar import Accumulated, chat, messages, responses
 from grammar.responses_items import check_failure
 from grammar.sse import Item

@@ -1,4 +1,4 @@
-"""Raw connections over a transport that is none: what is written is kept, what is fed comes as if from a server."""
+"""Upstream connections on a fake transport: writes are recorded, and the test feeds what the server sends."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Wire:
         self.written.extend(pieces)
 
     def get_write_buffer_size(self) -> int:
-        """What a test says."""
+        """The number that a test has set."""
         return self.unsent
 
     def is_closing(self) -> bool:
-        """Whether it was aborted."""
+        """Return whether it was aborted."""
         return self.closed
 
     def pause_reading(self) -> None:
@@ -70,7 +70,7 @@ class Wire:
         self.paused = False
 
     def abort(self) -> None:
-        """Close; the connection hears of it a turn later, as from a real one."""
+        """Close; the connection is notified a turn later, as by a real one."""
         if not self.closed:
             self.closed = True
             asyncio.get_running_loop().call_soon(self.lose)

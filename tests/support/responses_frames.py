@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman import ReplyContext
 from dragoman.canonical.events import Event
 from dragoman.dialects.responses import Reader
+from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]

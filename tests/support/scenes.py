@@ -1,4 +1,4 @@
-"""Work that reads an answer and waits for a client, by hand: to be awaited or pumped, and to be compared."""
+"""Work that reads an answer and waits for a client, by hand: to be awaited or inline, and to be compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.aio.trampoline import InlineTask
 
 @types.coroutine
 def parked() -> Generator[None, None, None]:
-    """What a reader that is stepped waits with."""
+    """Wait as a reader does that is resumed by a callback."""
     yield None
 
 
@@ -116,16 +116,16 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def play(script: list[str], *, pumped: bool) -> tuple[list[Any], str, Scene]:
+async def play(script: list[str], *, inline: bool) -> tuple[list[Any], str, Scene]:
     """The log after each step of a script, and how it ended."""
     scene = Scene()
 
     async def handler() -> str:
-        if not pumped:
+        if not inline:
             return await scene.work()
-        pump = InlineTask(scene.work(), scene.answer.on_arrival)
-        pump.start()
-        return await pump
+        task = InlineTask(scene.work(), scene.answer.on_arrival)
+        task.start()
+        return await task
 
     states: list[Any] = []
     task = asyncio.get_running_loop().create_task(handler())

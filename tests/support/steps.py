@@ -29,6 +29,6 @@ def without_steps() -> Iterator[None]:
     """Inside, no reader finds a step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(messages_reader, "read_steps", _none)
-        patch.setattr(chat_reader, "read_steps", _none)
+        patch.setattr(chat_reader, "read_compact_turns", _none)
         patch.setattr(TurnBuilder, "read_compact", _no_items)
         yield

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dragoman import ReplyContext
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import Validator
 from dragoman.stages.violation import Violation
 from support.mutations import frames_of

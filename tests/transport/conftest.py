@@ -1,6 +1,6 @@
 """Every test of this folder runs on both transports and both event loops, over real sockets.
 
-Modules that say `STEPPED = True` are about bodies and read them in both ways (see `support.transports`).
+Modules with `STEPPED = True` are about bodies and read them in both ways (see `support.transports`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What aiohttp is known to do otherwise; and no test waits for ever: twenty seconds are for defects only."""
+    """Mark the known differences of aiohttp, and limit each test to twenty seconds, which only a defect needs."""
     for item in items:
         if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
             if not asyncio.iscoroutinefunction(item.obj):

@@ -1,4 +1,4 @@
-"""Where aiohttp's client does otherwise than the suite asks, and what that means. Strict: what it mends must go here.
+"""Tests that aiohttp's client fails, and what that means. Strict: a test that it passes must be removed here.
 
 A key is a test, or a test with the id of its parameters.
 """

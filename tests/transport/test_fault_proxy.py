@@ -1,4 +1,4 @@
-"""The fault proxy does what it is told, and nothing else."""
+"""The fault proxy injects the configured faults, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def dialled(proxy: FaultProxy) -> AsyncIterator[tuple[asyncio.StreamReader
         await turns()
 
 
-async def speak(peer: Peer) -> None:
-    """Say hello, and wait for the end."""
+async def greet(peer: Peer) -> None:
+    """Send hello, and wait for the end."""
     await peer.send(HELLO)
     await peer.gone.wait()
 
@@ -55,7 +55,7 @@ async def test_it_passes_bytes_and_ends_both_ways() -> None:
 
 async def test_it_drips() -> None:
     async with (
-        WireServer(speak) as server,
+        WireServer(greet) as server,
         FaultProxy(server.port, to_client=Fault(drip=5)) as proxy,
         dialled(proxy) as (reader, _),
     ):
@@ -66,7 +66,7 @@ async def test_it_drips() -> None:
 async def test_it_holds_and_goes_on() -> None:
     fault = Fault(hold=5)
     async with (
-        WireServer(speak) as server,
+        WireServer(greet) as server,
         FaultProxy(server.port, to_client=fault) as proxy,
         dialled(proxy) as (reader, _),
     ):
@@ -82,7 +82,7 @@ async def test_it_holds_and_goes_on() -> None:
 @pytest.mark.parametrize("after", [0, 5, len(HELLO)])
 async def test_it_cuts(after: int) -> None:
     async with (
-        WireServer(speak) as server,
+        WireServer(greet) as server,
         FaultProxy(server.port, to_client=Fault(cut=after)) as proxy,
         dialled(proxy) as (reader, _),
     ):
@@ -92,7 +92,7 @@ async def test_it_cuts(after: int) -> None:
 
 async def test_it_resets() -> None:
     async with (
-        WireServer(speak) as server,
+        WireServer(greet) as server,
         FaultProxy(server.port, to_client=Fault(reset=5)) as proxy,
         dialled(proxy) as (reader, _),
     ):
@@ -102,9 +102,9 @@ async def test_it_resets() -> None:
 
 
 async def test_it_half_closes() -> None:
-    """The client sees the end, and can still speak."""
+    """The client sees the end, and can still send."""
     async with (
-        WireServer(speak) as server,
+        WireServer(greet) as server,
         FaultProxy(server.port, to_client=Fault(half_close=5)) as proxy,
         dialled(proxy) as (reader, writer),
     ):
@@ -116,7 +116,7 @@ async def test_it_half_closes() -> None:
 
 @pytest.mark.parametrize("how", [Ending.CUT, Ending.RESET])
 async def test_it_ends_connections_on_command(how: Ending) -> None:
-    async with WireServer(speak) as server, FaultProxy(server.port) as proxy, dialled(proxy) as (reader, _):
+    async with WireServer(greet) as server, FaultProxy(server.port) as proxy, dialled(proxy) as (reader, _):
         await reader.readexactly(len(HELLO))
         proxy.end(how)
         if how is Ending.RESET:
@@ -128,7 +128,7 @@ async def test_it_ends_connections_on_command(how: Ending) -> None:
 
 
 async def test_it_accepts_late() -> None:
-    async with WireServer(speak) as server, FaultProxy(server.port) as proxy:
+    async with WireServer(greet) as server, FaultProxy(server.port) as proxy:
         proxy.accepting.clear()
         async with dialled(proxy) as (reader, _):
             await until(lambda: proxy.connections)
@@ -138,7 +138,7 @@ async def test_it_accepts_late() -> None:
 
 
 async def test_it_refuses_and_listens_again() -> None:
-    async with WireServer(speak) as server, FaultProxy(server.port) as proxy:
+    async with WireServer(greet) as server, FaultProxy(server.port) as proxy:
         port = proxy.port
         await proxy.refuse()
         with pytest.raises(ConnectionRefusedError):

@@ -1,4 +1,4 @@
-"""The whole way, client to upstream, over a bad network: the same bytes, or an error that is told in-band."""
+"""Client to upstream over a bad network: the same bytes, or an error within the stream."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def frames(asking: Dialect, upstream: Dialect) -> list[bytes]:
 
 @asynccontextmanager
 async def path(
-    upstream: Dialect, transport: str, said: list[bytes], fault: Fault | Callable[[], Fault]
+    upstream: Dialect, transport: str, sent: list[bytes], fault: Fault | Callable[[], Fault]
 ) -> AsyncIterator[tuple[Gate, FaultProxy]]:
-    """A gateway whose only upstream says this, behind a proxy with this fault. Ids and times are always the same."""
-    wire = [sse_head(), *map(chunk, said), LAST_CHUNK]
+    """A gateway whose only upstream sends `sent` through a proxy with this fault. Ids and times are always the same."""
+    wire = [sse_head(), *map(chunk, sent), LAST_CHUNK]
     made: dict[str, Any] = {"now": lambda: 1_700_000_000.0, "new_id": lambda: "req_1"}
     async with (
         WireServer(replying(*wire)) as server,
@@ -52,12 +52,12 @@ async def path(
         yield entrance, proxy
 
 
-async def _compare(asking: Dialect, upstream: Dialect, transport: str, said: list[bytes]) -> None:
-    async with path(upstream, transport, said, Fault) as (entrance, _):
+async def _compare(asking: Dialect, upstream: Dialect, transport: str, sent: list[bytes]) -> None:
+    async with path(upstream, transport, sent, Fault) as (entrance, _):
         plain = await entrance.stream(asking)
     assert judge(asking, plain).finish is not None
     for size in (1, 50):
-        async with path(upstream, transport, said, partial(Fault, drip=size)) as (entrance, _):
+        async with path(upstream, transport, sent, partial(Fault, drip=size)) as (entrance, _):
             assert await entrance.stream(asking) == plain
 
 
@@ -78,13 +78,13 @@ async def test_a_dripped_tool_call_is_the_same_bytes(asking: Dialect, upstream: 
 async def test_a_stream_that_stalls_and_goes_on_is_the_same_bytes(
     asking: Dialect, upstream: Dialect, transport: str
 ) -> None:
-    said = frames(asking, upstream)
-    async with path(upstream, transport, said, Fault) as (entrance, proxy):
+    sent = frames(asking, upstream)
+    async with path(upstream, transport, sent, Fault) as (entrance, proxy):
         plain = await entrance.stream(asking)
         size = proxy.links[0].passed["client"]
     for at in (len(sse_head()), size // 2, size - 20):
         fault = Fault(hold=at)
-        async with path(upstream, transport, said, fault) as (entrance, _):
+        async with path(upstream, transport, sent, fault) as (entrance, _):
             whole = asyncio.create_task(entrance.stream(asking))
             await fault.held.wait()
             await turns(20)
@@ -99,12 +99,12 @@ async def test_a_stream_that_breaks_is_never_a_clean_end(
     asking: Dialect, upstream: Dialect, transport: str, broken: Callable[[int], Fault]
 ) -> None:
     """Wherever it breaks behind its first event and before its terminal one."""
-    said = frames(asking, upstream)
-    first = len(sse_head()) + sum(len(chunk(frame)) for frame in said[:3])
+    sent = frames(asking, upstream)
+    first = len(sse_head()) + sum(len(chunk(frame)) for frame in sent[:3])
     terminal = 2 if upstream is CHAT else 1  # Chat's `[DONE]` ends nothing: its finish chunk was before
-    last = len(sse_head()) + sum(len(chunk(frame)) for frame in said[: len(said) - terminal - 1])
+    last = len(sse_head()) + sum(len(chunk(frame)) for frame in sent[: len(sent) - terminal - 1])
     for at in (first, (first + last) // 2, last):
-        async with path(upstream, transport, said, broken(at)) as (entrance, _):
+        async with path(upstream, transport, sent, broken(at)) as (entrance, _):
             result = judge(asking, await entrance.stream(asking))
             assert result.error is not None
             assert result.finish in (None, "failed")

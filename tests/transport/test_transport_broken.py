@@ -87,14 +87,14 @@ async def test_an_end_before_the_head_is_no_answer(client: Client, wire: bytes, 
 async def test_a_body_cut_short_is_truncated(
     client: Client, wire: bytes, whole: bytes, end: Callable[[Peer], None]
 ) -> None:
-    """What came before is given, unless an RST took it away."""
+    """Bytes received before the end are read, unless an RST has dropped them."""
     async with WireServer(broken(wire, end)) as server:
         async with client.ask(server.url) as asked:
             pieces: list[bytes] = []
             with pytest.raises(StreamTruncated):
                 await asked.pieces(pieces)
-            said = b"".join(pieces)
-            assert said == whole if end is not Peer.reset else whole.startswith(said)
+            received = b"".join(pieces)
+            assert received == whole if end is not Peer.reset else whole.startswith(received)
         async with client.ask(server.url, stream=False) as asked:
             with pytest.raises(StreamTruncated):
                 await asked.answer.read(PLENTY)
@@ -175,7 +175,7 @@ async def test_a_malformed_head_is_no_answer(client: Client, kind: str) -> None:
     ],
 )
 async def test_a_malformed_chunk_is_truncated(client: Client, wire: bytes) -> None:
-    """The server keeps the connection open: nothing but the grammar tells."""
+    """The server keeps the connection open: only the grammar shows the error."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()

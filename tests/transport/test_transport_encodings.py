@@ -1,4 +1,4 @@
-"""Compressed replies, asked for or not: decoded piece by piece, bounded, and told from damage."""
+"""Compressed replies, asked for or not: decoded piece by piece, bounded, and checked for damage."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_corrupt_data_is_an_error(client: Client, encoding: str, damage: s
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate"])
 async def test_compressed_data_that_is_not_whole_is_an_error(client: Client, encoding: str) -> None:
-    """The framing says the body is whole, the compression says it is not."""
+    """The body is complete by its framing, but not by its compression."""
     token, pack = PACKED[encoding]
     data = pack(TEXT)[:-30]
     async with WireServer(replying(packed_head(token, len(data)) + data)) as server:

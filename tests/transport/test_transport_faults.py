@@ -106,7 +106,7 @@ async def test_a_command_ends_an_open_stream(client: Client, how: Ending) -> Non
         assert got == [EVENTS[0]]
 
 
-async def test_a_server_that_hears_a_half_closed_client_may_still_answer(client: Client) -> None:
+async def test_a_server_may_still_answer_a_half_closed_client(client: Client) -> None:
     """A middlebox that ends our direction behind the request (some do) leaves the reply whole."""
     async with WireServer(replying(*PIECES)) as server:
         size = 0

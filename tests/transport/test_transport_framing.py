@@ -99,9 +99,9 @@ async def test_a_chunk_of_each_size(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
-@pytest.mark.parametrize("said", [b"", b"connection: close\r\n"])
-async def test_a_reply_that_ends_with_the_connection(client: Client, version: bytes, said: bytes) -> None:
-    start = b"HTTP/" + version + b" 200 OK\r\ncontent-type: text/event-stream\r\n" + said + b"\r\n"
+@pytest.mark.parametrize("header", [b"", b"connection: close\r\n"])
+async def test_a_reply_that_ends_with_the_connection(client: Client, version: bytes, header: bytes) -> None:
+    start = b"HTTP/" + version + b" 200 OK\r\ncontent-type: text/event-stream\r\n" + header + b"\r\n"
     async with WireServer(replying(start, EVENT, EVENT, then=Peer.close)) as server:
         assert await client.body(server.url) == EVENT * 2
         assert await client.body(server.url) == EVENT * 2

@@ -26,7 +26,7 @@ CHUNKED = head(200, [("content-type", "text/event-stream"), ("transfer-encoding"
 
 @contextmanager
 def full_backlog() -> Iterator[int]:
-    """A port that answers no connection attempt: its backlog is full and nobody accepts."""
+    """A port that answers no connection attempt: its backlog is full and it does not accept."""
     with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as listener:
         port: int = listener.getsockname()[1]
         waiting = []
@@ -119,10 +119,10 @@ async def test_refused(client: Client) -> None:
     assert "secret" not in str(raised.value)
 
 
-async def test_a_name_that_nobody_knows(client: Client) -> None:
+async def test_an_unknown_host_name(client: Client) -> None:
     """The top-level domain `invalid` is reserved for that (RFC 6761)."""
     with pytest.raises(UpstreamUnreachable, match="cannot connect to the upstream"):
-        await client.body("http://nobody.invalid:1/")
+        await client.body("http://unknown.invalid:1/")
 
 
 async def test_the_connect_timeout(client: Client) -> None:
@@ -193,7 +193,7 @@ async def test_the_watch_fails_a_call_that_waits_for_the_head(client: Client) ->
 
 
 async def test_the_watch_fails_a_read(client: Client) -> None:
-    """What had come before is given first."""
+    """Bytes received before are read first."""
     async with WireServer(begun) as server:
         async with client.ask(server.url) as asked:
             pieces: list[bytes] = []

@@ -65,7 +65,7 @@ async def test_a_stream_left_in_its_middle_is_cut(client: Client) -> None:
 
 async def test_a_stream_left_that_goes_silent_is_cut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last chunk may come, for as long as that takes at most; others do not wait for it."""
-    monkeypatch.setattr(connection, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "DRAIN_SECONDS", 0.1)
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -101,7 +101,7 @@ async def test_a_watch_that_is_over_does_not_touch_the_next_reply(client: Client
         assert len(server.peers) == 1
 
 
-async def test_an_answer_that_nobody_read_is_cut(client: Client) -> None:
+async def test_a_response_that_was_not_read_is_cut(client: Client) -> None:
     async def handler(peer: Peer) -> None:
         await peer.request()
         await peer.send(CHUNKED)

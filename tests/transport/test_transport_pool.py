@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.aio.upstream.aiohttp_transport import _TRIES
+from dragoman.aio.upstream.aiohttp_transport import _ATTEMPTS
 from dragoman.errors import DragomanError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import chunk, head
 from support.transports import Client, make, open_sockets
@@ -116,7 +116,7 @@ async def test_a_server_that_ends_a_used_connection_instead_of_answering(client:
         assert [request.body for request in server.requests] == [b"first", b"second", b"third"]
 
 
-async def test_bytes_that_nobody_asked_for_end_an_idle_connection(client: Client) -> None:
+async def test_unexpected_bytes_end_an_idle_connection(client: Client) -> None:
     """They would be taken for the next reply."""
     async with WireServer(replying(OK)) as server:
         assert await client.body(server.url) == b"ok"
@@ -126,7 +126,7 @@ async def test_bytes_that_nobody_asked_for_end_an_idle_connection(client: Client
 
 
 async def test_aiohttp_s_client_looks_for_a_fit_connection_so_often_and_no_longer() -> None:
-    """A server that greets whoever connects must not be connected to for ever."""
+    """A server that sends bytes on each new connection must not be connected to forever."""
     go = asyncio.Event()
 
     async def handler(peer: Peer) -> None:
@@ -137,13 +137,13 @@ async def test_aiohttp_s_client_looks_for_a_fit_connection_so_often_and_no_longe
 
     client = Client("aiohttp", make("aiohttp"))
     async with WireServer(handler) as server:
-        calls = [asyncio.create_task(client.body(server.url)) for _ in range(_TRIES + 1)]
+        calls = [asyncio.create_task(client.body(server.url)) for _ in range(_ATTEMPTS + 1)]
         await until(lambda: len(server.requests) == len(calls))
         go.set()
         await asyncio.gather(*calls)
         for peer in server.peers:
             await peer.send(OK)
-        with pytest.raises(UpstreamUnreachable, match="failed: bytes that nobody asked for"):
+        with pytest.raises(UpstreamUnreachable, match="failed: unexpected bytes on an idle connection"):
             await client.body(server.url)
         assert await client.body(server.url) == b"ok"
         assert len(server.requests) == len(calls) + 1

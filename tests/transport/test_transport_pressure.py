@@ -47,7 +47,7 @@ class Flood:
 
 
 def kept(peer: Peer) -> int:
-    """What the transport holds of what the server sent: neither in a buffer of the server nor of the kernel."""
+    """Return the bytes sent that the transport holds: those in no buffer of the server or the kernel."""
     client, server = peer.ports
     unsent, _ = unread(server, client)
     _, waiting = unread(client, server)
@@ -89,7 +89,7 @@ async def test_a_fast_consumer_gets_it_all(client: Client) -> None:
 
 
 async def test_an_unread_reply_can_be_left(client: Client) -> None:
-    """The connection that is held back ends at once, whatever the server has still to say."""
+    """The connection that is held back ends at once, whatever the server has still to send."""
     flood = Flood()
     async with WireServer(flood) as server:
         async with client.ask(server.url):
@@ -184,7 +184,7 @@ async def test_an_early_refusal_whose_server_leaves_is_the_answer(client: Client
 
 
 async def test_a_refusal_before_anything_was_sent_is_the_answer(client: Client) -> None:
-    """Servers that have too many connections say so to whoever connects."""
+    """Servers with too many connections report that to each new one."""
 
     async def handler(peer: Peer) -> None:
         await peer.send(REFUSED)

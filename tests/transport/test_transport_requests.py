@@ -1,4 +1,4 @@
-"""What is sent: exactly one request, its framing, its host, and nothing that a header value smuggled in."""
+"""Sent requests: exactly one, its framing, its host, and nothing smuggled in by a header value."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_ipv6_hosts_are_bracketed(client: Client) -> None:
 async def test_a_name_of_two_families_works_where_only_one_listens(
     client: Client, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`localhost`, of which the first address is the one where nobody listens."""
+    """`localhost`, of which the first address is the one without a listener."""
     order = ["::1", "127.0.0.1"] if host == "127.0.0.1" else ["127.0.0.1", "::1"]
     _resolve(monkeypatch, order)
     async with WireServer(replying(OK), host=host) as server:

@@ -1,4 +1,4 @@
-"""TLS: whose certificates are trusted, what a failure says, and bodies that end without a close_notify."""
+"""TLS: trusted certificates, error messages, and bodies that end without a close_notify."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_host_name_is_sent_and_verified(secure: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tls", "host", "said"),
+    ("tls", "host", "reason"),
     [
         (lambda: serving("127.0.0.1", by="unknown"), "127.0.0.1", "certificate"),
         (lambda: serving("elsewhere.example"), "127.0.0.1", "(?i)127.0.0.1.*certificate|certificate.*127.0.0.1"),
@@ -62,11 +62,11 @@ async def test_a_host_name_is_sent_and_verified(secure: Client) -> None:
     ],
     ids=["an unknown authority", "another address", "another name", "an address for a name"],
 )
-async def test_a_certificate_that_is_not_good_is_told(secure: Client, tls: object, host: str, said: str) -> None:
-    """Nothing of the request leaves, and the message says what is the matter."""
+async def test_an_invalid_certificate_is_reported(secure: Client, tls: object, host: str, reason: str) -> None:
+    """Nothing of the request leaves, and the message names the reason."""
     assert callable(tls)
     async with WireServer(replying(OK), tls=tls()) as server:
-        with pytest.raises(UpstreamUnreachable, match=said) as raised:
+        with pytest.raises(UpstreamUnreachable, match=reason) as raised:
             await secure.body(f"https://{host}:{server.port}/", headers={"authorization": "sk-very-secret"})
         assert "secret" not in str(raised.value)
         assert not server.requests
@@ -80,7 +80,7 @@ async def test_by_default_no_private_authority_is_trusted(client: Client) -> Non
         assert not server.requests
 
 
-async def test_a_server_that_speaks_no_tls(secure: Client) -> None:
+async def test_a_server_without_tls(secure: Client) -> None:
     async def handler(peer: Peer) -> None:
         await peer.exactly(1)
         await peer.send(head(400, [("content-length", "0")]))
@@ -91,7 +91,7 @@ async def test_a_server_that_speaks_no_tls(secure: Client) -> None:
         assert str(raised.value).startswith("cannot connect to the upstream: ")
 
 
-async def test_a_client_that_speaks_no_tls(client: Client) -> None:
+async def test_a_client_without_tls(client: Client) -> None:
     async with WireServer(replying(OK), tls=serving("127.0.0.1")) as server:
         with pytest.raises(UpstreamUnreachable):
             await client.body(server.url.replace("https:", "http:"))
@@ -173,7 +173,7 @@ async def test_an_until_close_body_ends_with_close_notify(secure: Client) -> Non
 
 
 async def test_an_until_close_body_without_close_notify_is_truncated(secure: Client) -> None:
-    """Anybody on the way can end a TCP connection (RFC 9112 §9.8)."""
+    """Any host on the way can end a TCP connection (RFC 9112 §9.8)."""
     async with WireServer(replying(head(200), EVENT, then=Peer.cut), tls=serving()) as server:
         with pytest.raises(StreamTruncated):
             await secure.body(server.url)

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import dragoman
+import dragoman.aio
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"dragoman": ROOT / "engine" / "dragoman", "dragoman_server": ROOT / "server" / "dragoman_server"}
@@ -49,37 +51,138 @@ def python(code: str) -> str:
 
 def test_the_public_names() -> None:
     assert dragoman.__all__ == (
-        "CODECS",
+        "BUILTIN_PROFILES",
+        "COUNT_ENDPOINTS",
+        "DEFAULT_KNOBS",
+        "DEFAULT_LIMITS",
         "DIRECTIONS",
-        "Chain",
+        "EFFORTS",
+        "KNOBS",
+        "LOSS_MEANINGS",
+        "MODEL_LIST_PATH",
+        "PROFILE_FIELDS",
+        "VENDOR_PROFILES",
+        "ClientRequestError",
+        "CountEndpoint",
         "Dialect",
         "Direction",
         "DragomanError",
+        "ErrorResponse",
+        "Event",
         "Failure",
         "FailureKind",
+        "FailureOrigin",
+        "Json",
         "Knobs",
+        "LimitExceeded",
         "Limits",
+        "ListedModel",
         "Loss",
         "LossCode",
         "Losses",
+        "ModelPage",
         "Profile",
-        "ReplyContext",
+        "PromptAgreement",
+        "PromptDigest",
+        "ReplyPipeline",
+        "SSEFrame",
+        "SSEParser",
         "Stage",
+        "StreamMachine",
+        "StreamTruncated",
+        "TokenCounter",
+        "TokenEstimate",
+        "TooMany",
         "Translation",
+        "Unsupported",
+        "UpstreamError",
+        "UpstreamProtocolError",
+        "UpstreamStatusError",
+        "UpstreamTimeout",
+        "UpstreamUnreachable",
+        "Usage",
+        "Violation",
         "builtin_profile",
         "direction",
-        "pipeline",
-        "run",
+        "error_response",
+        "is_secret",
+        "json_dumps",
+        "json_loads",
+        "model_list_query",
+        "parse_body",
+        "quote",
+        "read_error",
+        "read_model_list",
+        "redact",
+        "tidy",
         "translate",
     )
     assert all(hasattr(dragoman, name) for name in dragoman.__all__)
-    assert list(dragoman.__all__) == sorted(dragoman.__all__, key=lambda name: (not name.isupper(), name))
+    named = {name for name, value in vars(dragoman).items() if not isinstance(value, ModuleType)}
+    assert set(dragoman.__all__) == {name for name in named if not name.startswith("_")}
 
 
 def test_importing_the_engine_imports_no_io_library() -> None:
     loaded = set(python("import dragoman, sys; print(*sys.modules)").split())
     assert "dragoman.translate" in loaded
     assert not {name for name in loaded if name.split(".")[0] in OUTER | {"dragoman_server", "asyncio", "ssl"}}
+
+
+def test_the_public_names_of_the_asyncio_side() -> None:
+    assert dragoman.aio.__all__ == (
+        "DEFECT",
+        "STOPPING",
+        "AiohttpTransport",
+        "BadVersion",
+        "ClientGone",
+        "ConnectionLimits",
+        "DownstreamResponse",
+        "EventStream",
+        "HeadTimeout",
+        "HeartbeatSink",
+        "HijackRunner",
+        "HijackServer",
+        "HijackableConnection",
+        "Http11Transport",
+        "PlainResponse",
+        "PoolOptions",
+        "ProxyStream",
+        "PushedResponse",
+        "StreamTimers",
+        "Timeouts",
+        "TooManyConnections",
+        "Transport",
+        "UpstreamRequest",
+        "UpstreamResponse",
+        "abandon_body",
+        "open_proxy_stream",
+        "ping_of",
+        "send_continue",
+        "send_proxy_stream",
+    )
+    assert all(getattr(dragoman.aio, name).__module__.startswith("dragoman.") for name in dragoman.aio.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = dragoman.aio.Nothing
+
+
+def test_importing_the_asyncio_side_does_not_import_aiohttp() -> None:
+    """Neither do its names that do not need it."""
+    code = "from dragoman.aio import Http11Transport, open_proxy_stream; import sys; print(*sys.modules)"
+    loaded = set(python(code).split())
+    assert "dragoman.aio.upstream.http11.transport" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in OUTER | {"dragoman_server"}}
+
+
+def test_the_server_imports_the_public_names_only() -> None:
+    """The gateway is built on what any gateway can be built on."""
+    public = {"dragoman": set(dragoman.__all__) | {"__version__"}, "dragoman.aio": set(dragoman.aio.__all__)}
+    for name, path in modules("dragoman_server"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dragoman":
+                assert node.module in public, f"{name} imports {node.module}"
+                assert {alias.name for alias in node.names} <= public[node.module], name
+            elif isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("dragoman.") for alias in node.names), name
 
 
 def test_importing_the_server_leaves_the_event_loop_alone() -> None:

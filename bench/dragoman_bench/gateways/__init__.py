@@ -1,17 +1,32 @@
-"""The gateways that the rig can measure, by name."""
+"""The gateways that the rig can measure, by name.
+
+It imports `processes`, `scenarios` and `wire`; `rig`, `runner` and `cli` import it.
+Start with the interface in `gateway.py`, then `launch.py`.
+"""
 
 from __future__ import annotations
 
-from dragoman_bench.gateways.builtin import Own
+from dragoman_bench.gateways.builtin import BuiltinGateway
 from dragoman_bench.gateways.direct import Direct
 from dragoman_bench.gateways.dragoman import Dragoman
-from dragoman_bench.gateways.gateway import ALL, CROSS, SAME, Direction, Gateway, Started, ridden
+from dragoman_bench.gateways.gateway import ALL, CROSS, SAME, Direction, Gateway, Started, measured_direction
 from dragoman_bench.gateways.launch import StartError
 from dragoman_bench.gateways.nginx import Nginx
 from dragoman_bench.gateways.peers import PEERS
 from dragoman_bench.wire import PATHS
 
-__all__ = ("ALL", "CROSS", "GATEWAYS", "PATHS", "SAME", "Direction", "Gateway", "StartError", "Started", "ridden")
+__all__ = (
+    "ALL",
+    "CROSS",
+    "GATEWAYS",
+    "PATHS",
+    "SAME",
+    "Direction",
+    "Gateway",
+    "StartError",
+    "Started",
+    "measured_direction",
+)
 
 
 _TEXTS_ONLY = "its request to the upstream has the model and the texts only"
@@ -24,8 +39,8 @@ def _registry(*gateways: Gateway) -> dict[str, Gateway]:
 
 GATEWAYS: dict[str, Gateway] = _registry(
     Direct(),
-    Own("relay", "relay", SAME, "relay", "a raw TCP splice in Python: reads nothing, checks nothing"),
-    Own(
+    BuiltinGateway("relay", "relay", SAME, "relay", "a raw TCP splice in Python: reads nothing, checks nothing"),
+    BuiltinGateway(
         "floor",
         "translate",
         CROSS,
@@ -34,8 +49,10 @@ GATEWAYS: dict[str, Gateway] = _registry(
         _TEXTS_ONLY,
         _NO_AGENT,
     ),
-    Own("aiohttp-pass", "pass", SAME, "aiohttp_pass", "the usual untranslating aiohttp proxy on uvloop: the baseline"),
-    Own(
+    BuiltinGateway(
+        "aiohttp-pass", "pass", SAME, "aiohttp_pass", "the usual untranslating aiohttp proxy on uvloop: the baseline"
+    ),
+    BuiltinGateway(
         "aiohttp-translate",
         "translate",
         CROSS,

@@ -1,4 +1,4 @@
-"""The rig's own gateways: the small processes of `dragoman_bench.proxies`, each the plainest of its kind."""
+"""The rig's own gateways: the processes of `dragoman_bench.proxies`, each the simplest of its kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_bench.gateways.launch import free_port, launch, own_module
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class BuiltinGateway:
     """A module of `dragoman_bench.proxies`, run as `python -m MODULE --port … --upstream … --client … --dialect …`."""
 
     name: str
@@ -22,11 +22,11 @@ class Own:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> str | None:
-        """Never: it needs nothing that the gateway itself does not."""
+        """Return None: it needs no further software."""
         return None
 
     def version(self) -> str:
-        """The rig's own."""
+        """Return an empty string: it is part of the rig."""
         return ""
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:

@@ -1,4 +1,4 @@
-"""No gateway at all: what the load client and the upstream take by themselves."""
+"""No gateway: the delays of the load client and the upstream alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_bench.gateways.gateway import SAME, Direction, Kind, Started
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """The client talks to the upstream."""
+    """Connects the client to the upstream."""
 
     name: str = "direct"
     kind: Kind = "none"
@@ -20,15 +20,15 @@ class Direct:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> str | None:
-        """Never."""
+        """Return None: it can always run."""
         return None
 
     def version(self) -> str:
-        """The rig's own."""
+        """Return an empty string: it is part of the rig."""
         return ""
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
-        """Give the upstream's own address."""
+        """Return the upstream's address."""
         return Started(upstream_url, 0, _nothing)
 
 

@@ -1,4 +1,4 @@
-"""Dragoman itself, by its console command and a configuration file, as an operator would run it."""
+"""Dragoman, started by its console command with a configuration file, as in production."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ provider = "upstream"
 
 @dataclass(frozen=True, slots=True)
 class Dragoman:
-    """One worker in its default configuration. `transport` is the upstream transport; None for the default one."""
+    """One worker in the default configuration. `transport` is the upstream transport; without one, the default."""
 
     name: str
     transport: str | None
@@ -39,7 +39,7 @@ class Dragoman:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> str | None:
-        """A version without the choice of transports cannot be measured with one."""
+        """Return a reason if this version has no choice of transports, else None."""
         from dragoman_server.config.schema import Server
 
         if self.transport is not None and "transport" not in {spec.name for spec in fields(Server)}:
@@ -47,7 +47,7 @@ class Dragoman:
         return None
 
     def version(self) -> str:
-        """Of the installed distribution."""
+        """Return the version of the installed distribution."""
         return version("dragoman")
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:

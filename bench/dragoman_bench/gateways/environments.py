@@ -1,4 +1,4 @@
-"""Where peers live: each in an environment of its own, made on request, in versions that were tried with this rig."""
+"""Environments of peers: one for each, made on request, with versions that were tested with this rig."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dragoman_bench.gateways.launch import StartError
 
 HOME_VARIABLE = "DRAGOMAN_BENCH_HOME"
 _LONGEST_INSTALL = 1800.0
-_TOLD = 1500
+_OUTPUT_MAX = 1500
 
 
 def home() -> Path:
-    """The folder of all peers: $DRAGOMAN_BENCH_HOME, else the user's cache."""
+    """Return the folder of all peers: $DRAGOMAN_BENCH_HOME, else one in the user's cache."""
     if given := os.environ.get(HOME_VARIABLE):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman-bench"
@@ -29,10 +29,10 @@ def home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One peer's software: a package of PyPI in a virtual environment, or one of npm in a folder.
+    """One peer's software: a PyPI package in a virtual environment, or an npm package in a folder.
 
-    `version` was tried with this rig; `executable` is looked for in the environment's folder of programs. `overrides`
-    are versions that npm shall take of the package's own dependencies.
+    `version` was tested with this rig; `executable` is in the environment's folder of programs. `overrides` are
+    versions of the package's dependencies, for npm.
     """
 
     name: str
@@ -44,27 +44,27 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Where it is, or would be."""
+        """The folder of the environment, which may not exist."""
         return home() / self.name
 
     @property
     def program(self) -> Path:
-        """Its command."""
+        """The path of its program."""
         programs = "bin" if self.source == "PyPI" else "node_modules/.bin"
         return self.folder / programs / self.executable
 
     def missing(self) -> str | None:
-        """What to do if it is not installed; None if it is."""
+        """Return advice if it is not installed, else None."""
         if self.program.exists():
             return None
         return f"{self.package} is not installed: `dragoman bench peers install {self.name}`"
 
     def installed_version(self) -> str:
-        """Of what is there; empty if that cannot be told."""
+        """Return the installed version, or an empty string if it is unknown."""
         return _installed(self.source, self.folder, self.package.partition("[")[0])
 
     def install(self) -> None:
-        """Install it, over what may be there. Raises StartError with the end of the installer's words."""
+        """Install it, over an existing installation. Raises StartError with the end of the installer's output."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for command in self._commands():
             try:
@@ -76,8 +76,8 @@ class Environment:
             except subprocess.TimeoutExpired as error:
                 raise StartError(f"{command[0]} took more than {_LONGEST_INSTALL:.0f} s") from error
             if done.returncode:
-                said = (done.stdout + done.stderr).strip()[-_TOLD:]
-                raise StartError(f"{self.package} {self.version} cannot be installed here:\n{said}")
+                output = (done.stdout + done.stderr).strip()[-_OUTPUT_MAX:]
+                raise StartError(f"{self.package} {self.version} cannot be installed here:\n{output}")
         _installed.cache_clear()
 
     def _commands(self) -> Sequence[Sequence[str]]:
@@ -118,7 +118,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
             Environment("llm-rosetta", "PyPI", "llm-rosetta", "0.13.0", "llm-rosetta-gateway"),
             Environment("smg", "PyPI", "smg", "1.13.0", "smg"),
             Environment("sglang-router", "PyPI", "sglang-router", "0.3.2", "sglang-router"),
-            # With newer ones it answers every stream with a 500 (TypeError: immutable).
+            # With newer versions it answers every stream with a 500 (TypeError: immutable).
             Environment(
                 "portkey",
                 "npm",
@@ -127,7 +127,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(
                 "gateway",
                 {"@hono/node-server": "1.13.7", "hono": "4.9.7"},
             ),
-            # The last one that carries all it needs: 3.x wants a package that npm does not have.
+            # The last complete version: 3.x depends on a package that npm does not have.
             Environment("claude-code-router", "npm", "@musistudio/claude-code-router", "2.0.0", "ccr"),
         )
     }

@@ -1,4 +1,4 @@
-"""What the rig knows of a gateway: what it can do here, and how one is started for a direction."""
+"""Interface of a gateway: its properties, and its start for a direction."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Kind = Literal["none", "relay", "pass", "translate"]
 
 
 def same_model(model: str) -> str:
-    """The model name as it is, for gateways that ask for no spelling of their own."""
+    """Return the model name unchanged, for gateways that need no prefix."""
     return model
 
 
 @dataclass(slots=True)
 class Started:
-    """A gateway that listens on `url` (no path). `pid` is the root of its process tree, 0 if there is none.
+    """A gateway that listens on `url` (no path). `pid` is the root of its process tree, or 0.
 
-    `model` spells the rig's model name as this gateway wants it. `command` and `config` are what was run, for the
-    results.
+    `model` converts a model name of the rig to the form that this gateway expects. `command` and `config` were used to
+    start it, for the results.
     """
 
     url: str
@@ -41,44 +41,44 @@ class Started:
 
 
 class Gateway(Protocol):
-    """One way from client to upstream. `about` says in a line what it is and does; `note` what to know of its rows."""
+    """A gateway between client and upstream. `about` describes it in a line; `note` is a remark on its figures."""
 
     @property
     def name(self) -> str:
-        """As on the command line and in results."""
+        """Its name on the command line and in results."""
         ...
 
     @property
     def kind(self) -> Kind:
-        """Whether it passes bytes on, requests on, or translates."""
+        """Its kind: it relays bytes, passes requests on, or translates."""
         ...
 
     @property
     def directions(self) -> frozenset[Direction]:
-        """Those it can be started for."""
+        """The directions that it can be started for."""
         ...
 
     @property
     def about(self) -> str:
-        """One line."""
+        """A description in one line."""
         ...
 
     @property
     def note(self) -> str:
-        """What a reader of its figures has to know; mostly empty."""
+        """A remark on its figures, or an empty string."""
         ...
 
     @property
     def without(self) -> Mapping[str, str]:
-        """Scenarios it is not measured in, and why not."""
+        """Scenarios in which it is not measured → reason."""
         ...
 
     def missing(self) -> str | None:
-        """Why it cannot run here and what to do about it; None if it can."""
+        """Return a reason with advice if it cannot run here, else None."""
         ...
 
     def version(self) -> str:
-        """Of the software measured; empty if that is the rig's own."""
+        """Return the version of the software, or an empty string for the rig's own."""
         ...
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
@@ -86,10 +86,10 @@ class Gateway(Protocol):
         ...
 
 
-def ridden(gateway: Gateway, direction: Direction) -> Direction | None:
-    """The direction a gateway is measured in for `direction`: that one, else its upstream's own dialect; or None.
+def measured_direction(gateway: Gateway, direction: Direction) -> Direction | None:
+    """Return the direction in which a gateway is measured for `direction`, or None if it cannot serve it.
 
-    What cannot translate is held against the same upstream stream, passed on as it is.
+    A gateway that does not translate is measured with a client of the upstream's dialect.
     """
     if direction in gateway.directions:
         return direction

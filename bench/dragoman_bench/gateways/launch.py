@@ -1,4 +1,5 @@
-"""Starting a gateway's process: pinned, in a bare environment, its log kept, and its whole group killed at the end."""
+"""Start of a gateway's process: pinned to a core, in a minimal environment, with a log; its group is killed at the
+end."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ from pathlib import Path
 from dragoman_bench.gateways.gateway import Started, same_model
 
 LONGEST_START = 120.0
-"""Seconds: the slowest peer imports for ten of them on an idle machine."""
+"""Maximum time of a start, in seconds: the slowest peer imports for ten seconds on an idle machine."""
 _POLL = 0.004
 _GRACE = 3.0
 _LOG_SHOWN = 2000
 
 _running: set[int] = set()
-"""Process groups that live; an exit of the rig by an exception must not leave one behind."""
+"""Running process groups; they are killed if the rig exits by an exception."""
 
 
 class StartError(RuntimeError):
-    """A gateway that did not start; the text has the end of its log."""
+    """A gateway did not start; the text has the end of its log."""
 
 
 def free_port() -> int:
-    """A port of the loopback that was free a moment ago."""
+    """Return a loopback port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -41,20 +42,20 @@ def free_port() -> int:
 
 
 def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """What a gateway sees: no keys, no proxies and no settings of the user's, and a home of its own."""
+    """Return a gateway's environment: without the user's keys, proxies and settings, and with a home of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return {**kept, "HOME": str(home), "LANG": "C.UTF-8", "NO_PROXY": "*", **more}
 
 
 def own_module(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment that run a module of this interpreter's."""
+    """Return the command and the environment that run a module by this interpreter."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return [sys.executable, "-m", module, *arguments], {"PYTHONPATH": paths}
 
 
 @contextmanager
 def _pinned(core: int | None) -> Iterator[None]:
-    """Children started inside run on `core`: they inherit the affinity of the thread that starts them."""
+    """Context in which child processes start on `core`: they inherit the affinity of this thread."""
     if core is None:
         yield
         return
@@ -80,19 +81,19 @@ async def launch(
     model: Callable[[str], str] = same_model,
     within: float = LONGEST_START,
 ) -> Started:
-    """Run `command` until it listens on `port`, and answers GET `ready` with a 200 if that is given.
+    """Start `command`, and wait until it listens on `port` and answers GET `ready` (if given) with a 200.
 
     `files` (name: text) are written to a temporary folder first; `{folder}` in the command, the environment and the
-    files stands for its path. Raises StartError when it exits or takes more than `within` seconds.
+    files stands for its path. Raises StartError if it exits or takes more than `within` seconds.
     """
     process = _Process(command, env or {}, files or {}, core)
     try:
         await _listening(process, port, ready, within)
     except BaseException as error:
-        told = process.log()
+        output = process.log()
         await process.stop()
         if isinstance(error, StartError):
-            raise StartError(f"{error}; the end of its log:\n{told or '(empty)'}") from None
+            raise StartError(f"{error}; the end of its log:\n{output or '(empty)'}") from None
         raise
     shown = shlex.join([Path(command[0]).name, *command[1:]])
     config = "\n".join(f"# {name}\n{text.strip()}" for name, text in (files or {}).items())
@@ -100,14 +101,14 @@ async def launch(
 
 
 class _Process:
-    """A running command in a temporary folder that goes when it is stopped."""
+    """A running command, with a temporary folder that is removed at its end."""
 
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], files: Mapping[str, str], core: int | None
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="dragoman-bench-", ignore_cleanup_errors=True)
         self._home = home = Path(self._folder.name)
-        home.chmod(0o755)  # nginx's worker is another user where the master is root
+        home.chmod(0o755)  # nginx runs its worker as another user if it is started by root
         for name, text in files.items():
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(self._filled(text))
@@ -132,15 +133,15 @@ class _Process:
         return text.replace("{folder}", self._folder.name)
 
     def status(self) -> int | None:
-        """With which it ended, None while it runs."""
+        """Return the exit status, or None while it runs."""
         return self._popen.poll()
 
     def log(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its output."""
         return (self._home / "log").read_bytes()[-_LOG_SHOWN:].decode(errors="replace").strip()
 
     async def stop(self) -> None:
-        """Ask it to stop; kill what is left of its group."""
+        """Terminate it, then kill the rest of its group."""
         try:
             _signal(self.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):

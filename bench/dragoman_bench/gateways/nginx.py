@@ -1,4 +1,4 @@
-"""nginx as a reverse proxy that does not buffer: what most gateways stand behind."""
+"""nginx as a reverse proxy without buffering, which is in front of most gateways in production."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ class Nginx:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> str | None:
-        """Is it on the path."""
+        """Return advice if it is not installed, else None."""
         return None if _path() else "nginx is not installed: `apt install nginx-light`, or your system's package"
 
     def version(self) -> str:
-        """As it tells itself."""
+        """Return the version that `nginx -v` prints."""
         path = _path()
         if path is None:
             return ""
-        told = subprocess.run([path, "-v"], capture_output=True, text=True, check=False, timeout=10).stderr
-        found = re.search(r"nginx/(\S+)", told)
+        output = subprocess.run([path, "-v"], capture_output=True, text=True, check=False, timeout=10).stderr
+        found = re.search(r"nginx/(\S+)", output)
         return found[1] if found else ""
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
-        """Start it on a configuration of its own, away from the system's. Raises StartError."""
+        """Start it with its own configuration, independent of the system's. Raises StartError."""
         port = free_port()
         config = _CONFIG.replace("ADDRESS", urlsplit(upstream_url).netloc).replace("PORT", str(port))
         command = [_path() or "nginx", "-p", "{folder}", "-c", "{folder}/nginx.conf"]

@@ -1,4 +1,4 @@
-"""The other gateways, run as their own documents tell for production: one worker, no log where that can be."""
+"""Other gateways, started as their documentation recommends for production: one worker, without a log if possible."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dragoman_bench.gateways.launch import free_port, launch
 from dragoman_bench.scenarios import models
 
 _KEY = "sk-bench-5b1f0c9e7d2a4836a1c4e8f09b7d6325"
-"""Of no use anywhere; long, because LiteLLM refuses to start with a short one."""
+"""A fake key; long, because LiteLLM does not start with a short one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a peer is run for one direction: arguments, environment, files, and what its clients send."""
+    """Start of a peer for one direction: arguments, environment, files, and headers of its clients."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class Peer:
 
     @property
     def environment(self) -> Environment:
-        """Where it is installed."""
+        """Its environment."""
         return ENVIRONMENTS[self.name]
 
     def missing(self) -> str | None:
-        """Is it installed."""
+        """Return advice if it is not installed, else None."""
         return self.environment.missing()
 
     def version(self) -> str:
-        """The one installed, which need not be the one the rig would install."""
+        """Return the installed version, which may differ from the one that the rig installs."""
         return self.environment.installed_version()
 
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
@@ -72,9 +72,10 @@ class Peer:
 
 
 def litellm(port: int, upstream: str, direction: Direction) -> Setup:
-    """LiteLLM's proxy, every model listed: of one it does not know it believes that Responses cannot stream.
+    """Set up LiteLLM's proxy, with every model listed: for unlisted ones it does not stream Responses.
 
-    Towards Chat it must be told not to prefer Responses; a Chat client's request for Responses says so in the model.
+    For Chat upstreams a setting disables its preference for Responses; for a Responses upstream, the model name of Chat
+    clients selects it.
     """
     client, dialect = direction
     provider = "anthropic" if dialect == "messages" else "openai/responses" if client == "chat" else "openai"
@@ -108,7 +109,7 @@ def litellm(port: int, upstream: str, direction: Direction) -> Setup:
             "LITELLM_LOG": "ERROR",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "DISABLE_ADMIN_UI": "True",
-            # Its defaults let no more than 500 streams to one upstream be open.
+            # The default is at most 500 open streams to one upstream.
             "AIOHTTP_CONNECTOR_LIMIT": "20000",
             "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "20000",
         },
@@ -119,7 +120,7 @@ def litellm(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 def llm_rosetta(port: int, upstream: str, direction: Direction) -> Setup:
-    """llm-rosetta's gateway. It routes exact model names only, so all that the scenarios use are listed."""
+    """Set up llm-rosetta's gateway. It routes exact model names only, so all names of the scenarios are listed."""
     kind = {"chat": "openai_chat", "messages": "anthropic", "responses": "openai_responses"}[direction[1]]
     base = upstream if direction[1] == "messages" else f"{upstream}/v1"
     config = {
@@ -139,7 +140,7 @@ def llm_rosetta(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 def smg(port: int, upstream: str, direction: Direction) -> Setup:
-    """Shepherd Model Gateway in front of one plain HTTP worker."""
+    """Set up the Shepherd Model Gateway in front of one plain HTTP worker."""
     del direction
     arguments = (
         "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", upstream, "--policy", "round_robin",
@@ -150,7 +151,7 @@ def smg(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 def sglang_router(port: int, upstream: str, direction: Direction) -> Setup:
-    """sglang's router in front of one plain HTTP worker."""
+    """Set up sglang's router in front of one plain HTTP worker."""
     del direction
     arguments = (
         "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", upstream, "--policy", "round_robin",
@@ -161,7 +162,7 @@ def sglang_router(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 def portkey(port: int, upstream: str, direction: Direction) -> Setup:
-    """Portkey's gateway on Node.js. The upstream is named by headers of each request."""
+    """Set up Portkey's gateway on Node.js. Headers of each request select the upstream."""
     provider = "anthropic" if direction[1] == "messages" else "openai"
     headers = {
         "x-portkey-provider": provider,
@@ -172,7 +173,7 @@ def portkey(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 def claude_code_router(port: int, upstream: str, direction: Direction) -> Setup:
-    """claude-code-router's service, without its routing rules: the model is named as provider and model."""
+    """Set up claude-code-router's service without routing rules: the model name contains the provider."""
     del direction
     config = {
         "HOST": "127.0.0.1",
@@ -200,7 +201,7 @@ def claude_code_router(port: int, upstream: str, direction: Direction) -> Setup:
 
 
 _PORTKEY = frozenset({("chat", "messages"), *SAME})
-"""What it answers with a stream; it passes Responses on, but translates it to nothing else."""
+"""Directions in which it streams; it passes Responses on, but does not translate it."""
 
 PEERS: Mapping[str, Peer] = MappingProxyType(
     {

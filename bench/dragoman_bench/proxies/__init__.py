@@ -1,1 +1,5 @@
-"""The rig's own gateways, each run as a process. This package imports nothing: none carries another's weight."""
+"""The rig's own gateways, one process each.
+
+They import nothing of `dragoman_bench` but `serving`, so that no process has another's memory.
+Start with `relay.py`.
+"""

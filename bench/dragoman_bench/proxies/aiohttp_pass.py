@@ -1,4 +1,4 @@
-"""The baseline: the aiohttp proxy anyone would write. It translates nothing and checks nothing."""
+"""The baseline: a straightforward aiohttp proxy. It translates nothing and checks nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_FORWARDED = frozenset({"host", "content-length", "connection", "transfer-enc
 
 
 async def begin(place: Place) -> End:
-    """Listen."""
+    """Serve until the context ends."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None, sock_read=300)
     )

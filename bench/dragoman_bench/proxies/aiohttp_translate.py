@@ -1,4 +1,4 @@
-"""The translating aiohttp handler anyone would write first: line by line, one write for each event, text only."""
+"""A straightforward translating aiohttp handler: line by line, one write per event, text only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses
 
 
 async def begin(place: Place) -> End:
-    """Listen."""
+    """Serve until the context ends."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None, sock_read=300)
     )

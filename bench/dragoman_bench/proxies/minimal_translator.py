@@ -1,7 +1,7 @@
-"""The floor: a bare raw-socket translator, the least that translating costs in Python.
+"""The floor: a minimal translator on raw sockets, as a lower bound of the cost of translating in Python.
 
-HTTP by hand on kept-alive sockets, one write per read. It trusts everything: no limit, no timeout, no error reply, no
-back-pressure, no tool call. What it leaves out is what the distance to a real gateway pays for.
+HTTP by hand on keep-alive sockets, one write per read. It has no limits, timeouts, error replies, back-pressure or tool
+calls; the difference to a real gateway is the cost of these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END = b"0\r\n\r\n"
 
 
 class Floor:
-    """What all connections share: where to go, between which dialects, and the idle connections to there."""
+    """Common state of all connections: the upstream, the dialects, and the idle upstream connections."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -52,11 +52,11 @@ class Inbound(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """Called by the event loop."""
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the whole request, then send its translation."""
+        """Collect the request; when it is complete, send its translation."""
         data = self.buffer = self.buffer + data
         end = data.find(b"\r\n\r\n")
         if end < 0:
@@ -83,7 +83,7 @@ class Inbound(asyncio.Protocol):
         outbound.begin(self, asked, request)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone: so is its reply."""
+        """Abort the upstream's reply, as the client has disconnected."""
         if self.outbound is not None:
             self.outbound.transport.close()
 
@@ -99,7 +99,7 @@ class Outbound(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Dialled."""
+        """Called by the event loop."""
         self.transport = cast("asyncio.Transport", transport)
 
     def begin(self, inbound: Inbound, asked: Any, request: bytes) -> None:
@@ -113,7 +113,7 @@ class Outbound(asyncio.Protocol):
         self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Undo the chunks, translate the frames that are whole, write once."""
+        """Decode the chunks, translate the complete frames, write once."""
         if self.rest:
             data = self.rest + data
         head = b""
@@ -182,7 +182,7 @@ class Outbound(asyncio.Protocol):
         self.floor.idle.append(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The upstream is gone: so is the client, if one was waiting."""
+        """Close the client's connection if it waits for a reply."""
         if self in self.floor.idle:
             self.floor.idle.remove(self)
         if self.inbound is not None:
@@ -190,7 +190,7 @@ class Outbound(asyncio.Protocol):
 
 
 async def begin(place: Place) -> End:
-    """Listen; idle connections to the upstream are closed at the end."""
+    """Serve until the context ends, then close idle upstream connections."""
     floor = Floor(place)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Inbound(floor), "127.0.0.1", place.port, backlog=_BACKLOG)

@@ -1,4 +1,4 @@
-"""The floor's translation: the text of each frame, put into a template of the client's dialect; nothing is checked."""
+"""Translation of the floor: puts each frame's text into a template of the client's dialect, without checks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class Writer(Protocol):
     """A stream or a whole reply of one client dialect."""
 
     used: tuple[int, int]
-    """Tokens in and out."""
+    """Input and output tokens."""
 
     def open(self, model: str) -> bytes:
-        """What comes before the first text."""
+        """Return the bytes before the first text."""
         ...
 
     def text(self, text: str) -> bytes:
-        """One delta."""
+        """Return one delta."""
         ...
 
     def close(self) -> bytes:
-        """What comes after the last one."""
+        """Return the bytes after the last text."""
         ...
 
     def whole(self, model: str, text: str) -> Any:
-        """A reply that is not streamed."""
+        """Return a whole reply."""
         ...
 
 
@@ -152,7 +152,7 @@ class ResponsesWriter:
         )
 
     def text(self, text: str) -> bytes:
-        """One delta."""
+        """Return one delta."""
         self.number = number = self.number + 1
         self.texts.append(text)
         return (
@@ -308,9 +308,9 @@ def _texts(client: str, body: Any) -> tuple[str, list[tuple[str, str]]]:
     else:
         turns = [(m["role"], _text(m["content"])) for m in body["messages"]]
         system = _text(body.get("system"))
-    told = [text for role, text in turns if role in _INSTRUCTING]
-    spoken = [turn for turn in turns if turn[0] not in _INSTRUCTING]
-    return "\n\n".join(filter(None, [system, *told])), spoken
+    instructions = [text for role, text in turns if role in _INSTRUCTING]
+    other_turns = [turn for turn in turns if turn[0] not in _INSTRUCTING]
+    return "\n\n".join(filter(None, [system, *instructions])), other_turns
 
 
 def _text(content: Any) -> str:

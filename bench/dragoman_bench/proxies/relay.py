@@ -1,4 +1,4 @@
-"""The raw TCP relay: two sockets spliced by asyncio protocols, nothing read. The least a process in between costs."""
+"""A raw TCP relay: asyncio protocols connect two sockets without parsing. A lower bound of the cost of any proxy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BACKLOG = 4096
 
 
 class Side(asyncio.Protocol):
-    """One end. What it reads goes to the other end; a full other end pauses it."""
+    """One side of the relay. It writes its data to the other side, and pauses while that side is full."""
 
     __slots__ = ("other", "transport", "waiting")
 
@@ -21,7 +21,7 @@ class Side(asyncio.Protocol):
         self.waiting = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The upstream's end is there: what its client said already goes out."""
+        """Send the data that the client has sent so far."""
         self.transport = cast("asyncio.Transport", transport)
         if self.other is not None:
             self.other.other = self
@@ -30,31 +30,31 @@ class Side(asyncio.Protocol):
                 self.other.waiting.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on, or keep it until there is somewhere to pass it."""
+        """Write the data to the other side, or keep it until that is connected."""
         if self.other is None or self.other.transport is None:
             self.waiting += data
         else:
             self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        """This end does not read: stop reading the other one."""
+        """Pause reading of the other side: this one is full."""
         if self.other is not None and self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Resume reading of the other side."""
         if self.other is not None and self.other.transport is not None:
             self.other.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """One end gone, both gone."""
+        """Close the other side."""
         self.transport = None
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()
 
 
 class Inbound(Side):
-    """The client's end: its connection opens the one to the upstream."""
+    """The client's side; it opens the connection to the upstream."""
 
     __slots__ = ("dialling", "gone", "place")
 
@@ -65,7 +65,7 @@ class Inbound(Side):
         self.dialling: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Dial the upstream."""
+        """Connect to the upstream."""
         self.transport = cast("asyncio.Transport", transport)
         self.dialling = asyncio.get_running_loop().create_task(self._dial())
 
@@ -80,13 +80,13 @@ class Inbound(Side):
             self.other.transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Also while the upstream is being dialled."""
+        """Close the other side, also while it is being connected."""
         self.gone = True
         super().connection_lost(error)
 
 
 async def begin(place: Place) -> End:
-    """Listen; connections that are open at the end go with their clients."""
+    """Serve until the context ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Inbound(place), "127.0.0.1", place.port, backlog=_BACKLOG)
 

@@ -1,4 +1,4 @@
-"""The command line and the loop that the rig's own gateways share: an asyncio server on uvloop until SIGTERM."""
+"""Command line and event loop of the rig's own gateways: an asyncio server on uvloop until SIGTERM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to listen, where to go, and between which dialects."""
+    """The command line: port, upstream, and dialects."""
 
     port: int
     upstream: str
@@ -23,11 +23,11 @@ class Place:
 
 
 End = Callable[[], Awaitable[None]]
-"""Closes what a gateway has opened."""
+"""A function that closes what a gateway has opened."""
 
 
 def serve(begin: Callable[[Place], Awaitable[End]]) -> None:
-    """Run what `begin` sets up inside the loop until told to stop, then end it."""
+    """Call `begin` in an event loop, serve until SIGTERM, then call its result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--upstream", required=True, metavar="URL")

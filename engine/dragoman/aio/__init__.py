@@ -1,0 +1,101 @@
+"""The asyncio side of the engine: upstream transports, streams to clients, and their timers.
+
+May import all of `dragoman`; the rest of the engine does not import it, and the server imports only the names below.
+Start with `proxy_stream.py`, then `upstream/interface.py` and `downstream/response.py`.
+
+Requests to an upstream, without aiohttp's server:
+
+    transport = Http11Transport()                                     # or AiohttpTransport(): egress proxies
+    request = UpstreamRequest(url, headers, translation.body, stream=True, timeouts=Timeouts())
+    timers = StreamTimers(request.timeouts)
+    response = await transport.open(request, timers)
+    stream = await open_proxy_stream(translation, response, timers)
+    async for data in stream.batches: ...                             # the client's bytes
+    timers.stop(); await response.close(); await transport.close()
+
+Under aiohttp's server, `DownstreamResponse` and `send_proxy_stream` send the stream; `HijackRunner` runs an application
+whose long streams need less memory. Importing this package does not import aiohttp: names that need it are loaded when
+they are used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.aio.proxy_stream import DEFECT, STOPPING, ProxyStream, open_proxy_stream, ping_of, send_proxy_stream
+from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman.aio.upstream.interface import PushedResponse, Transport, UpstreamRequest, UpstreamResponse
+
+if TYPE_CHECKING:
+    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue
+    from dragoman.aio.downstream.connection_limits import (
+        ConnectionLimits,
+        HeadTimeout,
+        PlainResponse,
+        TooManyConnections,
+    )
+    from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
+    from dragoman.aio.downstream.request_handler import BadVersion
+    from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+    from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+
+__all__ = (
+    "DEFECT",
+    "STOPPING",
+    "AiohttpTransport",
+    "BadVersion",
+    "ClientGone",
+    "ConnectionLimits",
+    "DownstreamResponse",
+    "EventStream",
+    "HeadTimeout",
+    "HeartbeatSink",
+    "HijackRunner",
+    "HijackServer",
+    "HijackableConnection",
+    "Http11Transport",
+    "PlainResponse",
+    "PoolOptions",
+    "ProxyStream",
+    "PushedResponse",
+    "StreamTimers",
+    "Timeouts",
+    "TooManyConnections",
+    "Transport",
+    "UpstreamRequest",
+    "UpstreamResponse",
+    "abandon_body",
+    "open_proxy_stream",
+    "ping_of",
+    "send_continue",
+    "send_proxy_stream",
+)
+
+_NEED_AIOHTTP: Final = {
+    "AiohttpTransport": "upstream.aiohttp_transport",
+    "BadVersion": "downstream.request_handler",
+    "ConnectionLimits": "downstream.connection_limits",
+    "DownstreamResponse": "downstream.response",
+    "EventStream": "downstream.response",
+    "HeadTimeout": "downstream.connection_limits",
+    "HijackRunner": "downstream.hijack",
+    "HijackServer": "downstream.hijack",
+    "HijackableConnection": "downstream.hijack",
+    "PlainResponse": "downstream.connection_limits",
+    "TooManyConnections": "downstream.connection_limits",
+    "abandon_body": "downstream.aiohttp_internals",
+    "send_continue": "downstream.aiohttp_internals",
+}
+"""The modules of the names that need aiohttp."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name that needs aiohttp (PEP 562)."""
+    module = _NEED_AIOHTTP.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value

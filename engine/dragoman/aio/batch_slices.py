@@ -1,8 +1,8 @@
-"""Slices of a long batch, so that one fast stream does not keep the event loop from all others.
+"""Slices long batches, so that one fast stream does not block the event loop for all others.
 
-A network read can hold 256 KiB, and all stages run on it before the loop goes on. What a stage costs is per line rather
-than per byte: 256 KiB of comments are 85,000 events. A long batch is therefore processed in slices, one per turn of the
-loop.
+A network read can hold 256 KiB, and all stages run on it before the loop continues. The cost of a stage depends on the
+number of lines more than on bytes: 256 KiB of SSE comments are 85,000 events. So a long batch is processed in slices,
+one per turn of the loop.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import asyncio
 from typing import Final
 
 SMALL: Final = 4 * 1024
-"""Bytes that are always one slice: no more than some thousand lines."""
+"""Bytes of a batch that is never sliced: at most some thousand lines."""
 SLICE: Final = 32 * 1024
-"""Bytes of a slice of ordinary lines. Ordinary deltas take a third of a millisecond."""
+"""Bytes of a slice of ordinary lines. Ordinary deltas of that size take a third of a millisecond."""
 LINES: Final = 1024
-"""Lines of a slice longer than `DENSE`, if the batch is longer than `SMALL`."""
+"""Lines in `SLICE` bytes above which the slice is shortened to `DENSE`."""
 DENSE: Final = 2 * 1024
 """Bytes of a slice of short lines: a thousand of them take one or two milliseconds."""
 
 
 def slice_end(data: bytes, start: int) -> int:
-    """Where the slice that begins at `start` ends: behind an event's empty line, if there is one."""
+    """Return the end of the slice that begins at `start`: after an event's empty line, if it has one."""
     limit = start + SLICE
     if data.count(b"\n", start, limit) > LINES:
         limit = start + DENSE
@@ -32,7 +32,7 @@ def slice_end(data: bytes, start: int) -> int:
 
 
 async def next_turn() -> None:
-    """Let the event loop handle what else is ready. Works in a task and in a `Pump`."""
+    """Wait for the event loop's next turn. Works in a task, and in an `InlineTask` unlike `asyncio.sleep(0)`."""
     loop = asyncio.get_running_loop()
     turn = loop.create_future()
     loop.call_soon(_end, turn)

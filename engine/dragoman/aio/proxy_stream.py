@@ -1,9 +1,9 @@
-"""A streamed reply from the upstream's answer to the client's connection.
+"""Streams an upstream's response to the client: opening, translation, sending, and errors within the stream.
 
-    answer.batches → stages → rescue → sink
+    response.batches → stages → DownstreamResponse
 
-Headers go out only after the first event was read, so that an early failure keeps a real HTTP status. After that every
-failure becomes an in-band error of the client's dialect.
+The headers are sent only after the first event was read, so that an early failure has an HTTP status of its own. After
+that every failure becomes an error event of the client's dialect.
 """
 
 from __future__ import annotations
@@ -13,35 +13,55 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Never
 
-from dragoman.aio.downstream.response import DownstreamResponse
-from dragoman.aio.stream_timers import TEXTS, ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
+from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
-from dragoman.canonical.events import Error, Event, Ping
+from dragoman.canonical.events import TEXTS, Error, Event, Ping
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import cleaned
-from dragoman.dialects.errors.redact import redact
-from dragoman.errors import DragomanError, Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamStatusError
+from dragoman.errors import (
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    LimitExceeded,
+    StreamTruncated,
+    UpstreamStatusError,
+)
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Stage, pipeline
+from dragoman.stages.base import EventBatch, Stage, TransformingWriter
 from dragoman.stages.passthrough import Observer, Passthrough
-from dragoman.stages.violation import Violation
 from dragoman.translate import Translation
-from dragoman.wire.sse import COMMENT
+from dragoman.wire.sse import COMMENT, FrameBatch
+
+if TYPE_CHECKING:
+    from dragoman.aio.downstream.response import DownstreamResponse  # needs aiohttp
 
 log = logging.getLogger("dragoman")
-DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500)
-"""What a client is told of a defect of ours."""
-STOPPING = Failure(FailureKind.OVERLOADED, "the gateway is shutting down; please retry", 503)
-"""What the clients of a stopping gateway are told (mapping §10.4)."""
-_GIVEN_UP = Failure(FailureKind.OVERLOADED, "the gateway gave this request up; please retry", 503)
+DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500, origin=FailureOrigin.PROXY, reason="defect")
+"""The error sent to the client when an exception in this code ends its request."""
+STOPPING = Failure(
+    FailureKind.OVERLOADED,
+    "the gateway is shutting down; please retry",
+    503,
+    origin=FailureOrigin.PROXY,
+    reason="stopping",
+)
+"""The error sent to the clients of a gateway that shuts down (mapping §10.4)."""
+_GIVEN_UP = Failure(
+    FailureKind.OVERLOADED,
+    "the gateway gave this request up; please retry",
+    503,
+    origin=FailureOrigin.PROXY,
+    reason="given_up",
+)
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
 def ping_of(client: Dialect) -> bytes:
-    """A heartbeat's frame in a client's dialect."""
+    """Return the heartbeat frame of a client's dialect: a `ping` event, or an SSE comment."""
     return _PINGS.get(client, COMMENT)
 
 
@@ -49,81 +69,92 @@ OnArrival = Callable[[Callable[[], None] | None], None]
 
 
 class ProxyStream(NamedTuple):
-    """A streamed reply whose first event was read. `batches` are the client's bytes, one batch per upstream read.
+    """A stream whose first event was read, to be sent by `send_proxy_stream`.
 
-    `last` is the stage that is done with the last batch. `last_words(failure)` are the bytes that end the stream in an
-    error where it stands now, or none if it has ended: an error of Responses carries on the sequence numbers and the
-    response of the stream. `batches` must not be read after it. `on_arrival` is the answer's, if it has one.
+    `batches` yields the client's bytes, one batch per upstream read; it raises no DragomanError. `last_stage` is done
+    with the last batch. `error_tail(failure)` returns the bytes that end the stream in an error at its current position
+    (an error of Responses continues the sequence numbers), or b"" if it has ended; `batches` must not be read after it.
+    `on_arrival` is that of a `PushedResponse`.
     """
 
     batches: AsyncGenerator[bytes, None]
-    last: Stage[Any, Any]
+    last_stage: Stage[Never, object]
     error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
 
 
-async def open_proxy_stream(translation: Translation, answer: UpstreamResponse, watch: StreamTimers) -> ProxyStream:
-    """The client's stream.
+async def open_proxy_stream(translation: Translation, response: UpstreamResponse, timers: StreamTimers) -> ProxyStream:
+    """Read the first event of an upstream's stream and return the stream for the client.
 
-    Raises DragomanError if the stream fails before its first event. The stream's generator itself never does.
+    Raises DragomanError if the stream fails before its first event.
     """
     stages = translation.stages()
-    first = stages[0]
-    watch.await_event()
-    on_arrival: OnArrival | None = getattr(answer, "on_arrival", None)
-    if isinstance(first, Passthrough):
-        context = translation.context
-        source = answer.batches()
-        passed, ended = await _first_bytes(source, first, context.limits.sse_frame)
-        watch.begun()
-        batches = _pass(passed, ended, source, first, context, watch)
-        return ProxyStream(batches, first, _last_bytes(first, context), on_arrival)
-    parser, reader, *between, writer, encoder = stages
-    source = answer.batches()
-    opening = await _first_events(source, parser, reader)
-    watch.begun()
-    events = pipeline(_read(opening, source, parser, reader, ToolStallDetector(watch)), *between)
-    return ProxyStream(_write(events, writer, encoder), writer, _last_events(writer, encoder), on_arrival)
+    timers.await_event()
+    on_arrival: OnArrival | None = getattr(response, "on_arrival", None)
+    source = response.batches()
+    context = translation.context
+    debug = is_enabled()
+    if isinstance(stages, Passthrough):
+        if debug:
+            source = logged_batches(source, f"{context.request_id} received")
+        opening, ended = await _first_bytes(source, stages, context.limits.sse_frame)
+        timers.stream_started()
+        batches = _pass_through(opening, ended, source, stages, context, timers)
+        if debug:
+            batches = logged_batches(batches, f"{context.request_id} sent")
+        return ProxyStream(batches, stages, _bytes_error_tail(stages, context), on_arrival)
+    parser, reader, writer, encoder = stages.parser, stages.reader, stages.writer, stages.encoder
+    if debug:
+        parser = LoggedStage(parser, f"{context.request_id} parser")
+        reader = LoggedStage(reader, f"{context.request_id} reader")
+        encoder = LoggedStage(encoder, f"{context.request_id} encoder")
+    events = await _first_events(source, parser, reader)
+    timers.stream_started()
+    write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
+    batches = _translate(events, source, parser, reader, ToolStallDetector(timers), write, encoder)
+    return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
 
 
-def _last_bytes(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
-    def last_words(failure: Failure) -> bytes:
+def _bytes_error_tail(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
+    def error_tail(failure: Failure) -> bytes:
         if stage.done or stage.fault is not None:
             return b""
         context.failure = failure
         return stage.error(failure)
 
-    return last_words
+    return error_tail
 
 
-def _last_events(writer: Stage[Any, Any], encoder: Stage[Any, bytes]) -> Callable[[Failure], bytes]:
-    def last_words(failure: Failure) -> bytes:
-        # Past the stages between: what they hold back belongs to a reply that will not be whole.
+def _events_error_tail(
+    writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]
+) -> Callable[[Failure], bytes]:
+    def error_tail(failure: Failure) -> bytes:
+        # Without the stages between: what they hold back belongs to a reply that will not be complete.
         return encoder.feed(writer.feed([Error(failure)]))
 
-    return last_words
+    return error_tail
 
 
 async def _first_events(
-    source: AsyncGenerator[bytes, None], parser: Stage[Any, Any], reader: Stage[Any, list[Event]]
+    source: AsyncGenerator[bytes, None], parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]
 ) -> list[Event]:
-    """The first batch with an event that is not a sign of life. Raises if that is an error.
+    """Return the first batch of events with an event other than pings. Raises UpstreamStatusError if that is an error.
 
-    Signs of life before it are let go: nothing could be sent for them, and their number has no bound.
+    Pings before it are dropped: nothing can be sent for them yet, and their number has no bound.
     """
     try:
         async for data in source:
-            if _begun(events := reader.feed(parser.feed(data))):
+            if _has_content(events := reader.feed(parser.feed(data))):
                 return events
-        _begun(_ended(parser, reader))
+        _has_content(_finish(parser, reader))
     except UpstreamStatusError:
         await source.aclose()
         raise
     raise StreamTruncated("upstream sent an empty event stream")
 
 
-def _begun(events: list[Event]) -> bool:
-    """Is there more than signs of life. Raises UpstreamStatusError if it is an error."""
+def _has_content(events: list[Event]) -> bool:
+    """Return whether an event is not a ping. Raises UpstreamStatusError if the first such event is an error."""
     for event in events:
         if isinstance(event, Error):
             raise UpstreamStatusError(event.failure)
@@ -132,32 +163,34 @@ def _begun(events: list[Event]) -> bool:
     return False
 
 
-async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, most: int) -> tuple[bytes, bool]:
-    """The same for bytes that pass through, of which at most `most` are kept waiting; an error of the upstream's own
-    is an event of theirs as any other. Beside them: was that all of the source."""
-    seen: list[bytes] = []
+async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, limit: int) -> tuple[bytes, bool]:
+    """Return the passed-through bytes up to the first event, and whether the source has ended.
+
+    At most `limit` bytes may come before it. An error event of the upstream's counts as an event.
+    """
+    pieces: list[bytes] = []
     size = 0
     async for data in source:
-        seen.append(passed := stage.feed(data))
+        pieces.append(passed := stage.feed(data))
         size += len(passed)
         if stage.begun:
-            return b"".join(seen), stage.done
+            return b"".join(pieces), stage.done
         failure = stage.fault
-        if size > most:
-            failure = LimitExceeded("sse_frame", most, upstream=True).failure
+        if size > limit:
+            failure = LimitExceeded("sse_frame", limit, upstream=True).failure
         if failure is not None:
             await source.aclose()
             raise UpstreamStatusError(failure)
-    seen.append(stage.finish())
+    pieces.append(stage.finish())
     if stage.begun:
-        return b"".join(seen), True
+        return b"".join(pieces), True
     if stage.fault is not None:
         raise UpstreamStatusError(stage.fault)
     raise StreamTruncated("upstream sent an empty event stream")
 
 
-def _ended(parser: Stage[Any, Any], reader: Stage[Any, list[Event]]) -> list[Event]:
-    """What follows from the end of the source."""
+def _finish(parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]) -> list[Event]:
+    """Return the events that follow from the end of the source."""
     events: list[Event] = []
     if not parser.done and (frames := parser.finish()):
         events += reader.feed(frames)
@@ -166,83 +199,86 @@ def _ended(parser: Stage[Any, Any], reader: Stage[Any, list[Event]]) -> list[Eve
     return events
 
 
-# The two ends of the pipeline drive two stages each: a hop between async generators costs more than all the work of
-# such a stage, which on most batches only passes them on (measured: 3 % of a chunk's way each, and 600 bytes a stream).
+# One generator drives all stages: a hop between two generators costs more than all the work of a stage, which on most
+# batches only passes them on (measured: 3 % of the cost of a chunk each, and 600 bytes per stream).
 
 
-async def _read(
+async def _translate(
     opening: list[Event],
     source: AsyncGenerator[bytes, None],
-    parser: Stage[Any, Any],
-    reader: Stage[Any, list[Event]],
+    parser: Stage[bytes, FrameBatch],
+    reader: Stage[FrameBatch, EventBatch],
     tools: ToolStallDetector,
-) -> AsyncGenerator[list[Event], None]:
-    """The upstream's bytes to events, behind the `opening` that was read already; a failure becomes the last event."""
-    try:
-        tools.check_frame(opening)
-        yield opening
-        del opening  # it holds the first frames' bytes, which have room for more
-        if reader.done:
-            return
-        async for data in source:
-            if events := reader.feed(parser.feed(data)):
-                if tools.calls or len(events) > 1 or type(events[0]) not in TEXTS:
-                    tools.check_frame(events)
-                yield events
-            if reader.done:
-                return
-            del data, events  # not kept for as long as the next ones take
-    except DragomanError as error:
-        yield [Error(error.failure)]
-        return
-    finally:
-        await source.aclose()
-    if events := _ended(parser, reader):
-        yield events
-
-
-async def _write(
-    source: AsyncGenerator[list[Event], None], writer: Stage[list[Event], Any], encoder: Stage[Any, bytes]
+    writer: Stage[EventBatch, FrameBatch],
+    encoder: Stage[FrameBatch, bytes],
 ) -> AsyncGenerator[bytes, None]:
-    """Events to the client's bytes."""
+    """Yield the client's bytes: those of the `opening` events, which were read already, then those of `source`.
+
+    A failure of the upstream becomes the last event.
+    """
     try:
-        async for events in source:
-            data = encoder.feed(writer.feed(events))
-            if writer.done:
-                encoder.finish()  # gives nothing, but judges whether the stream has its end
+        try:
+            tools.check_frame(opening)
+            data = encoder.feed(writer.feed(opening))
+            del opening  # it holds the first frames' bytes, which are larger than the frames
+            ended = writer.done or reader.done
+            if not ended:
                 if data:
                     yield data
-                return
-            if data:
-                yield data
-            del events, data
+                del data
+                async for received in source:
+                    if events := reader.feed(parser.feed(received)):
+                        if tools.open_calls or len(events) > 1 or type(events[0]) not in TEXTS:
+                            tools.check_frame(events)
+                        data = encoder.feed(writer.feed(events))
+                        if writer.done or reader.done:
+                            break
+                        if data:
+                            yield data
+                        del data
+                    elif reader.done:
+                        data = b""
+                        break
+                    del received, events  # not kept while waiting for the next read
+                else:
+                    events = _finish(parser, reader)
+                    data = encoder.feed(writer.feed(events)) if events else b""
+        except DragomanError as error:
+            data = encoder.feed(writer.feed([Error(error.failure)]))
+        if writer.done:
+            encoder.finish()  # returns nothing, but validates the end of the stream
+        else:
+            data += encoder.feed(writer.finish()) + encoder.finish()
+        if data:
+            yield data
     finally:
         await source.aclose()
-    if data := encoder.feed(writer.finish()) + encoder.finish():
-        yield data
 
 
-async def _pass(
+async def _pass_through(
     opening: bytes,
     ended: bool,
     source: AsyncGenerator[bytes, None],
     stage: Passthrough,
     context: ReplyContext,
-    watch: StreamTimers,
+    timers: StreamTimers,
 ) -> AsyncGenerator[bytes, None]:
-    """Bytes that pass through; a failure becomes the last of them. In the end the context is told what was observed."""
+    """Yield the bytes of `source` in the same dialect; a failure becomes the last of them.
+
+    At the end, usage, failure and violations that were observed are stored in `context`.
+    """
     observer = stage.observer
     try:
         async with aclosing(source):
-            calling = _note_calls(observer, watch)
+            tool_open = _record_tool_progress(observer, timers)
             yield opening
             del opening
             if ended:
                 return
             async for data in source:
                 passed = stage.feed(data)
-                if observer.tool_open or calling:
-                    calling = _note_calls(observer, watch)
+                if observer.tool_open or tool_open:
+                    tool_open = _record_tool_progress(observer, timers)
                 if passed:
                     yield passed
                 if stage.done:
@@ -252,69 +288,65 @@ async def _pass(
     except DragomanError as error:
         yield stage.error(error.failure)
     finally:
-        context.usage = observer.usage
-        failure = observer.failure or stage.fault
-        context.failure = cleaned(failure, context.secrets) if failure is not None else None
-        if observer.violations:
-            context.violation = Violation(redact(observer.violations[0], context.secrets))
+        stage.report(context)
 
 
-def _note_calls(observer: Observer, watch: StreamTimers) -> bool:
-    """Tell the watch of calls in what passes through, as `ToolWatch` does of events. Gives whether one is open."""
+def _record_tool_progress(observer: Observer, timers: StreamTimers) -> bool:
+    """Report the progress of tool calls to the timers, as `ToolStallDetector` does. Returns whether a call is open."""
     if not observer.tool_open:
-        watch.tools_closed()
+        timers.tools_closed()
     elif observer.progressed:
         observer.progressed = False
-        watch.tool_progressed()
+        timers.tool_progressed()
     return observer.tool_open
 
 
-async def send_proxy_stream(audience: DownstreamResponse, stream: ProxyStream, watch: StreamTimers) -> str:
-    """Write the stream to the client: headers, then one write per batch, then the end of the body at once.
+async def send_proxy_stream(downstream: DownstreamResponse, stream: ProxyStream, timers: StreamTimers) -> str:
+    """Send a stream to the client: headers, one write per batch, and the end of the body with the last batch.
 
-    Closes the stream whatever happens. Returns how it ended: `completed` (perhaps with an in-band error), `failed` or
-    `abandoned`; only a cancellation is raised.
+    Closes the stream in any case. Returns how it ended: `completed` (perhaps with an error event), `failed` or
+    `abandoned`. Raises CancelledError, and an unexpected exception if no headers were prepared.
     """
-    how = "completed"
+    ended = "completed"
     try:
         async with aclosing(stream.batches) as batches:
-            direct = audience.direct if audience.opened else await audience.open()
-            work = audience.send_body(batches, stream.last)
+            direct = downstream.direct if downstream.opened else await downstream.open()
+            body = downstream.send_body(batches, stream.last_stage)
             if direct and stream.on_arrival is not None:
-                pump = audience.inline_task = InlineTask(work, stream.on_arrival)
-                pump.start()
-                audience.flush()
-                await pump
+                task = downstream.inline_task = InlineTask(body, stream.on_arrival)
+                task.start()
+                downstream.flush()
+                await task
             else:
-                audience.flush()
-                await work
+                downstream.flush()
+                await body
     except (ClientGone, ConnectionError):
-        how = "abandoned"
+        ended = "abandoned"
     except asyncio.CancelledError:
-        # The client left, or whoever runs this gave up on it. A cut stream would read as whole to some SDKs, so a
-        # client that is still there is told.
-        if audience.opened and not watch.client_gone():
-            await _end_in_error(audience, stream, _GIVEN_UP)
+        # The client disconnected, or the caller cancelled the stream. Some SDKs take a cut stream for a complete one,
+        # so a client that is still connected gets an error.
+        if downstream.opened and not timers.client_gone():
+            await _end_in_error(downstream, stream, _GIVEN_UP)
         raise
     except Exception:
-        # A defect of ours in mid-stream. Ending quietly would read as success, so the client is told in-band.
+        # A defect of this code. Clients would take a silent end for success, so the client gets an error.
         log.exception("a stream failed by a defect")
-        how = "failed"
-        if not audience.opened:
+        ended = "failed"
+        if not downstream.opened:
             raise
-        await _end_in_error(audience, stream, DEFECT)
+        await _end_in_error(downstream, stream, DEFECT)
     finally:
-        watch.stop()
-        audience.close()
-    return how
+        timers.stop()
+        downstream.close()
+    return ended
 
 
-async def _end_in_error(audience: DownstreamResponse, stream: ProxyStream, failure: Failure) -> None:
-    """An in-band error and the end of the body, for a client that reads within half a second."""
+async def _end_in_error(downstream: DownstreamResponse, stream: ProxyStream, failure: Failure) -> None:
+    """Send an error and the end of the body, if the client reads them within half a second."""
     try:
         async with asyncio.timeout(0.5):
-            if words := stream.error_tail(replace(failure)):
-                await audience.write(words)
-            await audience.end(b"")
+            if tail := stream.error_tail(replace(failure)):
+                await downstream.write(tail)
+            await downstream.end(b"")
     except (ConnectionError, TimeoutError):
         return

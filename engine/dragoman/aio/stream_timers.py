@@ -1,101 +1,98 @@
-"""All about time of one reply: upstream silence, tool stalls, client silence, slow readers, a client that left.
+"""The timers of one exchange: first byte, idle, tool stall, client write, heartbeat; and a client that disconnected.
 
-The hot path notes only that something happened, one attribute each. The loop's timer wheel looks at the notes at least
-eight times per timeout and counts from the look that finds one: a timeout is never early and at most a quarter late.
-The clock is the event loop's.
+The hot path records only that something happened, one attribute each. The loop's timer wheel reads these records at
+least eight times per timeout and counts from the tick that finds one: a timeout is never early and at most a quarter
+late. The clock is the event loop's.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
-
-if TYPE_CHECKING:
-    from dragoman.aio.timeouts import Timeouts
 
 
 class ClientGone(Exception):
-    """The client hung up. Nothing is left to tell it; the upstream is cancelled."""
+    """The client disconnected. No response can be sent, and the upstream's is cancelled."""
 
 
 class HeartbeatSink(Protocol):
-    """The client's side of a stream whose headers are out. No call may raise."""
+    """The client's side of a stream whose headers were sent. Its methods must not raise."""
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat, unless the client does not read."""
         ...
 
     def abort(self) -> None:
-        """Drop the client."""
+        """Close the client's connection at once."""
         ...
 
     def detach(self) -> None:
-        """The reply takes its time: let go what is only needed to begin and end one."""
+        """Free what only the start and the end of a reply need: the reply lasts. Called at each tick."""
         ...
 
 
 _TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
-TEXTS = (Delta, TextRun)
-"""What nearly all of a stream consists of. Batches of one of these need no `ToolWatch` while no call is open."""
 
 
 class ToolStallDetector:
-    """Looks through a stream's events and notes when an open tool call moved on. `calls` are the open ones' indexes."""
+    """Reports to the timers when an open tool call has progressed. `open_calls` are the block indexes of open calls."""
 
-    __slots__ = ("_watch", "calls")
+    __slots__ = ("_timers", "open_calls")
 
-    def __init__(self, watch: StreamTimers) -> None:
-        self._watch = watch
-        self.calls: set[int] | None = None
+    def __init__(self, timers: StreamTimers) -> None:
+        self._timers = timers
+        self.open_calls: set[int] | None = None
 
     def check_frame(self, events: list[Event]) -> None:
-        """Take a batch."""
-        calls = self.calls
+        """Process one batch of events."""
+        calls = self.open_calls
         for event in events:
             kind = type(event)
             if kind in TEXTS:
                 if calls:
-                    self._watch.tool_progressed()
+                    self._timers.tool_progressed()
             elif isinstance(event, BlockStart):
                 if event.kind is _TOOL:
                     if calls is None:
-                        calls = self.calls = set()
+                        calls = self.open_calls = set()
                     calls.add(event.index)
-                    self._watch.tool_progressed()
+                    self._timers.tool_progressed()
             elif calls and isinstance(event, BlockEnd):
                 calls.discard(event.index)
                 if not calls:
-                    self._watch.tools_closed()
+                    self._timers.tools_closed()
 
 
 class StreamTimers:
-    """The timer of one reply. `attach` gives it the upstream to fail, `serve` the client to keep awake.
+    """The timers of one exchange. They run from creation until `stop`.
 
-    `gone()` asks whether the client hung up: servers that do not cancel handlers tell nobody (T-75). `heard` and `told`
-    are the notes of bytes from the upstream and to the client; whoever has some sets them.
+    `is_client_gone()` returns True if the client has disconnected: servers that do not cancel handlers have no other
+    sign (T-75). A transport calls `attach`, a streamed response `attach_sink`. Set `upstream_active` when bytes came
+    from the upstream and `client_active` when bytes were sent to the client.
     """
 
     __slots__ = (
-        "_broken",
+        "_awaiting_event",
         "_client_active_at",
         "_fail",
-        "_gone",
+        "_is_broken",
+        "_is_client_gone",
         "_loop",
         "_opened_at",
         "_sink",
-        "_slot",
         "_started",
         "_timeouts",
         "_tool_at",
         "_tool_progressed",
         "_upstream_active_at",
-        "_waiting",
         "_wheel",
+        "_wheel_slot",
         "_writing_since",
         "client_active",
         "upstream_active",
@@ -104,102 +101,120 @@ class StreamTimers:
     def __init__(
         self,
         timeouts: Timeouts,
-        gone: Callable[[], bool] | None = None,
+        is_client_gone: Callable[[], bool] | None = None,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._timeouts = timeouts
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._fail: Callable[[BaseException], None] | None = None
-        self._broken: Callable[[], bool] | None = None
+        self._is_broken: Callable[[], bool] | None = None
         self._sink: HeartbeatSink | None = None
-        self._gone = gone
+        self._is_client_gone = is_client_gone
         self._opened_at = self._upstream_active_at = self._client_active_at = self._loop.time()
         self.upstream_active = self.client_active = self._tool_progressed = False
         self._started = False
-        self._waiting = False
+        """True once the first-byte timer has stopped and the idle timer runs."""
+        self._awaiting_event = False
+        """True if only a first event starts the idle timer, not the first bytes."""
         self._tool_at: float | None = None
         self._writing_since: float | None = None
         shortest = min(timeouts.first_byte, timeouts.idle, timeouts.tool_stall, timeouts.write, timeouts.heartbeat)
         self._wheel = timer_wheel(self._loop, shortest / 8)
-        self._slot: int | None = self._wheel.add(self)
+        self._wheel_slot: int | None = self._wheel.add(self)
 
-    def attach(self, fail: Callable[[BaseException], None], broken: Callable[[], bool] | None = None) -> None:
-        """`fail(error)` must make the upstream's pending read raise `error`.
+    def __repr__(self) -> str:
+        if self._wheel_slot is None:
+            return "<StreamTimers stopped>"
+        now = self._loop.time()
+        upstream = "upstream done" if self._fail is None else "streaming" if self._started else "awaiting first byte"
+        parts = [
+            upstream,
+            f"idle={now - self._upstream_active_at:.1f}s",
+            f"client={now - self._client_active_at:.1f}s",
+        ]
+        if self._tool_at is not None:
+            parts.append(f"tool={now - self._tool_at:.1f}s")
+        if self._writing_since is not None:
+            parts.append(f"writing={now - self._writing_since:.1f}s")
+        return f"<StreamTimers {' '.join(parts)}>"
 
-        `broken()` asks whether the connection ended without the read being told, for transports that may miss it.
+    def attach(self, fail: Callable[[BaseException], None], is_broken: Callable[[], bool] | None = None) -> None:
+        """Set the upstream: `fail(error)` must make its pending read raise `error`.
+
+        `is_broken()` returns True if the connection has ended without waking the read, for transports that miss it.
         """
-        self._fail, self._broken = fail, broken
+        self._fail, self._is_broken = fail, is_broken
 
-    def serve(self, audience: HeartbeatSink) -> None:
-        """The client's headers are out."""
-        self._sink = audience
+    def attach_sink(self, sink: HeartbeatSink) -> None:
+        """Set the client's side, whose headers were prepared: heartbeats are sent from now on."""
+        self._sink = sink
         self._client_active_at = self._loop.time()
 
     def await_event(self) -> None:
-        """A stream is expected: signs of life do not stop the first-byte timer, `begun` does."""
-        self._waiting = True
+        """Keep the first-byte timer running until `stream_started`: bytes without an event do not stop it."""
+        self._awaiting_event = True
         self._started = False
 
-    def begun(self) -> None:
-        """The first event came."""
-        self._waiting = False
+    def stream_started(self) -> None:
+        """Stop the first-byte timer: the first event was received."""
+        self._awaiting_event = False
         self._started = True
 
     def client_gone(self) -> bool:
-        """Whether the client hung up."""
-        return self._gone is not None and self._gone()
+        """Return whether the client has disconnected."""
+        return self._is_client_gone is not None and self._is_client_gone()
 
     def received(self) -> None:
-        """Bytes came from the upstream: sets `heard`."""
+        """Record bytes from the upstream: sets `upstream_active`."""
         self.upstream_active = True
 
     def tool_progressed(self) -> None:
-        """A tool call is open and moved on."""
+        """Record progress of an open tool call."""
         self._tool_progressed = True
 
     def tools_closed(self) -> None:
-        """No tool call is open."""
+        """Stop the tool timer: no tool call is open."""
         self._tool_progressed = False
         self._tool_at = None
 
     def writing(self) -> None:
-        """The client does not take more at once: it is waited for."""
+        """Start the write timer: a write waits for the client to read."""
         self._writing_since = now = self._loop.time()
-        self._note(now)
+        self._update(now)
 
     def written(self) -> None:
-        """It took it. The upstream's silence is counted from here: it was not read meanwhile."""
+        """Stop the write timer. The idle timer starts again, as the upstream was not read meanwhile."""
         now = self._loop.time()
         if self._tool_at is not None and self._writing_since is not None:
-            # Only the time of the write itself: a sign of life, passed on, is no progress of the call.
+            # Only the duration of the write is added: a ping that was passed on is no progress of the call.
             self._tool_at += now - self._writing_since
         self._writing_since = None
         self._client_active_at = self._upstream_active_at = now
 
     def upstream_done(self) -> None:
-        """Nothing more is awaited from the upstream."""
-        self._fail = self._broken = None
+        """Stop the upstream's timers: nothing more is expected from it."""
+        self._fail = self._is_broken = None
 
     def expire(self, error: BaseException) -> None:
-        """Fail the upstream's read with `error`, if anything is still awaited from it."""
+        """Make the upstream's pending read raise `error`, unless nothing more is expected from it."""
         fail, self._fail = self._fail, None
         if fail is not None:
             fail(error)
 
     def stop(self) -> None:
-        """The reply is over."""
-        if self._slot is not None:
-            self._wheel.remove(self, self._slot)
-            self._slot = None
-        self._fail = self._broken = self._sink = self._gone = None
+        """Stop all timers: the exchange is over."""
+        if self._wheel_slot is not None:
+            self._wheel.remove(self, self._wheel_slot)
+            self._wheel_slot = None
+        self._fail = self._is_broken = self._sink = self._is_client_gone = None
 
-    def _note(self, now: float) -> None:
-        """What happened since the last look counts as now."""
+    def _update(self, now: float) -> None:
+        """Date what was recorded since the last tick to `now`."""
         if self.upstream_active:
             self.upstream_active = False
             self._upstream_active_at = now
-            if not self._waiting:
+            if not self._awaiting_event:
                 self._started = True
         if self.client_active:
             self.client_active = False
@@ -209,35 +224,35 @@ class StreamTimers:
             self._tool_at = now
 
     def on_tick(self, now: float, /) -> None:
-        """The wheel's turn."""
-        self._note(now)
-        limits = self._timeouts
+        """Check all timers: called by the timer wheel."""
+        self._update(now)
+        timeouts = self._timeouts
         if self._sink is not None:
             self._sink.detach()
         if self._writing_since is not None:
-            if now - self._writing_since > limits.write and self._sink is not None:
+            if now - self._writing_since > timeouts.write and self._sink is not None:
                 self._sink.abort()
             return
         if self._fail is None:
-            self._beat(now)
+            self._send_due_heartbeat(now)
             return
         if self.client_gone():
             self.expire(ClientGone())
             return
-        self._beat(now)
-        if self._broken is not None and self._broken():
+        self._send_due_heartbeat(now)
+        if self._is_broken is not None and self._is_broken():
             self.expire(StreamTruncated("upstream connection broke before the end of the stream"))
             return
-        silent = now - self._upstream_active_at
-        if self._tool_at is not None and now - self._tool_at > limits.tool_stall:
-            self.expire(UpstreamTimeout("tool_stall", limits.tool_stall))
+        idle = now - self._upstream_active_at
+        if self._tool_at is not None and now - self._tool_at > timeouts.tool_stall:
+            self.expire(UpstreamTimeout("tool_stall", timeouts.tool_stall))
         elif not self._started:
-            if (now - self._opened_at if self._waiting else silent) > limits.first_byte:
-                self.expire(UpstreamTimeout("first_byte", limits.first_byte))
-        elif silent > limits.idle:
-            self.expire(UpstreamTimeout("idle", limits.idle))
+            if (now - self._opened_at if self._awaiting_event else idle) > timeouts.first_byte:
+                self.expire(UpstreamTimeout("first_byte", timeouts.first_byte))
+        elif idle > timeouts.idle:
+            self.expire(UpstreamTimeout("idle", timeouts.idle))
 
-    def _beat(self, now: float) -> None:
+    def _send_due_heartbeat(self, now: float) -> None:
         if self._sink is not None and now - self._client_active_at >= self._timeouts.heartbeat:
             self._client_active_at = now
             self._sink.send_heartbeat()

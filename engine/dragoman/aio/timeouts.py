@@ -1,4 +1,4 @@
-"""The timeouts and the connection limits of a transport."""
+"""The timeouts of an exchange and the options of a connection pool."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `write` bounds one write to a client that does not read, `body` the wait for one that does not send;
-    `heartbeat` is the longest silence it sees. `head` and `keep_alive` are for the connections of `dragoman serve`."""
+    """The timeouts of one exchange, in seconds.
+
+    `connect`, `first_byte`, `idle` and `tool_stall` limit the upstream, `write` and `body` the client. `heartbeat` is
+    an interval. `head` and `keep_alive` are for the connections of a server such as `dragoman serve`.
+    """
 
     connect: float = field(default=10.0, metadata={"doc": "opening a connection to the upstream"})
     first_byte: float = field(default=300.0, metadata={"doc": "from the request sent to the reply's first event"})
     idle: float = field(default=120.0, metadata={"doc": "between two reads of a reply"})
-    tool_stall: float = field(default=120.0, metadata={"doc": "a tool call announced, and no more of it"})
-    write: float = field(default=60.0, metadata={"doc": "one write to a client that does not read"})
-    heartbeat: float = field(default=15.0, metadata={"doc": "silence towards the client before a ping is sent"})
+    tool_stall: float = field(default=120.0, metadata={"doc": "without progress of a tool call that has begun"})
+    write: float = field(default=60.0, metadata={"doc": "a write to a client that does not read"})
+    heartbeat: float = field(default=15.0, metadata={"doc": "without data to the client before a ping is sent"})
     early_reply: float = field(
         default=0.0,
         metadata={
@@ -25,7 +28,9 @@ class Timeouts:
             "errors then come in the stream, with status 200; 0 = never"
         },
     )
-    body: float = field(default=60.0, metadata={"doc": "the next 64 KiB of a request's body, or its end"})
+    body: float = field(
+        default=60.0, metadata={"doc": "for the next 64 KiB of a request's body, or its end, to arrive"}
+    )
     head: float = field(
         default=30.0,
         metadata={
@@ -34,20 +39,25 @@ class Timeouts:
     )
     keep_alive: float = field(
         default=660.0,
-        metadata={"doc": "a client's connection without a request; be above what a balancer keeps its own for"},
+        metadata={
+            "doc": "a client's connection without a request; should be longer than a balancer keeps its connections"
+        },
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How a transport keeps its connections. Counts, seconds and bytes; all are of one upstream."""
+    """The options of a transport's connection pools: counts, seconds and bytes, each for one upstream."""
 
     limit: int = field(
         default=0,
         metadata={"doc": "connections open at once; a request waits timeouts.connect for one; 0 = no limit"},
     )
     idle: int = field(default=512, metadata={"doc": "connections kept open for later requests; 0 = none"})
-    idle_seconds: float = field(default=15.0, metadata={"doc": "how long one is kept; be below the upstream's own"})
+    idle_seconds: float = field(
+        default=15.0,
+        metadata={"doc": "how long an idle connection is kept; should be shorter than the upstream keeps it"},
+    )
     dns_seconds: float = field(default=30.0, metadata={"doc": "how long a host's addresses are remembered"})
     head: int = field(default=64 * KIB, metadata={"doc": "bytes of a reply's status line and headers"})
     unread: int = field(

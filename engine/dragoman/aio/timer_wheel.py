@@ -1,11 +1,11 @@
-"""One timer for many watchers that each want a look now and then, spread so that thousands of them make no burst.
+"""A hashed timing wheel: one timer of the event loop calls many targets periodically, spread over time.
 
-A wheel turns once per period and has up to 16 slots; each tick looks at the watchers of one slot. Putting a watcher in
-or out is a set operation, no timer of the event loop is made for it, and an empty wheel stands still.
+A wheel turns once per period and has up to 16 slots; each tick calls the targets of one slot. Adding or removing a
+target is a set operation, no timer of the event loop is created for it, and an empty wheel does not tick.
 
-There is no coarse clock to read: whoever notes the time that a tick has set notes one that is too old, and would time
-out early. A watcher notes only *that* something happened, and counts from the look that finds the note: never early,
-and one attribute store for the hot path.
+The wheel offers no clock. A target that recorded the time of the last tick would record one that is too old, and time
+out early. A target records only *that* something happened, and counts from the tick that finds the record: never early,
+and one attribute store on the hot path.
 """
 
 from __future__ import annotations
@@ -16,83 +16,85 @@ from weakref import WeakKeyDictionary, ref
 
 _SLOTS = 16
 _SHORTEST = 1 / 256
-"""Seconds: of a tick, and so of a period. Event loops count in milliseconds."""
+"""Seconds of the shortest tick, and so of the shortest period. Event loops count in milliseconds."""
 
 
 class TimerTarget(Protocol):
-    """Something that is looked at once per turn of a wheel."""
+    """An object that is called once per turn of a wheel."""
 
     def on_tick(self, now: float, /) -> None:
-        """`now` is the loop's time in seconds. May put watchers in and take them out, itself too."""
+        """Handle a tick. `now` is the loop's time in seconds. It may add and remove targets, including itself."""
         ...
 
 
 class TimerWheel:
     """A wheel of one event loop that turns once in `period` seconds.
 
-    The first look at a watcher comes within a period of `put`, the next ones a period apart; later if the loop is late.
+    A target is first called within one period of `add`, then once per period; later if the loop is late.
     """
 
-    # Neither the loop nor a handle of it: the loop's own entry in `_WHEELS` would keep it alive.
-    __slots__ = ("__weakref__", "_at", "_loop", "_next", "_size", "_slots", "_step", "_turning")
+    # A weak reference to the loop and no handle of it: the loop's entry in `_WHEELS` would keep the loop alive.
+    __slots__ = ("__weakref__", "_loop", "_next_slot", "_position", "_running", "_size", "_slots", "_tick_seconds")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, period: float) -> None:
         slots = max(1, min(_SLOTS, int(period / _SHORTEST)))
         self._loop = ref(loop)
-        self._step = period / slots
+        self._tick_seconds = period / slots
         self._slots: list[set[TimerTarget]] = [set() for _ in range(slots)]
-        self._size = self._at = self._next = 0
-        self._turning = False
+        self._size = self._position = self._next_slot = 0
+        self._running = False
 
     def __len__(self) -> int:
         return self._size
 
-    def add(self, watcher: TimerTarget) -> int:
-        """Look at `watcher` from now on. Gives what `take` wants to find it again."""
-        # In turn, not where the wheel stands: of a thousand that come at once no two looks shall be a burst.
-        self._next = slot = (self._next + 1) % len(self._slots)
-        self._slots[slot].add(watcher)
+    def add(self, target: TimerTarget) -> int:
+        """Call `target` periodically from now on. Returns the slot, which `remove` needs."""
+        # Slots are filled in turn and not at the wheel's position: of a thousand targets added at once, each slot gets
+        # its share.
+        self._next_slot = slot = (self._next_slot + 1) % len(self._slots)
+        self._slots[slot].add(target)
         self._size += 1
-        if not self._turning:
-            self._turn()
+        if not self._running:
+            self._schedule()
         return slot
 
-    def remove(self, watcher: TimerTarget, slot: int) -> None:
-        """Look at it no more. Raises KeyError if it is not in."""
-        self._slots[slot].remove(watcher)
+    def remove(self, target: TimerTarget, slot: int) -> None:
+        """Stop calling `target`. Raises KeyError if it is not in the slot."""
+        self._slots[slot].remove(target)
         self._size -= 1
 
-    def _turn(self) -> None:
+    def _schedule(self) -> None:
+        """Schedule the next tick, unless the wheel is empty."""
         loop = self._loop()
-        self._turning = loop is not None and self._size > 0
+        self._running = loop is not None and self._size > 0
         if loop is not None and self._size:
-            loop.call_later(self._step, self._tick)
+            loop.call_later(self._tick_seconds, self._tick)
 
     def _tick(self) -> None:
-        self._turn()
-        self._at = at = (self._at + 1) % len(self._slots)
-        slot = self._slots[at]
+        self._schedule()
+        self._position = position = (self._position + 1) % len(self._slots)
+        slot = self._slots[position]
         loop = self._loop()
         if not slot or loop is None:
             return
         now = loop.time()
-        for watcher in tuple(slot):
-            if watcher in slot:  # one before it may have taken it out
+        for target in tuple(slot):
+            if target in slot:  # a target called before may have removed it
                 try:
-                    watcher.on_tick(now)
+                    target.on_tick(now)
                 except Exception as error:
-                    # The others of the slot are not to pay for it.
-                    told = {"message": "a watcher of the timer wheel failed", "exception": error}
-                    loop.call_exception_handler(told)
+                    # The other targets of the slot must still be called.
+                    context = {"message": "a target of the timer wheel failed", "exception": error}
+                    loop.call_exception_handler(context)
 
 
 _WHEELS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, TimerWheel]] = WeakKeyDictionary()
 
 
 def timer_wheel(loop: asyncio.AbstractEventLoop, longest: float) -> TimerWheel:
-    """The loop's wheel for watchers that want a look every `longest` seconds or sooner.
+    """Return the loop's wheel for targets to be called every `longest` seconds or more often.
 
-    Periods are a second, halved and halved again, down to 1/256: a loop has nine wheels at most.
+    Periods are one second, halved and halved again, down to 1/256: a loop has at most nine wheels.
     """
     period = 1.0
     while period > longest and period > _SHORTEST:

@@ -1,8 +1,8 @@
-"""A coroutine that is stepped by what it waits for instead of by a task.
+"""Runs a coroutine from the callbacks of what it waits for, instead of in a task.
 
-A task costs, for each chunk of a stream, a future, a turn of the event loop and the way down through every handler that
-awaits. A `Pump` is awaited once, by the handler; from then on the transport steps the work itself, from its own
-callback, all the way to the client's socket. Outside of that it behaves as `await work` would.
+In a task, each chunk of a stream costs a future, a turn of the event loop and the way down through every coroutine that
+awaits. A handler awaits an `InlineTask` once; from then on the transport resumes the coroutine from its own callback,
+which runs it to the write to the client's socket. Otherwise it behaves as `await coroutine` does.
 """
 
 from __future__ import annotations
@@ -17,68 +17,83 @@ T = TypeVar("T")
 
 
 class InlineTask(Generic[T]):
-    """`start`, then `await`: what `await work` would be, with its result, its exceptions, its cancellation.
+    """Runs `coroutine` without a task. Call `start`, then await it: for the result, the exception or a cancellation.
 
-    `on_arrival` is that of a `PushedAnswer` which `work` reads: a bare yield of `work` waits for it, a future is waited
-    for as in a task. While it is pumped, `work` runs outside of any task (`asyncio.timeout` would not work in it), in a
-    copy of the handler's context. A cancellation ends that: what is left of `work` then runs in the handler's task.
+    `on_arrival` is that of the `PushedResponse` which the coroutine reads. A bare yield of the coroutine waits for the
+    next arrival; a future is waited for as in a task. Until then the coroutine runs outside of any task, in a copy of
+    the handler's context, so `asyncio.timeout` does not work in it. When the handler is cancelled, the coroutine is
+    cancelled too and finishes in the handler's task.
     """
 
     __slots__ = (
-        "_again",
+        "_after_detached",
+        "_awaited_future",
         "_context",
-        "_end",
+        "_coroutine",
+        "_done_future",
         "_error",
         "_on_arrival",
         "_parked",
         "_result",
-        "_resume",
+        "_resume_again",
         "_send",
-        "_waiting",
-        "_work",
     )
 
-    def __init__(self, work: Coroutine[Any, Any, T], on_arrival: Callable[[Callable[[], None] | None], None]) -> None:
-        self._work: Coroutine[Any, Any, T] | None = work
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], on_arrival: Callable[[Callable[[], None] | None], None]
+    ) -> None:
+        self._coroutine: Coroutine[Any, Any, T] | None = coroutine
+        """None once it is done, or runs in the handler's task."""
         self._on_arrival = on_arrival
         self._context = copy_context()
-        # In one call, without a frame of ours: it is made for each chunk of each stream.
-        self._send: Callable[[], Any] = partial(self._context.run, work.send, None)
+        # A partial runs without a Python frame, for each chunk of each stream.
+        self._send: Callable[[], Any] = partial(self._context.run, coroutine.send, None)
         self._parked = True
-        self._again = False
-        self._waiting: Any = None
-        self._end: asyncio.Future[None] | None = None
-        self._resume: Callable[[], None] | None = None
+        """True while the coroutine waits for an arrival, and not for a future."""
+        self._resume_again = False
+        """True if something arrived while the coroutine ran or waited for a future."""
+        self._awaited_future: Any = None
+        self._done_future: asyncio.Future[None] | None = None
+        self._after_detached: Callable[[], None] | None = None
         self._result: Any = None
         self._error: BaseException | None = None
 
+    def __repr__(self) -> str:
+        if self._coroutine is None:
+            state = "done"
+        elif self._awaited_future is not None:
+            state = "waiting for a future"
+        else:
+            state = "parked" if self._parked else "running"
+        return f"<InlineTask {state}{' detached' if self._after_detached is not None else ''}>"
+
     def start(self) -> None:
-        """Run the work up to its first wait. The pump must be awaited before anything else is."""
+        """Run the coroutine up to its first wait. The handler must await this object next."""
         self._on_arrival(self.resume)
         self.resume()
 
     @property
-    def working(self) -> bool:
-        """Is the work not over."""
-        return self._work is not None
+    def running(self) -> bool:
+        """True until the coroutine is done."""
+        return self._coroutine is not None
 
-    def detach(self, resume: Callable[[], None]) -> None:
-        """Whoever awaits the pump will go: let it be cancelled, and call `resume` when the work is over. The await goes
-        on then."""
-        self._resume = resume
+    def detach(self, after: Callable[[], None]) -> None:
+        """Allow the handler to be cancelled without cancelling the coroutine. `after` is called when it is done; a
+        second `await` of this object then returns its result."""
+        self._after_detached = after
 
     def resume(self) -> None:
-        """Something arrived. If the work is running, it is stepped again; if it waits for a future, it will look."""
+        """Run the coroutine up to its next wait. If it runs already or waits for a future, it is resumed after that."""
         if not self._parked:
-            self._again = True
+            self._resume_again = True
             return
         self._parked = False
         try:
             while (awaited := self._send()) is None:
-                if not self._again:
+                if not self._resume_again:
                     self._parked = True
                     return
-                self._again = False
+                self._resume_again = False
             self._wait(awaited)
         except StopIteration as returned:
             self._result = returned.value
@@ -90,75 +105,78 @@ class InlineTask(Generic[T]):
                 raise  # as from a task: it stops the loop
 
     def _wait(self, future: Any) -> None:
+        """Resume the coroutine when `future` is done, by the protocol of asyncio's tasks."""
         if getattr(future, "_asyncio_future_blocking", None) is None:
-            if self._work is not None:
-                self._work.close()
-            raise RuntimeError(f"the work of a pump awaited {future!r}, which is no future of asyncio")
+            if self._coroutine is not None:
+                self._coroutine.close()
+            raise RuntimeError(f"an InlineTask's coroutine awaited {future!r}, which is not an asyncio future")
         future._asyncio_future_blocking = False
-        self._waiting = future
-        future.add_done_callback(self._woken)
+        self._awaited_future = future
+        future.add_done_callback(self._future_done)
 
-    def _woken(self, future: Any) -> None:
-        if future is self._waiting:
-            self._waiting = None
+    def _future_done(self, future: Any) -> None:
+        if future is self._awaited_future:
+            self._awaited_future = None
             self._parked = True
             self.resume()
 
     def _finish(self) -> None:
-        """The work is over. Nothing steps it any more: it stays unparked."""
-        self._work = None
+        """Record that the coroutine is done. `_parked` stays False, so that nothing resumes it."""
+        self._coroutine = None
         self._on_arrival(None)
-        if self._end is not None and not self._end.done():
-            self._end.set_result(None)
-        if self._resume is not None:
-            self._context.run(self._resume)
+        if self._done_future is not None and not self._done_future.done():
+            self._done_future.set_result(None)
+        if self._after_detached is not None:
+            self._context.run(self._after_detached)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self._work is not None:
-            self._end = asyncio.get_running_loop().create_future()
+        if self._coroutine is not None:
+            self._done_future = asyncio.get_running_loop().create_future()
             try:
-                yield from self._end.__await__()
+                yield from self._done_future.__await__()
             except BaseException as error:
-                if (work := self._work) is not None:
-                    self._work = None
+                if (coroutine := self._coroutine) is not None:
+                    self._coroutine = None
                     self._parked = False
                     self._on_arrival(None)
-                    return (yield from self._rest(work, error))
-                if self._resume is None:
+                    return (yield from self._finish_in_task(coroutine, error))
+                if self._after_detached is None:
                     raise
-        failed, self._error = self._error, None
-        if failed is not None:
-            raise failed
+        failure, self._error = self._error, None
+        if failure is not None:
+            raise failure
         result: T = self._result
         return result
 
-    def _rest(self, work: Coroutine[Any, Any, T], thrown: BaseException) -> Generator[Any, Any, T]:
-        """What is left of the work when the handler is thrown something, driven by the handler's task as by `await`."""
+    def _finish_in_task(self, coroutine: Coroutine[Any, Any, T], error: BaseException) -> Generator[Any, Any, T]:
+        """Run the rest of the coroutine in the handler's task, beginning with the error thrown into the handler."""
         run = self._context.run
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.remove_done_callback(self._woken)
-        if isinstance(thrown, GeneratorExit):
-            run(work.close)
-            raise thrown
+        future, self._awaited_future = self._awaited_future, None
+        if future is not None:
+            future.remove_done_callback(self._future_done)
+        if isinstance(error, GeneratorExit):
+            run(coroutine.close)
+            raise error
 
         def throw(error: BaseException) -> Any:
-            return run(work.throw, error)
+            return run(coroutine.throw, error)
 
-        # What a cancelled task does to what it waits for; when that is over, the work is told by it.
-        told = waiting is not None and isinstance(thrown, asyncio.CancelledError) and waiting.cancel(*thrown.args)
-        if told:
-            waiting._asyncio_future_blocking = True
-        first = (lambda: waiting) if told else partial(throw, thrown)
-        result: T = yield from drive(first, lambda value: run(work.send, value), throw)
+        # As in a cancelled task: the awaited future is cancelled, and passes the cancellation on to the coroutine.
+        cancelling = future is not None and isinstance(error, asyncio.CancelledError) and future.cancel(*error.args)
+        if cancelling:
+            future._asyncio_future_blocking = True
+        first = (lambda: future) if cancelling else partial(throw, error)
+        result: T = yield from drive(first, lambda value: run(coroutine.send, value), throw)
         return result
 
 
 def drive(
     first: Callable[[], Any], send: Callable[[None], Any], throw: Callable[[BaseException], Any]
 ) -> Generator[Any, Any, Any]:
-    """What `yield from` does to a coroutine, with its two methods. `first` takes its first step, or gives what it
-    already waits for."""
+    """Run a coroutine as `yield from` does, by its methods `send` and `throw`, and return its result.
+
+    `first` makes the first step, or returns what the coroutine already waits for.
+    """
     try:
         awaited = first()
         while True:

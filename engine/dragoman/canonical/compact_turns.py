@@ -1,36 +1,41 @@
-"""The turns of a tool loop in short: what an agent's long history is made of, without an object for each part.
+"""Compact turns: the turns of a tool loop without an object for each part.
 
-An agent resends hundreds of turns that are all alike: thoughts, a text and calls, then their results. Readers make
-these two kinds of turn of them, whose calls and results are tuples, and writers write those as they are; a text, a call
-and a result as objects of their own would take the greater part of a long request's time (`bench/micro/requests.py`).
-Whoever asks for `parts` gets what a `Turn` would hold, and from then on the parts are what counts.
+An agent resends hundreds of turns that are all alike: reasoning, a text and calls, then their results. The dialects'
+readers make these two kinds of turn of them, whose calls and results are tuples, and the writers write the tuples. An
+object for each text, call and result would take most of a long request's time (`bench/micro/requests.py`).
+
+`parts` expands a compact turn: it makes the part objects, and from then on they count. All other code uses the methods
+of `Turn`, which do not expand it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
 
-from dragoman.canonical.request import Json, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.request import (
+    CallFields,
+    Part,
+    Reasoning,
+    ReasoningFields,
+    ResultFields,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from dragoman.errors import Path
-
-Thought: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
-"""The fields of `Reasoning`, in their order."""
-
-Call: TypeAlias = tuple[str, str, str, Path]
-"""Id, name, arguments as JSON text, and where it stood: a call of a function without namespace or cache mark."""
-
-Result: TypeAlias = tuple[str, str, Path, bool]
-"""The call's id, the content, where it stood, and is it an error: a result without cache mark."""
 
 _ASSISTANT = Role.ASSISTANT
 _USER = Role.USER
 _new = object.__new__
 _parts: Any = Turn.__dict__["parts"]
-"""The slot below the properties here."""
+"""The slot that the properties here stand before."""
 
 
 class _CompactTurn(Turn):
-    """What both kinds share: equal to the `Turn` of the same parts. Made empty, and filled by those who make them."""
+    """Base of both kinds. Equal to the `Turn` of the same parts. Made without arguments and filled by the reader."""
 
     __slots__ = ()
     _FIXED = frozenset({"role", "original", "name"})
@@ -45,48 +50,75 @@ class _CompactTurn(Turn):
             return NotImplemented
         return _fields(self) == _fields(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as every turn, since turns are changed
+    __hash__ = None  # type: ignore[assignment]  # like every turn, as turns are mutable
 
     def __getstate__(self) -> Any:
-        """What a copy is filled with: not what is the class's."""
+        """The state of a copy, without the fields that are constants of the class."""
         whole: Any = super().__getstate__()
         return None, {name: value for name, value in whole[1].items() if name not in self._FIXED}
 
 
 class CompactAssistantTurn(_CompactTurn):
-    """A turn of the assistant's: `thoughts`, then `text` if any, then `calls`; None once `parts` was asked for."""
+    """A turn of the assistant: `reasoning`, then `text` if any, then `calls` (None once it is expanded)."""
 
     __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
-    role = _ASSISTANT  # always, as the next two
+    role = _ASSISTANT  # always, like the next two
     original = ""
     name = None
 
-    calls: list[Call] | None
+    calls: list[CallFields] | None
     text: str | None
     text_at: Path | None
-    reasoning: list[Thought]
+    reasoning: list[ReasoningFields]
     apart: bool
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.calls is not None:
-            parts: list[Part] = [Reasoning(*thought) for thought in self.reasoning]
+            parts: list[Part] = [Reasoning(*fields) for fields in self.reasoning]
             if self.text:
                 parts.append(Text(self.text, self.text_at or (), apart=self.apart))
             parts.extend(ToolCall(*call) for call in self.calls)
             self.parts = parts
-        whole: list[Part] = _parts.__get__(self)
-        return whole
+        expanded: list[Part] = _parts.__get__(self)
+        return expanded
 
     @parts.setter
     def parts(self, parts: list[Part]) -> None:
         self.calls = None
         _parts.__set__(self, parts)
 
+    def compact_assistant(self) -> CompactAssistantTurn | None:
+        return None if self.calls is None else self
+
+    def is_empty(self) -> bool:
+        return super().is_empty() if self.calls is None else not (self.calls or self.text or self.reasoning)
+
+    def has_reasoning(self) -> bool:
+        return super().has_reasoning() if self.calls is None else bool(self.reasoning)
+
+    def call_ids(self) -> list[str]:
+        return super().call_ids() if self.calls is None else [fields[0] for fields in self.calls]
+
+    def rename_calls(self, rename: Callable[[str, Path], str]) -> None:
+        if self.calls is None:
+            super().rename_calls(rename)
+            return
+        self.calls[:] = [(rename(call_id, at), name, arguments, at) for call_id, name, arguments, at in self.calls]
+
+    def reasoning_at(self, place: int) -> Reasoning:
+        return super().reasoning_at(place) if self.calls is None else Reasoning(*self.reasoning[place])
+
+    def drop_parts(self, places: Collection[int]) -> None:
+        if self.calls is None:
+            super().drop_parts(places)
+            return
+        self.reasoning = [fields for place, fields in enumerate(self.reasoning) if place not in places]
+
 
 class CompactResultTurn(_CompactTurn):
-    """A turn of the user's that holds `results` alone; None once `parts` was asked for."""
+    """A turn of the user that holds only `results` (None once it is expanded)."""
 
     __slots__ = ("results",)
     _FIXED = _CompactTurn._FIXED | {"plain"}
@@ -95,20 +127,43 @@ class CompactResultTurn(_CompactTurn):
     plain = False
     name = None
 
-    results: list[Result] | None
+    results: list[ResultFields] | None
 
     @property
     def parts(self) -> list[Part]:
-        """The turn's parts."""
+        """The parts of the turn."""
         if self.results is not None:
             self.parts = [to_tool_result(result) for result in self.results]
-        whole: list[Part] = _parts.__get__(self)
-        return whole
+        parts: list[Part] = _parts.__get__(self)
+        return parts
 
     @parts.setter
     def parts(self, parts: list[Part]) -> None:
         self.results = None
         _parts.__set__(self, parts)
+
+    def compact_results(self) -> list[ResultFields] | None:
+        return self.results
+
+    def is_empty(self) -> bool:
+        return super().is_empty() if self.results is None else not self.results
+
+    def has_results(self) -> bool:
+        return super().has_results() if self.results is None else bool(self.results)
+
+    def has_content(self) -> bool:
+        return self.results is None and super().has_content()
+
+    def result_ids(self) -> list[tuple[int, str]]:
+        if self.results is None:
+            return super().result_ids()
+        return [(place, fields[0]) for place, fields in enumerate(self.results)]
+
+    def rename_results(self, rename: Callable[[str], str]) -> None:
+        if self.results is None:
+            super().rename_results(rename)
+            return
+        self.results[:] = [(rename(call_id), *rest) for call_id, *rest in self.results]  # type: ignore[misc]
 
 
 def _fields(turn: Turn) -> tuple[Any, ...]:
@@ -117,18 +172,18 @@ def _fields(turn: Turn) -> tuple[Any, ...]:
 
 def compact_assistant_turn(
     at: Path,
-    thoughts: list[Thought],
+    reasoning: list[ReasoningFields],
     text: str | None,
     text_at: Path | None,
-    calls: list[Call],
+    calls: list[CallFields],
     apart: bool = False,
     plain: bool = False,
 ) -> CompactAssistantTurn:
-    """A turn of the assistant's; `apart` is the text's."""
+    """Returns a compact turn of the assistant; `apart` is the text's."""
     turn = CompactAssistantTurn()
     turn.at = at
     turn.plain = plain
-    turn.reasoning = thoughts
+    turn.reasoning = reasoning
     turn.text = text
     turn.text_at = text_at
     turn.calls = calls
@@ -136,8 +191,8 @@ def compact_assistant_turn(
     return turn
 
 
-def compact_result_turn(at: Path, results: list[Result]) -> CompactResultTurn:
-    """A turn of results."""
+def compact_result_turn(at: Path, results: list[ResultFields]) -> CompactResultTurn:
+    """Returns a compact turn of results."""
     turn = CompactResultTurn()
     turn.at = at
     turn.results = results
@@ -145,7 +200,7 @@ def compact_result_turn(at: Path, results: list[Result]) -> CompactResultTurn:
 
 
 def plain_text(text: str, at: Path) -> Text:
-    """A text that is nothing but one. Filled field by field, as the class's own way costs twice as much."""
+    """Returns a `Text` without marks or citations. Field by field, as the class's constructor costs twice as much."""
     part = _new(Text)
     part.text = text
     part.at = at
@@ -155,22 +210,22 @@ def plain_text(text: str, at: Path) -> Text:
     return part
 
 
-def to_tool_result(result: Result) -> ToolResult:
-    """A result as the part that it is, filled the same way."""
+def to_tool_result(fields: ResultFields) -> ToolResult:
+    """Returns the part of a compact result."""
     part = _new(ToolResult)
-    part.call_id, part.content, part.at, part.is_error = result
+    part.call_id, part.content, part.at, part.is_error = fields
     part.cache = None
     part.custom = part.search = False
     return part
 
 
-def single_text_turn(role: Role, text: str, text_at: Path, at: Path, spelling: str = "", plain: bool = True) -> Turn:
-    """Any turn that is a bare string or, not `plain`, a single text."""
+def single_text_turn(role: Role, text: str, text_at: Path, at: Path, original: str = "", plain: bool = True) -> Turn:
+    """Returns an ordinary turn of one text: a bare string, or a single part if not `plain`."""
     turn = _new(Turn)
     turn.role = role
     turn.parts = [plain_text(text, text_at)]
     turn.at = at
-    turn.original = spelling
+    turn.original = original
     turn.plain = plain
     turn.name = None
     return turn

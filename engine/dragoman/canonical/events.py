@@ -1,8 +1,8 @@
-"""The vocabulary: canonical stream events. Read this first.
+"""The canonical events of a streamed reply, to which every other module refers.
 
-Every reader turns its dialect's frames into these; every writer turns these into its dialect's frames (mapping §9.5).
+Every reader turns its dialect's frames into these, every writer turns these into its dialect's frames (mapping §9.5).
 
-    stream := Start (BlockStart | Delta | Deltas | Opaque | Annotation | Logprobs | BlockEnd | Ping)* Finish End
+    stream := Start (BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Ping)* Finish End
     Error may replace any suffix, and is last.
 
 Each block event carries the index of its block. Indexes count up from 0 in start order; blocks may be open side by
@@ -12,7 +12,7 @@ to build (226 against 81 ns).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from dragoman.errors import Failure
 
 
 class BlockKind(StrEnum):
-    """What a block holds."""
+    """The kind of a block's content."""
 
     TEXT = "text"
     REFUSAL = "refusal"
@@ -30,7 +30,7 @@ class BlockKind(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a reply ended (mapping §9.2)."""
+    """The reason for the end of a reply (mapping §9.2)."""
 
     END = "end"
     STOP_SEQUENCE = "stop_sequence"
@@ -44,12 +44,12 @@ class StopReason(StrEnum):
 
 
 CUTS = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, StopReason.POLICY_CUT})
-"""Reasons that leave what was being said unfinished."""
+"""The reasons that leave the last block unfinished."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """Token counts. None means the upstream did not say, which is not 0 (mapping §9.4).
+    """Token counts. None means that the upstream sent no count, which differs from 0 (mapping §9.4).
 
     `input_total` includes cache reads and writes; `output_total` includes reasoning.
     """
@@ -61,7 +61,7 @@ class Usage:
     reasoning: int | None = None
 
     def merged_onto(self, earlier: Usage | None) -> Usage:
-        """These counts laid over earlier ones: a field that is None here keeps its earlier value."""
+        """Returns these counts, and the earlier ones for fields without a count here."""
         if earlier is None:
             return self
         return Usage(
@@ -75,7 +75,7 @@ class Usage:
 
 @dataclass(slots=True)
 class Stop:
-    """A stop reason with the upstream's own word beside it, and the matched stop sequence where it is known."""
+    """A stop reason, the upstream's own word for it, and the matched stop sequence if it is known."""
 
     reason: StopReason
     native: str | None = None
@@ -84,7 +84,7 @@ class Stop:
 
 @dataclass(slots=True)
 class RefusalInfo:
-    """What the upstream said of a refusal beyond visible text: Messages' `stop_details`."""
+    """The upstream's details of a refusal besides its text: Messages' `stop_details`."""
 
     explanation: str | None = None
     category: str | None = None
@@ -92,7 +92,7 @@ class RefusalInfo:
 
 @dataclass(slots=True)
 class Citation:
-    """A source of a text block. `url`, `title`, `start`, `end` are common ground; `native` is the original."""
+    """A source of a text block. `url`, `title`, `start`, `end` are common to all dialects, `native` is the original."""
 
     origin: str
     native: dict[str, Any]
@@ -104,7 +104,7 @@ class Citation:
 
 @dataclass(slots=True)
 class Start:
-    """First, once. `id` and `model` are the upstream's; `usage` is what it already knows of the input."""
+    """The first event, once. `id` and `model` are the upstream's; `usage` holds the counts that it has already sent."""
 
     id: str
     model: str
@@ -117,9 +117,9 @@ class BlockStart:
     """A block opens. `call_id` and `name` are set for tools; `custom` marks a free-text tool (no JSON arguments).
 
     `namespace` is the Responses namespace of a tool, if any; `search` marks a client-run tool search. For an opaque
-    block `name` is its type at its origin and `code` the loss (`losses.Code`) of a writer that must leave it out;
-    with the code `reasoning_encrypted` it is reasoning that is all proof. `apart` marks a text that begins a
-    message behind another block: it is a new paragraph, while one that merely goes on (citations split them) is not.
+    block `name` is its type at its origin and `code` the loss (`losses.LossCode`) if a writer has to drop it;
+    with the code `reasoning_encrypted` it is reasoning without text. `apart` marks a text that begins a new
+    paragraph after another block, unlike one that was only split by a citation.
     """
 
     index: int
@@ -140,14 +140,20 @@ class Delta:
     index: int
     text: str
 
+    def deltas(self) -> list[Delta]:
+        """Returns itself in a list, as a run returns the deltas that it stands for."""
+        return [self]
+
 
 class TextRun(NamedTuple):
-    """Several `Delta`s of one block in a row, whose texts are spelled already; each stays an event of its own.
+    """Consecutive `Delta`s of one block, with their texts as JSON; each piece stands for an event.
 
-    `said` is all of their texts, `spelled` holds each as JSON, as orjson writes it; none is empty. A stage that does
-    more with a text than pass it on takes them one by one: `each`. Nearly all of a stream comes so (see `groove`). It
-    is a tuple because that is made without a Python call.
+    `text` is all of their text, `pieces` each text, and `encoded` each text as a JSON string, as orjson writes it. No
+    piece is empty. Nearly all of a stream is read like this (`wire.delta_template`). Only a writer needs to know this
+    class: it may write a run at once. Elsewhere `TEXTS` covers it, and `expand_runs` makes deltas of it.
     """
+
+    # A tuple, because one is made without a Python call.
 
     index: int  # type: ignore[assignment]  # a tuple's own `index` is not missed
     text: str
@@ -155,7 +161,7 @@ class TextRun(NamedTuple):
     encoded: list[bytes]
 
     def deltas(self) -> list[Delta]:
-        """The same as single events."""
+        """Returns the deltas that this run stands for."""
         return [Delta(self.index, text) for text in self.pieces]
 
 
@@ -166,8 +172,8 @@ class Opaque:
     `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`,
     `reasoning_details` on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it)
     on an opaque one.
-    `native` is the whole original reasoning block, spelled as its origin wants it back in a later request; it is given
-    only to writers that can keep it (`ReplyContext.seal`), with the last such event of its block.
+    `native` is the whole original reasoning block, in the form that its origin expects in a later request. It is set
+    only for writers that can keep it (`ReplyContext.envelope`), with the last such event of its block.
     """
 
     index: int
@@ -187,7 +193,7 @@ class Annotation:
 
 @dataclass(slots=True)
 class Logprobs:
-    """Log probabilities of the text just said, in the OpenAI dialects' common form; only if they were asked for."""
+    """Log probabilities of the latest text, in the common form of the OpenAI dialects; only if they were requested."""
 
     index: int
     tokens: list[dict[str, Any]]
@@ -195,7 +201,7 @@ class Logprobs:
 
 @dataclass(slots=True)
 class BlockEnd:
-    """A block closes, once. `complete` is False when the upstream said that it was cut off."""
+    """A block ends, once. `complete` is False if the upstream reported that it was cut off."""
 
     index: int
     complete: bool = True
@@ -212,28 +218,39 @@ class Finish:
 
 @dataclass(slots=True)
 class End:
-    """After `Finish`, last. `usage` holds counts that came only after `Finish`, laid over its own."""
+    """The last event, after `Finish`. `usage` holds counts that came after `Finish`; they replace those of `Finish`."""
 
     usage: Usage | None = None
 
 
 @dataclass(slots=True)
 class Error:
-    """The stream failed; last. Nothing that was open may be closed as if it were whole."""
+    """The stream failed. The last event: no open block may be ended as if it were complete."""
 
     failure: Failure
 
 
 @dataclass(slots=True)
 class Ping:
-    """A sign of life of the upstream, or a heartbeat of the gateway; anywhere."""
+    """A keep-alive of the upstream, or a heartbeat of the proxy; anywhere."""
 
 
 Event = Start | BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping
 
 
+TEXTS = (Delta, TextRun)
+"""The events that hold text of a block, in `text`."""
+BlockContent = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
+"""The events of an open block."""
+
+
+def moved(event: BlockContent, index: int) -> BlockContent:
+    """Returns the event as one of the block `index`."""
+    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)
+
+
 def expand_runs(events: list[Event]) -> list[Event]:
-    """The events with each `Deltas` as the single events that it stands for."""
+    """Returns the events with each `TextRun` replaced by its deltas."""
     out: list[Event] = []
     for event in events:
         if type(event) is TextRun:

@@ -1,6 +1,6 @@
-"""A whole reply as the events of a stream, for upstreams that answer a stream request with plain JSON.
+"""A complete reply as the events of a stream, for upstreams that answer a request for a stream with plain JSON.
 
-Some servers do when tools are offered, others always. The client asked for a stream and gets one, in one piece.
+Some servers do so if tools are declared, others always.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORMS = {"messages": "signature", "chat": "reasoning_content"}
 
 
 def events_of(reply: Reply) -> list[Event]:
-    """The events that accumulate to `reply`. Parts that no reply holds (media, results) are not expected."""
+    """Returns the events that accumulate to `reply`. Raises TypeError for parts that no reply has (media, results)."""
     out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
@@ -65,9 +65,9 @@ def events_of(reply: Reply) -> list[Event]:
 
 
 def may_be_cut(reply: Reply, index: int) -> bool:
-    """Was a part cut off, or is it the free-text call that ends a reply which was?
+    """True if a part was cut off, or if it is a free-text call at the end of a reply that was.
 
-    Nothing in its text could tell, and agents run it; the arguments of any other call are JSON, which is whole or not.
+    The text of such a call does not show it, and agents would run it. In other calls it shows, as arguments are JSON.
     """
     if index in reply.cut:
         return True

@@ -9,18 +9,22 @@ the client's own field.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dragoman.canonical.events import Citation
 from dragoman.errors import Path
+
+if TYPE_CHECKING:
+    from dragoman.canonical.compact_turns import CompactAssistantTurn
 
 Json = dict[str, Any]
 
 
 class Role(StrEnum):
-    """Who speaks. `system` and `developer` are one kind; the spelling is kept on the turn."""
+    """The role of a turn. `system` and `developer` are one role; `Turn.original` keeps the word."""
 
     INSTRUCTION = "instruction"
     USER = "user"
@@ -145,7 +149,7 @@ class Reasoning:
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call. `arguments` is JSON text exactly as the source spelled it (free text if `custom`); `search` marks the
+    """A call. `arguments` is JSON text exactly as it was received (free text if `custom`); `search` marks the
     call of a client-run tool search."""
 
     id: str
@@ -188,12 +192,23 @@ class Native:
 Part = Text | Refusal | Image | Document | SearchResult | ToolReference | Reasoning | ToolCall | ToolResult | Native
 
 
+ReasoningFields: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]
+"""The fields of a `Reasoning`, in their order."""
+CallFields: TypeAlias = tuple[str, str, str, Path]
+"""Id, name, arguments as JSON text and path of a function call without namespace or cache mark."""
+ResultFields: TypeAlias = tuple[str, str, Path, bool]
+"""The call's id, the content, the path and the error flag of a result that is one text, without cache mark."""
+
+
 @dataclass(slots=True)
 class Turn:
-    """One turn of the conversation. Those of a tool loop come in short (`steps`), and are turns like any other.
+    """One turn of the conversation.
 
-    `spelling` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
-    by dialects that know it. `plain` says that the content was a bare string. `name` is Chat's participant name.
+    `original` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
+    by dialects that know it. `plain` is true if the content was a bare string. `name` is Chat's participant name.
+
+    The turns of a tool loop come in a compact form (`compact_turns`). The methods here answer for both forms without
+    making part objects of a compact one; `parts` makes them.
     """
 
     role: Role
@@ -202,6 +217,64 @@ class Turn:
     original: str = ""
     plain: bool = False
     name: str | None = None
+
+    def compact_assistant(self) -> CompactAssistantTurn | None:
+        """The turn itself if it is an assistant's in compact form."""
+        return None
+
+    def compact_results(self) -> list[ResultFields] | None:
+        """The results if the turn holds nothing else and is in compact form. A change of the list changes the turn."""
+        return None
+
+    def is_empty(self) -> bool:
+        """True if writers leave the turn out, as if the client had not sent it."""
+        parts = self.parts
+        if len(parts) == 1:  # as most turns have, and a generator costs as much again
+            part = parts[0]
+            return type(part) is Text and not part.text
+        return all(type(part) is Text and not part.text for part in parts)
+
+    def has_results(self) -> bool:
+        """True if the turn holds a tool result."""
+        return any(type(part) is ToolResult for part in self.parts)
+
+    def has_content(self) -> bool:
+        """True if the turn holds anything but tool results and empty texts."""
+        return any(type(part) is not ToolResult and not (type(part) is Text and not part.text) for part in self.parts)
+
+    def has_reasoning(self) -> bool:
+        """True if the turn holds reasoning."""
+        return any(type(part) is Reasoning for part in self.parts)
+
+    def call_ids(self) -> list[str]:
+        """The ids of the turn's calls."""
+        return [part.id for part in self.parts if type(part) is ToolCall]
+
+    def result_ids(self) -> list[tuple[int, str]]:
+        """Place among `parts` and call id of each tool result."""
+        return [(place, part.call_id) for place, part in enumerate(self.parts) if type(part) is ToolResult]
+
+    def rename_calls(self, rename: Callable[[str, Path], str]) -> None:
+        """Replace each call's id by what `rename(id, path)` returns."""
+        for part in self.parts:
+            if type(part) is ToolCall:
+                part.id = rename(part.id, part.at)
+
+    def rename_results(self, rename: Callable[[str], str]) -> None:
+        """Replace each result's call id by what `rename(id)` returns."""
+        for part in self.parts:
+            if type(part) is ToolResult:
+                part.call_id = rename(part.call_id)
+
+    def reasoning_at(self, place: int) -> Reasoning:
+        """The reasoning at a place among `parts`."""
+        part = self.parts[place]
+        assert type(part) is Reasoning
+        return part
+
+    def drop_parts(self, places: Collection[int]) -> None:
+        """Leave out the parts at these places. In a compact turn they must be reasoning."""
+        self.parts = [part for place, part in enumerate(self.parts) if place not in places]
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -248,8 +321,8 @@ class Tool:
 
 @dataclass(slots=True)
 class ToolChoice:
-    """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require` says
-    whether an allowed subset must be used. `custom` marks a forced custom tool, `hosted` a hosted one."""
+    """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require`
+    is True if one of an allowed subset must be called. `custom` marks a forced custom tool, `hosted` a hosted one."""
 
     mode: str
     at: Path = ()
@@ -267,7 +340,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 @dataclass(slots=True)
 class Thinking:
-    """How much to reason and what to show. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
+    """The reasoning settings. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
     `summarized`/`omitted`/`updates` or None; `summary` is Responses' `auto`/`concise`/`detailed` or None."""
 
     effort: str | None = None
@@ -290,14 +363,14 @@ class OutputFormat:
 
 @dataclass(slots=True)
 class Request:
-    """One request, whatever dialect it came in. None always means that the client did not say."""
+    """A request in canonical form. None always means that the client did not set the field."""
 
     origin: str
     model: str
     turns: list[Turn]
     stream: bool = False
     include_usage: bool = False
-    """Chat's `stream_options.include_usage`: does the client want the usage chunk."""
+    """Chat's `stream_options.include_usage`: True if the client requests the usage chunk."""
     tools: list[Tool] = field(default_factory=list)
     tool_choice: ToolChoice | None = None
     parallel: bool | None = None
@@ -324,4 +397,4 @@ class Request:
     """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
     moderation: Json | None = None
     echo: Json = field(default_factory=dict)
-    """What a reply of the client's dialect repeats of the request (Responses), key by key."""
+    """The settings of the request that a reply in the client's dialect repeats (Responses), by key."""

@@ -1,9 +1,9 @@
-"""What is done to a conversation between the client's reader and the upstream's writer (mapping §13).
+"""Policies: changes of a conversation between the client's reader and the upstream's writer (mapping §13).
 
-Pure functions over the canonical request, in place: each has its knob or its profile's flag, and a loss row for what it
-changes. What becomes of a turn depends on what stands before it and right beside it, so the translation of a longer
-history extends that of the shorter one; the exceptions are eviction, which says when it breaks the prefix, and a
-stripped turn of which nothing is left.
+Each is a function that changes the canonical request in place. It has a knob or a profile flag, and adds a loss row for
+each change. The result for a turn depends only on the turns before it and next to it, so the translation of a longer
+history begins with that of a shorter one. There are two exceptions: eviction, which documents when it breaks the
+prefix, and a turn of which nothing is left.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ __all__ = (
 def apply(
     request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, settled: bool = False
 ) -> None:
-    """Every policy that is asked for or that the upstream of `dialect` needs, each after those whose leavings it has to
-    mend. `settled` says that no call and no result wants another (`call_ids.Pairing`). Raises `Unsupported` where a
-    policy is to refuse, and for any change if losses are refused."""
+    """Apply every policy that a knob asks for or that an upstream of `dialect` needs.
+
+    The order matters: later policies fix what earlier ones leave. `settled` is true if calls and results are known to
+    pair up (`call_ids.CallPairing.complete`). Raises `Unsupported` if a policy rejects the request, and for any change
+    if losses are rejected.
+    """
     if knobs.request_noise == "strip" and not profile.billing_line:
         drop_billing_line(request, losses)
     if not settled:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Request, Role, Text, Turn
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.turns import has_text, is_empty
 
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
@@ -21,21 +20,21 @@ def alternate(request: Request, losses: Losses) -> None:
     """
     kept: list[Turn] = []
     last: Turn | None = None
-    spoke = merged = False  # of the last turn kept: does it hold words, was it made here of several
+    has_content = merged = False  # of the last turn kept; `merged`: it was made here of several
     for turn in request.turns:
-        if is_empty(turn):
-            continue  # no writer would send it
+        if turn.is_empty():
+            continue  # writers leave it out
         role = turn.role
-        # What is merged holds words for good, and is not gone through again for each turn that joins it.
-        speaks = role is _ASSISTANT or (role is _USER and has_text(turn))
-        if last is not None and last.role is role and spoke and speaks:
+        # A merged turn keeps its content, so it is not searched again for each turn that joins it.
+        content = role is _ASSISTANT or (role is _USER and turn.has_content())
+        if last is not None and last.role is role and has_content and content:
             if not merged:
                 last = kept[-1] = Turn(last.role, list(last.parts), last.at, last.original, name=last.name)
                 merged = True
             _join(last, turn, losses)
             continue
         kept.append(turn)
-        last, spoke, merged = turn, speaks, False
+        last, has_content, merged = turn, content, False
     request.turns = kept
 
 

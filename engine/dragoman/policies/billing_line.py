@@ -1,7 +1,7 @@
-"""What a client writes anew into each request and only its own vendor reads.
+"""Drops the client's billing line, which changes with each request and which only its own vendor reads.
 
 Claude Code begins its system prompt with a line for Anthropic's billing. For any other server it is a first token that
-changes, so that no prompt cache ever holds: 50 seconds a turn instead of 4 on a local model (T-80).
+changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local model (T-80).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOLD: Final = "the client's billing line was left out"
 
 
 def drop_billing_line(request: Request, losses: Losses) -> None:
-    """Take the billing line from the head of the instructions, in place."""
+    """Drop the billing line at the start of the instructions, in place."""
     if not request.turns:
         return
     turn = request.turns[0]
@@ -36,5 +36,5 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
 
 
 def without_first_line(text: str) -> str:
-    """What follows the text's first line: clients that join their blocks put the prompt there."""
+    """Returns the text after its first line. Clients that join their blocks put the prompt there."""
     return text.partition("\n")[2].lstrip("\n")

@@ -1,13 +1,12 @@
-"""Old images in tool results become a placeholder (mapping §13; the screenshots of a long agent's loop).
+"""Replaces old images in tool results by a placeholder (mapping §13), as the screenshots of a long agent loop.
 
-They go N at a time, when twice as many are there: each step breaks the cached prefix once and the N requests after it
-keep it. Reasoning that a Messages model signed before the last step was signed over images that it can no longer see
-there, so its check would fail and it is left out (mapping §5.4); what was signed since then stands.
+With a limit of N, N images go when there are twice as many: each step breaks the cached prefix once, and the next N
+requests keep it. Reasoning that a Messages model signed before the last step was signed over images that are gone, so
+its check would fail and it is left out (mapping §5.4). Reasoning signed since then stays.
 """
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -20,12 +19,12 @@ _ASSISTANT = Role.ASSISTANT
 
 
 def evicted(images: int, keep: int) -> int:
-    """How many of so many images go, the oldest first: `keep` to `2 * keep - 1` stay."""
+    """Returns the number of images to remove, the oldest first: `keep` to `2 * keep - 1` stay."""
     return max(images // keep - 1, 0) * keep
 
 
 def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
-    """Put the placeholder for all but the newest images of tool results, in place, a row for each."""
+    """Replace all but the newest images of tool results, in place, with a loss row for each."""
     holders = [(index, results) for index, turn in enumerate(request.turns) if (results := _with_images(turn))]
     total = sum(_images(result) for _, results in holders for result in results)
     left = gone = evicted(total, keep)
@@ -49,8 +48,8 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
 
 
 def _with_images(turn: Turn) -> list[ToolResult]:
-    """The turn's results that hold images; steps in short have none."""
-    if type(turn) is not Turn or turn.role is _ASSISTANT:
+    """Returns the turn's results that hold images."""
+    if turn.role is _ASSISTANT or turn.compact_results() is not None:
         return []
     return [part for part in turn.parts if type(part) is ToolResult and _images(part)]
 
@@ -61,7 +60,7 @@ def _images(result: ToolResult) -> int:
 
 
 def _evicted(result: ToolResult, most: int, losses: Losses) -> tuple[ToolResult, int]:
-    """The result without up to `most` of its images, the first ones, and how many of `most` remain."""
+    """Returns the result without its first images, up to `most`, and the number of `most` that remains."""
     assert not isinstance(result.content, str)
     content: list[Part] = []
     for part in result.content:
@@ -84,7 +83,7 @@ def _invalidate(
     knobs: Knobs,
     losses: Losses,
 ) -> None:
-    """Leave out signed reasoning from before the last step: fewer images were gone when it was made."""
+    """Leave out reasoning signed before the last step, when fewer images were gone."""
     counts = {index: sum(map(_images, results)) for index, results in holders}
     seen = 0
     for index, turn in enumerate(request.turns):
@@ -92,7 +91,7 @@ def _invalidate(
             return
         seen += counts.get(index, 0)
         # An image came before the first reasoning that could have been signed over it.
-        if not seen or turn.role is not _ASSISTANT or (type(turn) is CompactAssistantTurn and not turn.reasoning):
+        if not seen or turn.role is not _ASSISTANT or not turn.has_reasoning():
             continue
         if any(_is_signed(part, family) for part in turn.parts):
             parts = [kept for part in turn.parts if (kept := _kept(part, family, knobs, losses)) is not None]

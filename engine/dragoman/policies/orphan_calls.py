@@ -1,25 +1,21 @@
 """Calls without results and results without calls (mapping §13).
 
-One pass over the turns, which are touched only where something is wrong; a history whose calls are all settled
-(`call_ids.pairing`) needs none. What happens to a call depends on the turns
-around it alone and happens at its place, so the repair of a longer history extends the repair of the shorter one; that
-is also why a result that comes too late is dropped and not fetched back to its call.
+One pass over the turns changes only what is wrong; a history in order (`call_ids.pair_calls`) needs none.
+The repair of a call depends on the turns around it and is made at its place, so the repair of a longer history begins
+with that of a shorter one. For the same reason a late result is dropped and not moved back to its call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.turns import is_empty
 
 NO_RESULT = "no result recorded"
 
-# Member access on an enum class costs more than the comparison.
 _USER = Role.USER
 _ASSISTANT = Role.ASSISTANT
 
@@ -29,10 +25,10 @@ def repair_history(
 ) -> None:
     """Give every call one result in the user turns after it and leave every other result out, in place.
 
-    Calls of consecutive assistant turns are answered by the user turns that follow them; instructions in between count
-    for nothing. Calls of the last assistant turns are no orphans: the client is still to run them. `flagged` says that
-    the upstream has an error flag for an added result, `verified` that it checks what signed thinking stands beside.
-    Raises `Unsupported` where the `orphans` knob says `reject`.
+    The results of consecutive assistant turns are in the user turns that follow them; instructions in between are
+    skipped. Calls of the last assistant turns are no orphans, as the client is still to run them. `flagged`: the
+    upstream has an error flag for an added result. `verified`: it checks that nothing around signed reasoning changed.
+    Raises `Unsupported` if the `orphans` knob is `reject`.
     """
     turns = request.turns
     pending: dict[str, bool] = {}
@@ -49,33 +45,17 @@ def repair_history(
                     pending.clear()
                 first, results, answered = index, None, False
             last = index
-            if type(turn) is CompactAssistantTurn and turn.calls is not None:
-                for call in turn.calls:
-                    pending[call[0]] = True
-            else:
-                for part in turn.parts:
-                    if type(part) is ToolCall:
-                        pending[part.id] = True
+            pending.update(dict.fromkeys(turn.call_ids(), True))
         elif role is _USER:
-            strays: list[int] = []
-            place = 0
-            if type(turn) is CompactResultTurn and turn.results is not None:
-                for result in turn.results:
-                    if not pending.pop(result[0], False):
-                        strays.append(place)
-                    elif results is None:
-                        results = turn
-                    place += 1
-            elif is_empty(turn):
+            found = turn.result_ids()
+            if not found and turn.is_empty():
                 continue
-            else:
-                for part in turn.parts:
-                    if type(part) is ToolResult:
-                        if not pending.pop(part.call_id, False):
-                            strays.append(place)
-                        elif results is None:
-                            results = turn
-                    place += 1
+            strays: list[int] = []
+            for place, call_id in found:
+                if not pending.pop(call_id, False):
+                    strays.append(place)
+                elif results is None:
+                    results = turn
             answered = True
             if strays:
                 _drop(turn, strays, knobs, losses)
@@ -96,7 +76,7 @@ def repair_history(
 
 
 class _Run:
-    """Consecutive assistant turns: their indexes, the first user turn that answers them, the calls left open."""
+    """Consecutive assistant turns: their indexes, the first user turn with a result, the calls without one."""
 
     __slots__ = ("first", "last", "orphans", "results")
 
@@ -105,7 +85,7 @@ class _Run:
 
 
 def _calls(turns: list[Turn], pending: Iterable[str]) -> list[ToolCall]:
-    """The calls of these ids."""
+    """Returns the calls that have these ids."""
     calls = {part.id: part for turn in turns for part in turn.parts if type(part) is ToolCall}
     return [calls[call_id] for call_id in pending]
 
@@ -116,8 +96,8 @@ def _drop(turn: Turn, strays: list[int], knobs: Knobs, losses: Losses) -> None:
         stray = parts[place]
         assert type(stray) is ToolResult
         if knobs.orphans == "reject":
-            raise Unsupported(stray.at, f"no call {stray.call_id!r} waits for this result")
-        losses.add(LossCode.ORPHAN_DROPPED, stray.at, "no call waits for this result")
+            raise Unsupported(stray.at, f"no call {stray.call_id!r} comes before this result")
+        losses.add(LossCode.ORPHAN_DROPPED, stray.at, "no call comes before this result")
     gone = frozenset(strays)
     turn.parts = [part for place, part in enumerate(parts) if place not in gone]
 
@@ -147,7 +127,7 @@ def _repair(turns: list[Turn], runs: list[_Run], flagged: bool) -> None:
 
 
 def _strip(turns: list[Turn], orphans: list[ToolCall], losses: Losses, verified: bool) -> None:
-    """Take the calls out. That edits their turns, so signed thinking in them would no longer pass: it becomes text."""
+    """Leave the calls out. That changes their turns, so signed reasoning in them is invalid: it becomes text."""
     gone = {id(call) for call in orphans}
     for turn in turns:
         if not any(id(part) in gone for part in turn.parts):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Request, Role, Text, Turn
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.turns import is_empty
 
 PAD = "[The conversation begins with the assistant's message.]"
-"""What the user is made to say. It says what it is: any greeting would be taken for the user's."""
+"""The text of the added turn. It names itself, as a model would take a greeting for the user's."""
 
 
 def pad_first_user(request: Request, losses: Losses) -> None:
-    """Put a user turn before a first turn of the assistant's, in place."""
+    """Insert a user turn before a first turn of the assistant, in place."""
     for index, turn in enumerate(request.turns):
-        if turn.role is Role.INSTRUCTION or is_empty(turn):
+        if turn.role is Role.INSTRUCTION or turn.is_empty():
             continue
         if turn.role is Role.ASSISTANT:
             losses.add(LossCode.USER_PADDED, turn.at, "a placeholder of the user's was put before it")

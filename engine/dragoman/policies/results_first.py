@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Part, Request, Role, ToolResult, Turn
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.turns import has_results, has_text
 
 _ASSISTANT = Role.ASSISTANT
 _INSTRUCTION = Role.INSTRUCTION
@@ -30,22 +29,22 @@ def put_results_first(request: Request, losses: Losses) -> None:
 
 
 def _is_mixed(run: list[Turn]) -> bool:
-    """Does anything stand before a result?"""
+    """True if other content comes before a result."""
     other = False
     for turn in run:
         if turn.role is _INSTRUCTION:
             other = True
-        elif has_results(turn):
+        elif turn.has_results():
             if other or not _begins_with_results(turn):
                 return True
-            other = has_text(turn)
+            other = turn.has_content()
         else:
-            other = other or has_text(turn)
+            other = other or turn.has_content()
     return False
 
 
 def _begins_with_results(turn: Turn) -> bool:
-    if not has_text(turn):
+    if not turn.has_content():
         return True
     others = False
     for part in turn.parts:
@@ -59,8 +58,8 @@ def _begins_with_results(turn: Turn) -> bool:
 def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
     results: list[Part] = []
     rest: list[Turn] = []
-    at = next(turn.at for turn in run if has_results(turn))
-    last = max(index for index, turn in enumerate(run) if has_results(turn))
+    at = next(turn.at for turn in run if turn.has_results())
+    last = max(index for index, turn in enumerate(run) if turn.has_results())
     for index, turn in enumerate(run):
         if turn.role is _INSTRUCTION:
             if index < last:

@@ -1,4 +1,4 @@
-"""A JSON schema walked from its root: keywords left out or told in words, references written out, objects closed."""
+"""Rewrites a JSON schema: drops or describes keywords, expands references, closes objects."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ NODES: Final = 20_000
 
 
 class SchemaTree:
-    """Rewrites one schema; `changes` counts what was done, in words.
+    """Rewrites one schema; `changes` counts the changes, by their description.
 
-    `refused` keywords are left out, and those of a `strict` schema told in the description; without `refs` each `$ref`
-    becomes what it names, as long as there is `room`; with `closed` no object takes further properties. Raises
-    `Unsupported` for a schema that grows too large.
+    `refused` keywords are dropped; those of a `strict` schema are put into the description. Without `refs` each `$ref`
+    is replaced by its target, up to the size budget `room`. With `closed` no object takes further properties. Raises
+    `Unsupported` if the schema grows too large.
     """
 
     __slots__ = ("_at", "_closed", "_left", "_refs", "_refused", "_room", "_root", "_strict", "changes")
@@ -74,7 +74,7 @@ class SchemaTree:
         if reference is not None and not self._refs:
             return self._named(schema, reference, inside)
         out: Json = {}
-        told: list[str] = []
+        described: list[str] = []
         for key, value in schema.items():
             if key in self._refused and not (self._strict and _is_taken(key, value)):
                 if key == "oneOf" and "anyOf" not in schema:
@@ -83,13 +83,13 @@ class SchemaTree:
                     continue
                 self.changes[f"left out {key}"] += 1
                 if self._strict:
-                    told.append(f"{key}: {_word(value)}")
+                    described.append(f"{key}: {_word(value)}")
             elif not self._refs and key in _DEFINITIONS:
-                continue  # nothing refers to them any more
+                continue  # all references were expanded
             else:
                 out[key] = self._value(key, value, inside)
-        if told:
-            _describe(out, "{" + ", ".join(told) + "}")
+        if described:
+            _describe(out, "{" + ", ".join(described) + "}")
         if self._closed and _is_open(out):
             out["additionalProperties"] = False
             self.changes["closed an object"] += 1
@@ -106,8 +106,8 @@ class SchemaTree:
         return value
 
     def _named(self, schema: Json, reference: Any, inside: tuple[str, ...]) -> Any:
-        """What a reference names, with what stands beside it; an open object where it would come round again."""
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        """Returns the target of a reference with its sibling keywords; an open object if the reference is recursive."""
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
         named = resolve(self._root, reference)
         if named is not None and not self._room.takes(named):
             raise Unsupported(
@@ -115,13 +115,13 @@ class SchemaTree:
             )
         if named is None or reference in inside:
             self.changes["a $ref to itself became any object" if named else "left out a $ref without its target"] += 1
-            return self._schema({"type": "object", **beside} if named else beside, inside)
+            return self._schema({"type": "object", **siblings} if named else siblings, inside)
         self.changes["wrote out a $ref"] += 1
-        return self._schema({**named, **beside}, (*inside, reference))
+        return self._schema({**named, **siblings}, (*inside, reference))
 
 
 def is_complete(schema: Any) -> bool:
-    """Is every object closed and every property required, as OpenAI wants it of strict schemas?"""
+    """True if every object is closed and every property required, as OpenAI requires of strict schemas."""
     if type(schema) is not dict:
         return True
     if schema.get("type") == "object" or "properties" in schema:
@@ -163,6 +163,6 @@ def _word(value: Any) -> str:
     return value if type(value) is str else dumps(value).decode()
 
 
-def _describe(schema: Json, told: str) -> None:
+def _describe(schema: Json, text: str) -> None:
     before = schema.get("description")
-    schema["description"] = f"{before}\n\n{told}" if type(before) is str and before else told
+    schema["description"] = f"{before}\n\n{text}" if type(before) is str and before else text

@@ -1,8 +1,8 @@
-"""A tool's schema whose root is a choice between objects, as one object (mapping §6.1).
+"""Merges a tool schema whose root is a union of objects into one object (mapping §6.1).
 
-OpenAI and Anthropic refuse `anyOf`, `oneOf`, `allOf` and kin there, and a tool declared with one is lost with the whole
-request. The object that takes their place allows all that they allowed, and more: the tool's own check says the rest,
-and its description says which properties go together.
+OpenAI and Anthropic reject `anyOf`, `oneOf`, `allOf` and similar keywords at the root, and with them the whole request.
+The merged object allows everything that the union allowed, and more: the tool's own check finds the rest. Its
+description lists the properties that go together.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dragoman.canonical.request import Json
 from dragoman.wire.json_codec import canonical_json
 
 ROOT_WORDS: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "$ref"})
-"""What may not stand at the root."""
+"""Keywords that vendors reject at the root."""
 _SCHEMAS: Final = 500
-"""Most choices, with those inside of them, that are put together."""
+"""Maximum of alternatives, nested ones included, that are merged."""
 
 
 WRITTEN_OUT: Final = 400_000
-"""What the references of one request may add once they are written out, in JSON values and pieces of 16 characters. A
-few hundred bytes of schemas that refer to each other can stand for gigabytes."""
+"""Maximum size that expanded references may add to one request, in JSON values and pieces of 16 characters. A few
+hundred bytes of schemas that refer to each other can expand to gigabytes."""
 
 
 class SizeBudget:
-    """How much references may still add to the schemas of one request."""
+    """The size that expanded references may still add to the schemas of one request."""
 
     __slots__ = ("_known", "left")
 
@@ -60,7 +60,7 @@ def one_object(schema: Json, room: SizeBudget) -> Json | None:
 
 
 def resolve(root: Json, reference: Any) -> Json | None:
-    """What a `$ref` inside of `root` names; None for anything but a schema in it."""
+    """Returns the schema that a `$ref` inside `root` points to; None if it is not a schema there."""
     if type(reference) is not str or not reference.startswith("#/"):
         return None
     found: Any = root
@@ -156,13 +156,13 @@ def _properties(objects: list[Json]) -> dict[str, list[Any]]:
 
 
 def _note(flat: Json, wanted: list[list[str]]) -> None:
-    """Say in words which properties went together."""
+    """Describe the sets of properties that went together."""
     sets = list(dict.fromkeys(", ".join(f"`{name}`" for name in names) for names in wanted if names))
     if len(sets) < 2:
         return
-    told = f"Give the properties of one of these sets: {'; or '.join(sets)}."
+    text = f"Give the properties of one of these sets: {'; or '.join(sets)}."
     before = flat.get("description")
-    flat["description"] = f"{before}\n\n{told}" if type(before) is str and before else told
+    flat["description"] = f"{before}\n\n{text}" if type(before) is str and before else text
 
 
 def _dict(value: Any) -> Json:

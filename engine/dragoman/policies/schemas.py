@@ -1,8 +1,8 @@
-"""Schemas of tools and of the answer, changed to what the upstream takes (mapping §6.1, §7.3).
+"""Adapts the schemas of tools and of the response format to the upstream (mapping §6.1, §7.3).
 
-Only what its profile says that it refuses is touched: a request with a refused schema is lost as a whole, a schema that
-says less costs at most a wrong argument, which the client's own check finds. The same schema always becomes the same,
-as it is the head of the cached prefix.
+Only keywords that the profile lists as rejected are changed. A rejected schema loses the whole request; a looser schema
+costs at most a wrong argument, which the client's own check finds. The result depends on the schema alone, as it is the
+beginning of the cached prefix.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def adapt_schemas(request: Request, profile: Profile, losses: Losses) -> None:
 
 
 def _flattened(schema: Json, at: Path, room: SizeBudget, losses: Losses) -> Json:
-    """The root as one object; one that is none by nature is left for the writer and the upstream to judge."""
+    """Returns the root as one object. A root that cannot be an object is left to the writer and the upstream."""
     flat = one_object(schema, room)
     if flat is None:
         return schema

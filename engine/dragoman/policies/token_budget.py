@@ -1,9 +1,9 @@
-"""A token budget: a prompt beyond its share of the context window is made smaller before the upstream refuses it.
+"""A token budget: shortens a prompt that exceeds its share of the context window, before the upstream rejects it.
 
-What goes, goes by priority: old images, then the middles of long tool results, then old reasoning, each oldest first.
-What the user said never goes, nor anything of the newest turns. A conversation is gone through as it grew: whenever it
-was beyond the budget as a request was made, it is brought down to a lower mark, so that what is sent stays a prefix of
-what is sent next until it has grown by the difference, and prompt caches hold (mapping §13).
+Parts go by priority: old images, then the middles of long tool results, then old reasoning, each oldest first. The
+user's texts never go, nor anything of the newest turns. The conversation is replayed as it grew: at each request that
+exceeded the budget it is brought down to a lower mark. So the prompt stays a prefix of the next one until it has grown
+by the difference, and prompt caches hold (mapping §13).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections import deque
 from itertools import accumulate
 from typing import NamedTuple
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
 from dragoman.dialects import Dialect
 from dragoman.errors import Path
@@ -26,30 +25,30 @@ from dragoman.tokens.counter import PROOF, PromptSize
 from dragoman.tokens.media import image_tokens
 
 SHARE = 0.8
-"""Of the context window, for `on`; the rest is for the reply and for the estimate's error."""
+"""Share of the context window for `on`. The rest is for the reply and for the error of the estimate."""
 LOWER = 0.75
-"""Of the budget: what the prompt is brought down to."""
+"""Share of the budget that the prompt is brought down to."""
 KEEP = 3
-"""The newest turns of the user's side, and all after them, that nothing is taken from."""
+"""The newest user turns that stay unchanged, with all turns after them."""
 VERBOSE = 250
-"""Tokens of a tool result that is worth cutting."""
+"""Least tokens of a tool result that is cut."""
 HEAD, TAIL = 400, 200
 """Characters of a cut result that stay."""
 _MOST_PER_CHARACTER = 1.6
-"""Tokens, by any text: who has fewer characters than that need not be counted."""
+"""Upper bound of tokens per character of any text. A prompt below the budget by this bound is not counted."""
 
 _ASSISTANT = Role.ASSISTANT
 _USER = Role.USER
 _COUNTER = Counter(by_characters)
-"""Shared by all requests, as counting is pure: a turn of a history is counted once and not with each request."""
+"""Shared by all requests, so that a turn of a history is counted once and not with each request."""
 
 
 def fit_budget(
     request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, counter: Counter = _COUNTER
 ) -> None:
-    """Bring the prompt below its budget, in place, a row for each part that went.
+    """Bring the prompt below its budget, in place, with a loss row for each part that goes.
 
-    Does nothing where `profile.context_window` is unknown. Raises `Unsupported` if losses are refused and one is due.
+    Does nothing if `profile.context_window` is unknown. Raises `Unsupported` if losses are rejected and one is due.
     """
     share = SHARE if knobs.token_budget == "on" else float(knobs.token_budget)
     budget = int(profile.context_window * share)
@@ -65,9 +64,9 @@ def fit_budget(
     if total <= budget:
         return
     verified = profile.family or dialect if dialect == "messages" and profile.thinking_replay == "verify" else None
-    gate = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
-    gate.reasoning_required = dialect == "messages" and profile.thinking_replay == "own_required"
-    total = gate.run(_sizes(prompt, ends, counts), budget)
+    enforcer = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
+    enforcer.reasoning_required = dialect == "messages" and profile.thinking_replay == "own_required"
+    total = enforcer.run(_sizes(prompt, ends, counts), budget)
     if total > budget and not losses.strict:
         done = f"sent as it is: about {total} tokens, and the budget is {budget}"
         losses.add(LossCode.TOKEN_BUDGET, request.turns[-1].at, done)
@@ -79,10 +78,10 @@ def _end(prompt: PromptSize, turn: Turn) -> tuple[int, int]:
 
 
 def _sizes(prompt: PromptSize, ends: list[tuple[int, int]], counts: list[int]) -> list[int]:
-    """The tokens of each turn, behind those of all that is no turn."""
+    """Returns the tokens of each turn, after those of the rest of the request (tools and response format)."""
     sums = [0, *accumulate(counts)]
     size, texts = ends[-1] if ends else (prompt.size, 0)
-    # What a prompt begins with counts for its first turn, where there is one.
+    # The fixed cost of a prompt counts for its first turn, if there is one.
     sizes = [prompt.size - size + sums[-1] - sums[texts]]
     before, begun = 0, 0
     for size, texts in ends:
@@ -92,7 +91,7 @@ def _sizes(prompt: PromptSize, ends: list[tuple[int, int]], counts: list[int]) -
 
 
 class _Piece(NamedTuple):
-    """What may go: where it is, and the tokens that it takes. `place` is its position in its turn."""
+    """A part that may go: its turn, its place among the turn's parts, and its tokens."""
 
     turn: int
     place: int
@@ -100,8 +99,10 @@ class _Piece(NamedTuple):
 
 
 class _BudgetEnforcer:
-    """One conversation on its way through its budget. `verified` is the family whose signed reasoning is bound to what
-    stands before it; None where no upstream checks that."""
+    """Applies the budget to one conversation.
+
+    `verified` is the provider family that checks its signed reasoning against the turns before it; None if none does.
+    """
 
     def __init__(
         self, request: Request, dialect: Dialect, counter: Counter, losses: Losses, verified: str | None
@@ -112,15 +113,15 @@ class _BudgetEnforcer:
         self._losses = losses
         self._verified = verified
         self.reasoning_required = False
-        """Does the upstream refuse a conversation without its own reasoning, so that none may go."""
+        """True if the upstream rejects a conversation without its own reasoning, so that none may go."""
         self._images: deque[_Piece] = deque()
         self._images_seen: deque[_Piece] = deque()
         self._results: deque[_Piece] = deque()
         self._reasoning: deque[_Piece] = deque()
-        self._forgotten: dict[int, set[int]] = {}
+        self._left_out: dict[int, set[int]] = {}
 
     def run(self, sizes: list[int], budget: int) -> int:
-        """Everything that goes; the tokens that stay, estimated."""
+        """Remove what exceeds `budget`. `sizes` comes from `_sizes`. Returns the estimated tokens that are left."""
         turns, lower = self._turns, int(budget * LOWER)
         total = sizes[0]
         asked: deque[int] = deque(maxlen=KEEP)
@@ -129,15 +130,15 @@ class _BudgetEnforcer:
             self._collect(index, turn)
             if turn.role is _USER:
                 asked.append(index)
-            # A request was made here: behind it stands what the model said to it.
+            # The conversation ended here when a request was made: the model's reply follows, or nothing.
             made = index + 1 == len(turns) or turns[index + 1].role is _ASSISTANT
             if made and total > budget and len(asked) == KEEP:
                 total -= self._evict(asked[0], total - lower)
-        self._forget()
+        self._drop_left_out()
         return total
 
     def _evict(self, before: int, most: int) -> int:
-        """Let go of `most` tokens or what there is before a turn; how many went."""
+        """Remove about `most` tokens, or all that may go before a turn. Returns the tokens removed."""
         gone, first = 0, before
         for pieces, evict in (
             (self._images, self._drop_image),
@@ -158,13 +159,13 @@ class _BudgetEnforcer:
     # --- what may go -----------------------------------------------------------------------------------------------
 
     def _collect(self, index: int, turn: Turn) -> None:
-        """Remember what may go of a turn. One in short stays so."""
-        if type(turn) is CompactAssistantTurn and turn.calls is not None:
-            for place, thought in enumerate(turn.reasoning):
-                self._collect_reasoning(index, place, thought[0], thought[3])
-        elif type(turn) is CompactResultTurn and turn.results is not None:
-            for place, result in enumerate(turn.results):
-                self._collect_text(index, place, result[1])
+        """Collect the parts of a turn that may go. A compact turn is not expanded."""
+        if (assistant := turn.compact_assistant()) is not None:
+            for place, (text, _, _, proof, *_) in enumerate(assistant.reasoning):
+                self._collect_reasoning(index, place, text, proof)
+        elif (results := turn.compact_results()) is not None:
+            for place, (_, content, _, _) in enumerate(results):
+                self._collect_text(index, place, content)
         else:
             for place, part in enumerate(turn.parts):
                 self._collect_part(index, place, part)
@@ -199,10 +200,10 @@ class _BudgetEnforcer:
         if tokens >= VERBOSE and (last is None or last[:2] != (index, place)):
             self._results.append(_Piece(index, place, tokens))
 
-    # --- letting go ------------------------------------------------------------------------------------------------
+    # --- removal ----------------------------------------------------------------------------------------------------
 
     def _drop_image(self, piece: _Piece) -> int:
-        """A user's image, or all of a result's; the tokens that this saves."""
+        """Replace an image of the user, or all images of a result. Returns the tokens saved."""
         parts = self._turns[piece.turn].parts
         part, images = parts[piece.place], 1
         if type(part) is Image:
@@ -218,10 +219,10 @@ class _BudgetEnforcer:
 
     def _cut(self, piece: _Piece) -> int:
         turn = self._turns[piece.turn]
-        if type(turn) is CompactResultTurn and turn.results is not None:
-            call_id, content, at, is_error = turn.results[piece.place]
+        if (results := turn.compact_results()) is not None:
+            call_id, content, at, is_error = results[piece.place]
             cut = self._shortened(content, at)
-            turn.results[piece.place] = (call_id, cut, at, is_error)
+            results[piece.place] = (call_id, cut, at, is_error)
             return self._saved(content, cut)
         part = turn.parts[piece.place]
         assert type(part) is ToolResult
@@ -250,12 +251,12 @@ class _BudgetEnforcer:
         return self._leave_out(piece, LossCode.REASONING_EVICTED)
 
     def _leave_out(self, piece: _Piece, code: LossCode) -> int:
-        self._forgotten.setdefault(piece.turn, set()).add(piece.place)
-        self._losses.add(code, self._reasoning_at(piece).at)
+        self._left_out.setdefault(piece.turn, set()).add(piece.place)
+        self._losses.add(code, self._turns[piece.turn].reasoning_at(piece.place).at)
         return piece.tokens
 
     def _invalidate(self, first: int) -> int:
-        """Leave out reasoning that was signed after the first turn that changed (mapping §5.4)."""
+        """Leave out reasoning that was signed after the first changed turn (mapping §5.4)."""
         gone, kept = 0, deque[_Piece]()
         for piece in self._reasoning:
             if piece.turn >= first and self._is_signed(piece):
@@ -266,22 +267,10 @@ class _BudgetEnforcer:
         return gone
 
     def _is_signed(self, piece: _Piece) -> bool:
-        part = self._reasoning_at(piece)
+        part = self._turns[piece.turn].reasoning_at(piece.place)
         return part.proof is not None and own_block(part, self._dialect, self._verified or "") is not None
 
-    def _reasoning_at(self, piece: _Piece) -> Reasoning:
-        turn = self._turns[piece.turn]
-        if type(turn) is CompactAssistantTurn and turn.calls is not None:
-            return Reasoning(*turn.reasoning[piece.place])
-        part = turn.parts[piece.place]
-        assert type(part) is Reasoning
-        return part
-
-    def _forget(self) -> None:
-        """Take the reasoning out that went: at the end, so that places hold until then."""
-        for index, places in self._forgotten.items():
-            turn = self._turns[index]
-            if type(turn) is CompactAssistantTurn and turn.calls is not None:
-                turn.reasoning = [thought for place, thought in enumerate(turn.reasoning) if place not in places]
-            else:
-                turn.parts = [part for place, part in enumerate(turn.parts) if place not in places]
+    def _drop_left_out(self) -> None:
+        """Drop the reasoning that was left out. At the end, so that places stay valid until then."""
+        for index, places in self._left_out.items():
+            self._turns[index].drop_parts(places)

@@ -1,6 +1,6 @@
-"""Third parties' profiles as data: what differs from the base profile, and where that is said.
+"""Provider profiles: the flags (`profile.py`), and the differences of third parties as data, with their sources.
 
-A flag that no source speaks of stays at its base. Which host is whose is configuration, not the engine's.
+A flag without a source keeps its base value. Which host belongs to which vendor is configuration, not the engine's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dragoman.profiles.messages import MESSAGES
 from dragoman.profiles.responses import RESPONSES
 from dragoman.profiles.vendor import Fact, Vendor
 
-__all__ = ("NAMED", "Fact", "Vendor")
+__all__ = ("THIRD_PARTIES", "Fact", "Vendor")
 
-NAMED: tuple[Vendor, ...] = (*CHAT, *MESSAGES, *RESPONSES)
+THIRD_PARTIES: tuple[Vendor, ...] = (*CHAT, *MESSAGES, *RESPONSES)
 """Every named third party, by upstream dialect."""

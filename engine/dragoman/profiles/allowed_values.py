@@ -8,10 +8,10 @@ from typing import Any
 
 
 def check_choices(choices: Any) -> None:
-    """Raise `ValueError` for a field of a dataclass instance whose value is none of those that its metadata names.
+    """Check the fields of a dataclass instance against their metadata.
 
-    `values` are the words that the field takes, `number` a kind and a range of numbers that it takes as well, `items`
-    the pattern of a list's entries. A field without them takes anything.
+    `values` are the strings that a field allows, `number` is a kind and a range of numbers that it allows too, `items`
+    is the pattern of a list's entries. A field without them allows anything. Raises `ValueError` for the first misfit.
     """
     for spec in fields(choices):
         value = getattr(choices, spec.name)

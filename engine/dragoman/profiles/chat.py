@@ -1,4 +1,4 @@
-"""Third parties that speak Chat Completions (chat §12, and the pages named)."""
+"""Third parties with an upstream of Chat Completions (chat §12, and the pages named)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Third parties that speak Messages (messages §12, mapping §5.4, and the pages named)."""
+"""Third parties with an upstream of Messages (messages §12, mapping §5.4, and the pages named)."""
 
 from __future__ import annotations
 

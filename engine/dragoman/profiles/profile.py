@@ -1,7 +1,6 @@
-"""What an upstream can do: flags that writers and readers consult, never a model-name test (mapping §2).
+"""Provider profiles: flags for what an upstream can do. Readers and writers test flags, never model names (mapping §2).
 
-A profile is shipped by name and dialect, those of third parties as data (`profiles`); configuration may override single
-flags.
+Built-in profiles have a name per dialect; those of third parties are data. The configuration may override single flags.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dragoman.canonical.request import EFFORTS
-from dragoman.profiles import NAMED
+from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.allowed_values import check_choices
 from dragoman.profiles.messages import MID_SYSTEM_MODELS
 
@@ -24,8 +23,8 @@ def _flag(default: Any, doc: str, *values: str) -> Any:
 
 
 def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
-    """A list of strings that match the pattern `items`, empty by default; `form` shows one. Unless said otherwise they
-    are JSON schema keywords."""
+    """A list of strings that match the pattern `items`, empty by default; `form` shows one. By default they are JSON
+    schema keywords."""
     return field(default=(), metadata={"doc": doc, "values": (), "items": items, "form": form})
 
 
@@ -36,15 +35,19 @@ class Profile:
     Raises ValueError for a value that is not allowed.
     """
 
-    family: str = _flag("", "who can read back the reasoning that this upstream sealed; empty = the dialect's name")
+    family: str = _flag(
+        "",
+        "name of the group of upstreams that can read this upstream's signed or encrypted "
+        "reasoning; empty = the provider's name in a configuration, the dialect's name in Python",
+    )
     max_tokens_field: str = _flag(
-        "max_completion_tokens", "Chat's name of the output cap", "max_completion_tokens", "max_tokens"
+        "max_completion_tokens", "Chat: the field of the output limit", "max_completion_tokens", "max_tokens"
     )
     context_window: int = _flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
     counting: bool = _flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
-    max_output_tokens: int = _flag(0, "the model's largest output cap; higher ones are clamped; 0 = unknown")
-    default_max_tokens: int = _flag(8192, "output cap written for Messages when the client gave none")
-    sampling: str = _flag("free", "which sampling parameters are taken", "free", "default_only", "none")
+    max_output_tokens: int = _flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
+    default_max_tokens: int = _flag(8192, "output limit sent to Messages upstreams if the client sets none")
+    sampling: str = _flag("free", "which sampling parameters the upstream takes", "free", "default_only", "none")
     temperature_with_top_p: bool = _flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
     max_temperature: float = _flag(2.0, "largest temperature taken")
     anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
@@ -54,10 +57,15 @@ class Profile:
         r"\S+",
         "*claude-opus-5*",
     )
-    instruction_role: str = _flag("system", "Chat's role word for instructions", "system", "developer")
+    instruction_role: str = _flag("system", "Chat: the role of instructions", "system", "developer")
     efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
     thinking: str = _flag(
-        "adaptive", "how Messages is asked to think", "adaptive", "budget", "budget_and_effort", "none"
+        "adaptive",
+        "Messages: the form in which thinking is requested",
+        "adaptive",
+        "budget",
+        "budget_and_effort",
+        "none",
     )
     thinking_off: bool = _flag(True, "takes thinking `disabled`")
     forced_choice_with_thinking: bool = _flag(False, "takes a forced tool choice while thinking")
@@ -66,7 +74,7 @@ class Profile:
     )
     reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
     reasoning_details: bool = _flag(
-        False, "Chat: proves its reasoning in typed pieces (`reasoning_details`), and wants them back as they came"
+        False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
     )
     custom_tools: bool = _flag(True, "OpenAI dialects: takes free-text (custom) tools")
     namespaces: bool = _flag(False, "Responses: takes namespaces of tools")
@@ -81,14 +89,15 @@ class Profile:
     url_sources: bool = _flag(True, "fetches images and files by URL itself")
     explicit_cache: bool = _flag(False, "takes explicit cache marks")
     tools_with_reasoning: str = _flag(
-        "any", "Chat: do function tools go together with reasoning effort", "any", "effort_none", "never"
+        "any", "Chat: whether function tools can be combined with a reasoning effort", "any", "effort_none", "never"
     )
     message_stop: bool = _flag(
-        True, "Messages: ends every stream with `message_stop`; without it one that gave its stop reason is whole"
+        True,
+        "Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it",
     )
-    usage_fallback: str = _flag("none", "Chat: usage that comes on a chunk with choices", "none", "last_seen")
+    usage_fallback: str = _flag("none", "Chat: read usage also from a chunk with choices", "none", "last_seen")
     stop_limit: int = _flag(
-        4, "Chat: stop sequences taken; further ones are emulated; 0 = none are taken (by Messages too)"
+        4, "Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)"
     )
     unstored_metadata: bool = _flag(True, "Chat: takes `metadata` without `store`")
     user_field: str = _flag(
@@ -97,33 +106,36 @@ class Profile:
     structured_output: bool = _flag(True, "takes a JSON schema as output format")
     stream_usage: bool = _flag(True, "Chat: takes `stream_options.include_usage`")
     strict_alternation: bool = _flag(
-        False, "refuses two messages of one role in a row (Chat, Responses; in Messages they always become one)"
+        False, "rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)"
     )
     results_first: bool = _flag(
-        False, "Responses: wants tool results right behind their calls (the other dialects always do)"
+        False, "Responses: requires tool results directly after their calls (the other dialects always do)"
     )
     schema_root_union: bool = _flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
-    schema_refs: bool = _flag(True, "takes `$ref` in schemas; else what they name is written in their place")
-    schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords it refuses; they are left out")
+    schema_refs: bool = _flag(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
+    schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords that it rejects; they are left out")
     strict_schemas: str = _flag(
         "any",
-        "strict schemas: as they are, every object closed, or every property required as well (else not strict)",
+        "strict schemas: unchanged, with every object closed, or with every property required as "
+        "well (else sent without `strict`)",
         "any",
         "closed",
         "complete",
     )
     strict_refused: tuple[str, ...] = _list_flag(
-        "JSON schema keywords it refuses in strict schemas; the description tells them instead"
+        "JSON schema keywords that it rejects in strict schemas; they move into the description"
     )
     rewrite: bool = _flag(
-        False, "refuses what it does not know: requests of its own dialect are written anew, without headers of betas"
+        False,
+        "rejects unknown fields: requests of its own dialect are rewritten too, and beta headers are not forwarded",
     )
     stream_obfuscation: bool = _flag(
-        False, "OpenAI dialects: takes `stream_options.include_obfuscation`; a stream without padding is asked for"
+        False,
+        "OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding",
     )
     thinking_field: str = _flag(
         "reasoning_effort",
-        "Chat: what switches reasoning on and off, beside or instead of the effort",
+        "Chat: the field that switches reasoning on and off, in addition to or instead of the effort",
         "reasoning_effort",
         "thinking",
         "enable_thinking",
@@ -133,17 +145,18 @@ class Profile:
     )
     reasoning_key: str = _flag(
         "reasoning_content",
-        "Chat: the field in which reasoning of earlier turns goes back",
+        "Chat: the field in which reasoning of earlier turns is sent back",
         "reasoning_content",
         "reasoning",
         "reasoning_details",
     )
     reasoning_required: bool = _flag(
-        False, "Chat: refuses calls without reasoning while it reasons; an empty one stands in"
+        False, "Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one"
     )
     tool_choice: str = _flag(
         "all",
-        "Chat: tool choices taken: all, no list of allowed tools, only words, no forced one, nothing but `auto`",
+        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, "
+        "`none` and `required`; all but forced ones; only `auto`",
         "all",
         "named",
         "words",
@@ -153,10 +166,12 @@ class Profile:
     parallel_tool_calls: bool = _flag(True, "Chat: takes `parallel_tool_calls`")
     strict_tools: bool = _flag(True, "Chat: takes `strict` on tools")
     top_k: bool = _flag(False, "Chat: takes `top_k`")
-    billing_line: bool = _flag(False, "reads Claude Code's billing line; for others knob `request_noise` removes it")
+    billing_line: bool = _flag(
+        False, "reads Claude Code's billing line; for others the knob `request_noise` removes it"
+    )
     cache_field: str = _flag(
         "prompt_cache_breakpoint",
-        "Chat: how explicit cache marks are spelled",
+        "Chat: the field of explicit cache marks",
         "prompt_cache_breakpoint",
         "cache_control",
     )
@@ -262,20 +277,22 @@ BUILTIN_PROFILES: dict[tuple[str, str], Profile] = {
     ("responses", "compatible"): _RESPONSES_COMPATIBLE,
 }
 """Profiles by (upstream dialect, profile name)."""
-BUILTIN_PROFILES.update({(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in NAMED})
+BUILTIN_PROFILES.update(
+    {(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in THIRD_PARTIES}
+)
 
-VENDOR = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
+VENDOR_PROFILES = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
 """The profile of a dialect's own vendor: the default where a provider names none."""
 
 
 def builtin_profile(dialect: str, name: str | None = None) -> Profile:
-    """The shipped profile `name` for an upstream dialect (default: its vendor's).
+    """Returns the built-in profile `name` of an upstream dialect (default: its vendor's).
 
-    Raises ValueError if there is none.
+    Raises `ValueError` if there is no such profile.
     """
-    vendor = VENDOR.get(dialect)
+    vendor = VENDOR_PROFILES.get(dialect)
     if vendor is None:
-        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR)}")
+        raise ValueError(f"no dialect {dialect!r}; there are {', '.join(VENDOR_PROFILES)}")
     profile = BUILTIN_PROFILES.get((dialect, name or vendor))
     if profile is None:
         known = sorted(other for dialect_, other in BUILTIN_PROFILES if dialect_ == dialect)

@@ -1,4 +1,4 @@
-"""Third parties that speak Responses."""
+"""Third parties with an upstream of Responses."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One third party in one dialect: `facts` by flag are what differs from the shipped profile `base`.
+    """One third party in one dialect: `facts` are the flags that differ from the built-in profile `base`.
 
-    `source` is where it is said that the vendor serves the dialect at all.
+    `source` is the page that states that the vendor serves the dialect.
     """
 
     dialect: str

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dragoman.caches import TextCache
 from dragoman.canonical.request import Json, Reasoning
+from dragoman.reasoning.text_cache import TextCache
 from dragoman.wire.json_codec import dumps, loads
 
 TAG = "dgm1."

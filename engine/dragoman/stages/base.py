@@ -1,39 +1,112 @@
-"""Sync stages, and the one driver that lifts them into async generators.
+"""Stages: the synchronous steps of a streamed reply, and the functions that run them over an async source.
 
-A stage is `feed(batch) -> batch` and `finish() -> batch`: it awaits nothing, reads no clock, logs nothing. A batch is
-what one network read yielded; one read makes at most one batch per stage, one join and one write.
+A stage awaits nothing, reads no clock and logs nothing. A batch is what one read from the network yielded: each stage
+turns a batch into at most one batch, and the last one into one `bytes` object, which is one write.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dragoman.canonical.events import Event
+from dragoman.wire.sse import FrameBatch
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Stage(Protocol[In, Out]):
-    """A step of the pipeline."""
+    """One step of a streamed reply: takes batches of one type and returns batches of another."""
 
     @property
     def done(self) -> bool:
-        """True after the last batch there will be: the driver then stops reading the source at once, so that the
-        client's body ends with the terminal event and not with the upstream's connection."""
+        """True once the last batch was returned: no more may be fed, and the source need not be read any further.
+
+        So the client's body ends with the terminal event and not when the upstream closes its connection.
+        """
         ...
 
     def feed(self, batch: In, /) -> Out:
-        """Take a batch, give what follows from it (may be empty)."""
+        """Processes a batch and returns the resulting one, which may be empty."""
         ...
 
     def finish(self) -> Out:
-        """The source ended cleanly: give what was held back. Called at most once, last."""
+        """Returns what was held back. Called at most once, after the source ended and unless the stage is done."""
         ...
 
 
-async def run(stage: Stage[Any, Any], source: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """Lift `stage` over `source`. The only driver; `aclosing` on every hop is what closes the upstream in time."""
+EventBatch = list[Event]
+"""The canonical events of one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPipeline:
+    """The stages of one translated stream, in the order in which its bytes pass them."""
+
+    parser: Stage[bytes, FrameBatch]
+    """Splits the upstream's bytes into frames."""
+    reader: Stage[FrameBatch, EventBatch]
+    """Reads the upstream dialect's frames as canonical events."""
+    transforms: Sequence[Stage[EventBatch, EventBatch]]
+    """Change the events: restore bridged tools, cut at stop sequences."""
+    writer: Stage[EventBatch, FrameBatch]
+    """Writes the events as frames of the client's dialect."""
+    encoder: Stage[FrameBatch, bytes]
+    """Encodes the frames, and validates them if the translation does."""
+
+
+def transform(
+    stages: Sequence[Stage[EventBatch, EventBatch]], events: EventBatch, *, ended: bool
+) -> tuple[EventBatch, bool]:
+    """Passes events through `stages`, and finishes those after the one that is done, or all if none follow (`ended`).
+
+    Returns the resulting events, and True if they are the last.
+    """
+    for stage in stages:
+        if events:
+            events = stage.feed(events)
+        if ended and not stage.done:
+            events = events + stage.finish()
+        ended = ended or stage.done
+    return events, ended
+
+
+class TransformingWriter:
+    """A writer and the transforms before it, as one stage."""
+
+    __slots__ = ("_transforms", "_writer", "done")
+
+    def __init__(
+        self, transforms: Sequence[Stage[EventBatch, EventBatch]], writer: Stage[EventBatch, FrameBatch]
+    ) -> None:
+        self._transforms, self._writer = transforms, writer
+        self.done = False
+
+    def feed(self, events: EventBatch, /) -> FrameBatch:
+        """Returns the frames of the transformed events."""
+        return self._write(events, ended=False)
+
+    def finish(self) -> FrameBatch:
+        """Returns the frames of the events that the transforms held back."""
+        return self._write([], ended=True)
+
+    def _write(self, events: EventBatch, *, ended: bool) -> FrameBatch:
+        events, ended = transform(self._transforms, events, ended=ended)
+        frames = self._writer.feed(events) if events else []
+        if ended and not self._writer.done:
+            frames = frames or self._writer.finish()
+        self.done = ended or self._writer.done
+        return frames
+
+
+async def run(stage: Stage[A, B], source: AsyncGenerator[A, None]) -> AsyncGenerator[B, None]:
+    """Yields the non-empty batches of `stage` over those of `source`, and closes the source in every case."""
+    # `aclosing` on every hop is what closes the upstream's connection in time.
     async with aclosing(source):
         async for batch in source:
             if out := stage.feed(batch):
@@ -44,51 +117,8 @@ async def run(stage: Stage[Any, Any], source: AsyncGenerator[Any, None]) -> Asyn
         yield out
 
 
-def pipeline(source: AsyncGenerator[Any, None], *stages: Stage[Any, Any]) -> AsyncGenerator[Any, None]:
-    """`source` through all `stages`, each an async generator over the one before."""
+def pipeline(source: AsyncGenerator[A, None], *stages: Stage[A, A]) -> AsyncGenerator[A, None]:
+    """Returns `source` as it comes out of all `stages`, each run over the one before."""
     for stage in stages:
         source = run(stage, source)
     return source
-
-
-class Chain:
-    """Several stages as one sync stage: what `pipeline` does, without an event loop.
-
-    `nothing` is what it gives where nothing follows yet: of the last stage's type, so that results can be joined.
-    """
-
-    __slots__ = ("done", "nothing", "stages")
-
-    def __init__(self, *stages: Stage[Any, Any], nothing: Any = None) -> None:
-        self.stages: Sequence[Stage[Any, Any]] = stages
-        self.nothing = nothing
-        self.done = False
-
-    def feed(self, batch: Any, /) -> Any:
-        """Feed all stages in turn; when one is done, the ones behind it are finished at once."""
-        if self.done:
-            return self.nothing
-        stages = iter(self.stages)
-        for stage in stages:
-            batch = stage.feed(batch)
-            if stage.done:
-                return self._end(stages, batch)
-            if not batch:
-                return self.nothing
-        return batch
-
-    def finish(self) -> Any:
-        """Finish each stage after feeding it what the one before still gave."""
-        if self.done:
-            return self.nothing
-        return self._end(iter(self.stages), None)
-
-    def _end(self, stages: Iterator[Stage[Any, Any]], batch: Any) -> Any:
-        self.done = True
-        for stage in stages:
-            fed = stage.feed(batch) if batch else None
-            if not stage.done:
-                rest = stage.finish()
-                fed = fed + rest if fed and rest else fed or rest
-            batch = fed
-        return batch or self.nothing

@@ -1,16 +1,13 @@
-"""Blocks: the provider's own key of a block to its canonical index, and one open block at a time for some clients.
-
-Most stream defects users report of gateways are one defect: a translator without an explicit map from the upstream's
-block to its own. This is the map; a miss *is* the protocol error, so deltas need no test of their own.
-"""
+"""Overlapping blocks, put in sequence for clients that expect one open block at a time (mapping §9.7)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import StringIO
 
 from dragoman.canonical.events import (
+    TEXTS,
     Annotation,
+    BlockContent,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -19,10 +16,10 @@ from dragoman.canonical.events import (
     Event,
     Logprobs,
     Opaque,
-    TextRun,
+    moved,
 )
 from dragoman.errors import LimitExceeded
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_codec import dumps
 
 _PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
@@ -51,7 +48,7 @@ class BlockOrder:
         "_size",
     )
 
-    def __init__(self, limits: Limits = DEFAULT, *, prose_ends: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, prose_ends: bool = False) -> None:
         self._limit = limits.reply_body
         self._prose_ends = prose_ends
         self._size = 0
@@ -61,20 +58,20 @@ class BlockOrder:
         self._held_back: dict[int, _Block] = {}
         """Held blocks that have not ended, by index."""
         self._aside: dict[int, _Block] = {}
-        """Opaque blocks that began without their payload, and were overtaken: nothing of them is to be seen yet."""
+        """Opaque blocks that were deferred before their payload came: nothing of them has been written."""
         self._shut: dict[int, BlockKind] = {}
-        """Prose that ended here before its upstream ended it."""
+        """Text blocks that were ended here before the upstream ended them."""
         self._moved: dict[int, int] = {}
-        """The upstream's index of such prose → that of the block which goes on with it."""
+        """The upstream's index of such a block → the index of the block that continues it."""
         self._minted = 0
 
     @property
     def busy(self) -> bool:
-        """Do blocks overlap: must further events come through `feed`."""
+        """True if blocks overlap: further events must then pass through `feed`."""
         return bool(self._queue or self._aside or self._shut or self._moved)
 
     def overlaps(self, event: Event) -> bool:
-        """True if this event starts a block beside an open one. Any other event is noted: it is about to be written."""
+        """True if this event starts a block while another is open. Any other event is recorded as written."""
         kind = type(event)
         if kind is BlockStart:
             if self._current is not None:
@@ -88,13 +85,13 @@ class BlockOrder:
         return False
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """The events that may leave now, with one open block at a time."""
+        """Returns the events that may be written now, with one open block at a time."""
         out: list[Event] = []
         try:
             for event in events:
                 if isinstance(event, BlockStart):
                     self._start(event, event.index, out)
-                elif isinstance(event, Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd):
+                elif isinstance(event, BlockContent):
                     self._pass(event, out)
                 else:
                     out.append(event)
@@ -103,7 +100,7 @@ class BlockOrder:
         return out
 
     def _start(self, event: BlockStart, source: int, out: list[Event]) -> None:
-        """A block starts; `source` is the index that its upstream gave it."""
+        """Starts a block. `source` is its index at the upstream."""
         while self._steps_aside(out):
             self._advance(out)
         block = _Block(event.index, event.kind, source)
@@ -116,7 +113,7 @@ class BlockOrder:
             self._held_back[event.index] = block
 
     def _steps_aside(self, out: list[Event]) -> bool:
-        """End or overtake the open block for the next one. False if there is none, or it has to be waited for."""
+        """Ends or defers the open block for the next one. Returns False if none is open, or if it has to end first."""
         current = self._current
         if current is None:
             return False
@@ -134,7 +131,7 @@ class BlockOrder:
         return True
 
     def _advance(self, out: list[Event]) -> None:
-        """Let held blocks go, up to one that has to be waited for."""
+        """Emits held blocks, up to one that has not ended."""
         while self._queue and (self._current is None or self._steps_aside(out)):
             block = self._queue.pop(0)
             self._size -= block.size
@@ -143,8 +140,8 @@ class BlockOrder:
                 del self._held_back[block.index]
                 self._current = block
 
-    def _pass(self, event: _OfBlock, out: list[Event]) -> None:
-        """An event of a block that has started."""
+    def _pass(self, event: BlockContent, out: list[Event]) -> None:
+        """Processes an event of a block that has started."""
         source = event.index
         if source in self._shut:
             kind = self._shut.pop(source)
@@ -154,7 +151,7 @@ class BlockOrder:
             self._moved[source] = self._minted
             self._start(BlockStart(self._minted, kind), source, out)
         if source in self._moved:
-            event = _moved(event, self._moved.pop(source) if type(event) is BlockEnd else self._moved[source])
+            event = moved(event, self._moved.pop(source) if type(event) is BlockEnd else self._moved[source])
         index = event.index
         current = self._current
         if current is not None and index == current.index:
@@ -167,7 +164,7 @@ class BlockOrder:
             return
         block = self._held_back.get(index) or self._aside.get(index)
         if block is None:
-            out.append(event)  # of no block: the writer's to refuse
+            out.append(event)  # of no known block: the writer rejects it
             return
         self._size += block.hold(event)
         if self._size > self._limit:
@@ -177,9 +174,6 @@ class BlockOrder:
             self._queue.append(block)
             if self._current is None:
                 self._advance(out)
-
-
-_OfBlock = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
 
 
 class _Block:
@@ -198,9 +192,9 @@ class _Block:
         self._text: StringIO | None = None
         """Held text since the last of `events`: one buffer, as a piece of one character takes 100 bytes as an event."""
 
-    def hold(self, event: _OfBlock) -> int:
-        """Keep an event; gives the characters that it takes."""
-        if isinstance(event, Delta | TextRun):
+    def hold(self, event: BlockContent) -> int:
+        """Holds an event. Returns its size in characters."""
+        if isinstance(event, TEXTS):
             text = event.text
             if self._text is None:
                 self._text = StringIO()
@@ -215,7 +209,7 @@ class _Block:
         return size
 
     def take(self) -> list[Event]:
-        """The events that were held, which are let go of."""
+        """Returns the held events and forgets them."""
         self._end_text()
         events, self.events, self.size = self.events, [], 0
         return events
@@ -233,7 +227,3 @@ def _size(event: Opaque | Annotation | Logprobs | BlockEnd) -> int:
     if isinstance(event, Annotation):
         return len(dumps(event.citation.native))
     return len(dumps(event.tokens)) if isinstance(event, Logprobs) else 0
-
-
-def _moved(event: _OfBlock, index: int) -> _OfBlock:
-    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)

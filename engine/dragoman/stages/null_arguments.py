@@ -1,9 +1,8 @@
-"""Nulls in tool arguments, left out where the tool's schema takes none (knob `null_arguments`).
+"""Removal of nulls in tool arguments that the tool's schema does not accept (knob `null_arguments`).
 
-Models spell "no value" as `null` where an API made a schema strict, and with it every optional parameter required.
-Clients that check a call against their own schema refuse it then, and the call is lost. Only the parameters themselves
-are looked at, not what is nested in them, so that a stream need not wait for its end: what is held back is one
-parameter's name, until its value is known to be `null` or not.
+Models send `null` for "no value" if an API made a schema strict, and with it every optional parameter required. Clients
+that validate a call against their own schema then reject it. Only top-level parameters are examined, so a stream is
+not delayed: one parameter's name is held until its value is known to be `null` or not.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Tool, ToolCall
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 
 Nullable = Mapping[str, frozenset[str] | None]
-"""Tool name → the parameters that take null; None where any may. A tool that is not in it takes null nowhere."""
+"""Tool name → the parameters that accept null, or None if all do. A tool that is not listed accepts null nowhere."""
 
 _NAME_MAX = 1024
 """Characters held back for one parameter's name; beyond them a call is passed on as it is."""
@@ -34,7 +33,7 @@ _ALL: frozenset[str] | None = None
 
 
 def nullable(tools: list[Tool]) -> dict[str, frozenset[str] | None]:
-    """What the tools' schemas say, as far as some parameter takes null."""
+    """Returns the tools with parameters whose schema accepts null."""
     known: dict[str, frozenset[str] | None] = {}
     for tool in tools:
         schema = tool.schema
@@ -44,7 +43,7 @@ def nullable(tools: list[Tool]) -> dict[str, frozenset[str] | None]:
             continue
         found: list[str] = []
         for name, property_ in declared.items():
-            # What nearly all say, and the whole list of tools is looked at for each request.
+            # Nearly all properties look like this, and every tool is examined for each request.
             if type(property_) is dict and type(property_.get("type")) is str and "nullable" not in property_:
                 if property_["type"] == "null":
                     found.append(name)
@@ -56,7 +55,7 @@ def nullable(tools: list[Tool]) -> dict[str, frozenset[str] | None]:
 
 
 def _takes_null(schema: Any) -> bool:
-    """Whether null fits; also where that cannot be told (a reference, a combination)."""
+    """True if the schema accepts null, or if that is unknown (a reference, a combination)."""
     if type(schema) is not dict:
         return True
     kind = schema.get("type")
@@ -75,7 +74,7 @@ def _takes_null(schema: Any) -> bool:
 
 
 class NullTrimmer:
-    """Takes the nulls out of the calls of one streamed reply."""
+    """Removes the nulls from the calls of one streamed reply."""
 
     __slots__ = ("_losses", "_nullable", "_open")
 
@@ -84,7 +83,7 @@ class NullTrimmer:
         self._open: dict[int, ArgumentTrimmer] = {}
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """The events, of which those of a call carry what is left of its arguments."""
+        """Returns the events; those of a call have what is left of its arguments."""
         if not self._open:
             for event in events:
                 if type(event) is BlockStart:
@@ -97,12 +96,11 @@ class NullTrimmer:
         return out
 
     def _pass(self, event: Event, out: list[Event]) -> None:
-        if isinstance(event, (Delta, TextRun)):
+        if isinstance(event, TEXTS):
             trimmer = self._open.get(event.index)
             if trimmer is not None:
-                said = event.text
-                left = trimmer.feed(said)
-                if left != said:
+                left = trimmer.feed(event.text)
+                if left != event.text:
                     if left:
                         out.append(Delta(event.index, left))
                     return
@@ -119,7 +117,7 @@ class NullTrimmer:
 
 
 def trim_reply(reply: Reply, known: Nullable, losses: Losses) -> None:
-    """The same on a whole reply, in place."""
+    """Removes the nulls from the calls of a complete reply, in place."""
     for part in reply.parts:
         if type(part) is ToolCall and not part.custom:
             takes = known.get(part.name, frozenset())
@@ -129,7 +127,7 @@ def trim_reply(reply: Reply, known: Nullable, losses: Losses) -> None:
 
 
 class _At(IntEnum):
-    """Where in the arguments the next character stands."""
+    """The place of the next character in the arguments."""
 
     HEAD = 0
     NAME = 1
@@ -140,10 +138,11 @@ class _At(IntEnum):
 
 
 class ArgumentTrimmer:
-    """One call's arguments as they come; what is no JSON object is passed on as it is."""
+    """Removes the nulls from one call's arguments. Arguments that are not a JSON object are passed on unchanged."""
 
     __slots__ = (
         "_at",
+        "_continued",
         "_depth",
         "_escaped",
         "_head",
@@ -152,7 +151,6 @@ class ArgumentTrimmer:
         "_losses",
         "_name",
         "_nullable",
-        "_said",
         "_text",
     )
 
@@ -163,14 +161,14 @@ class ArgumentTrimmer:
         """The parameter's name, or its value as far as it may be null."""
         self._head = ""
         self._key = ""
-        self._said = False
-        """Has a parameter been passed on: the next one then needs a comma."""
+        self._continued = False
+        """True once a parameter was passed on: the next one then needs a comma."""
         self._depth = 0
         self._text = False
         self._escaped = False
 
     def feed(self, text: str) -> str:
-        """More of the arguments; gives what can be passed on of them."""
+        """Takes more of the arguments and returns the part that can be passed on."""
         if self._text and not self._escaped and '"' not in text and "\\" not in text:
             return text  # within a long string, as of a file's content
         if len(text) > _PIECE:
@@ -194,14 +192,14 @@ class ArgumentTrimmer:
         return "".join(out)
 
     def finish(self) -> str:
-        """The arguments are over: what was held back of ones that were cut."""
+        """Returns what was held back of arguments that were cut off."""
         held, self._held = self._held, ""
         if self._at is _At.NAME and held:
             return self._comma() + held
         return self._comma() + self._head + held if self._at is _At.NULL else ""
 
     def _comma(self) -> str:
-        return "," if self._said else ""
+        return "," if self._continued else ""
 
     def _begin(self, text: str, out: list[str]) -> str:
         inside = text.lstrip()
@@ -231,7 +229,7 @@ class ArgumentTrimmer:
             self._at = _At.NULL
             return value
         out.append(self._comma() + self._head)
-        self._said = True
+        self._continued = True
         self._at, self._depth = _At.VALUE, 0
         return value
 
@@ -263,7 +261,7 @@ class ArgumentTrimmer:
         return ""
 
     def _value(self, text: str, out: list[str]) -> str:
-        """Pass on the value up to its end; gives what follows it."""
+        """Passes the value on up to its end. Returns the text after it."""
         at = 0
         while at < len(text):
             if self._escaped:

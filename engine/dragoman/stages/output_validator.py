@@ -1,17 +1,16 @@
-"""What goes out is judged, as the client's SDK would: the last stage, which encodes and looks at what it encoded.
+"""The last stage of a translated stream: encodes the frames, and checks them as a strict client would.
 
-It knows nothing of what the writer believes. A frame that opens, closes or finishes something is read and held against
-the state that the frames before it made. A text is read once per block: another frame that begins alike is the same
-event with another text, so only its beginning is compared, which is nearly all of a stream (see `groove`). What that
-leaves unseen is told in `docs/explanation/validator.md`.
+It shares no state with the writer. A frame that starts, ends or finishes something is parsed and compared with the
+state that the frames before it resulted in. A text is parsed once per block: another frame with the same beginning is
+the same event with another text, so only its beginning is compared. That covers nearly all of a stream; its blind spots
+are listed in `docs/explanation/validator.md`.
 
-A breach is told once per stream, in `ReplyContext.violation`. Nothing is changed in the stream, as most clients get
-over most breaches, and none over an error in its place; and nothing more of it is looked at.
+The first violation of a stream is recorded in `ReplyContext.violation`, and the rest is not checked. The stream itself
+is never changed: most clients tolerate most violations, and none tolerates an error in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -20,34 +19,34 @@ from dragoman.canonical.request import Json
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation, masked
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, Encoder, Frame, encode
+from dragoman.wire.sse import CR, LF, Encoder, Frame, FrameBatch, encode
 
 _BLANK: Final = b"\n\n"
 _KNOWN_MAX: Final = 16
-"""Blocks that speak in turn whose beginnings are kept; with one more they are all learnt anew."""
+"""The number of templates kept, for blocks whose texts alternate. One more drops them all."""
 
 
 class GrammarError(Exception):
-    """A rule that a frame breaks, in words of ours."""
+    """A frame violates a rule of the grammar, which the message describes."""
 
 
-_MISFITS: Final = (GrammarError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
-"""What reading a frame may raise: a member of a type that no rule foresees must not end the stream."""
+_MALFORMED: Final = (GrammarError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
+"""The exceptions of reading a frame. A member of an unexpected type must not end the stream."""
 
 
 class SoleText(NamedTuple):
-    """What a frame says that is nothing but one text: the key and the text. Without a text it is let go by."""
+    """The key and text of a frame that is only a text delta. No template is learnt from an empty text."""
 
     key: bytes = b""
     text: str = ""
 
 
 NO_CHANGE: Final = SoleText()
-"""A frame that changes nothing, and from which nothing is learnt."""
+"""The result for a frame that changes no state and gets no template."""
 
 
 class Template(NamedTuple):
-    """What the texts of a block begin with, quote included, the next that does not begin so, and how they end."""
+    """The first bytes of a block's text deltas (quote included), the next higher bytes, and the last bytes."""
 
     low: bytes
     high: bytes
@@ -55,9 +54,9 @@ class Template(NamedTuple):
 
 
 class Validator(Encoder):
-    """The encoding stage that judges; a subclass per dialect knows the grammar.
+    """Encodes frames and checks them. A subclass per dialect knows its grammar.
 
-    `feed` takes whole frames, as writers give them; `see` takes bytes however they were cut.
+    `feed` takes complete frames, as writers return them; `feed_bytes` takes bytes cut anywhere.
     """
 
     __slots__ = (
@@ -78,22 +77,22 @@ class Validator(Encoder):
         self.done = False
         self.context = context
         self.position = 0
-        """How many frames came, texts and signs of life aside."""
+        """The number of frames so far, apart from texts and keep-alives."""
         self.ended = False
-        """Was the terminal frame seen."""
+        """True once the terminal frame was written."""
         self.over = False
-        """Is nothing more to be looked at."""
+        """True once the stream is not checked any further."""
         self._rest = b""
         self._known: tuple[Template, ...] = ()
         self._low = self._high = self._tail = b""
-        """Of the block that speaks, as in `Known`."""
+        """The template of the current block."""
         self._most = 0
-        """Frames below this length are looked at for their beginning only: one as long was judged as a whole."""
+        """Only the beginning of frames below this length is compared: one of that length was checked completely."""
         self._longest = 0
-        """Runs of frames below this length are held against the first and the last of them only."""
+        """Of runs of frames below this length only the first and the last frame are compared."""
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
-        """The bytes of all frames, as they are."""
+    def feed(self, frames: FrameBatch, /) -> bytes:
+        """Returns the bytes of all frames."""
         if type(frames) is bytes:
             if not (self._low <= frames < self._high and len(frames) < self._most) and not self.over:
                 self._judge(frames)
@@ -109,19 +108,19 @@ class Validator(Encoder):
             if self.over:
                 continue
             name = frame.event
-            # Texts have the one name of a delta, or none.
+            # The event name of a text ends with "delta", or is empty.
             if not (self._known and (not name or name.endswith("delta")) and self.matches_template(data)):
                 self._take(name, frame.data, data)
         return out[0] if len(out) == 1 else b"".join(out)
 
     def feed_bytes(self, data: bytes) -> None:
-        """Judge bytes that may begin and end anywhere, as of a recorded stream."""
+        """Checks bytes cut anywhere, such as those of a recorded stream."""
         *frames, self._rest = (self._rest + data).split(_BLANK)
         for frame in frames:
             self.feed(frame + _BLANK)
 
     def finish(self) -> bytes:
-        """The stream is over: nothing is held back, but it is a breach if it has no end."""
+        """Returns nothing, as no bytes are held back. A stream without its terminal frame is a violation."""
         if not self.over and (self._rest or not self.ended):
             self._report(Violation("a frame without its end" if self._rest else "no terminal frame", "", self.position))
         return b""
@@ -129,7 +128,7 @@ class Validator(Encoder):
     # --- frames --------------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes) -> None:
-        """Bytes of whole frames."""
+        """Checks the bytes of complete frames."""
         if self._known and self.matches_template(data):
             return
         if not data.endswith(_BLANK):
@@ -151,23 +150,23 @@ class Validator(Encoder):
                 self._report(Violation("a frame that is not a name and one line of data", "", self.position))
 
     def _take(self, name: str, payload: bytes | None, data: bytes) -> None:
-        """One frame that is not known; `data` is all of it."""
+        """Checks a frame that matches no template. `data` are all its bytes."""
         try:
             if self.ended:
                 raise GrammarError("something behind the terminal frame")
             if payload is None:
                 return
-            said = self.read(name, payload)
-            if said is None:
+            sole_text = self.read(name, payload)
+            if sole_text is None:
                 self.position += 1
                 if self._known:
                     self.drop_template()
                 if not self.ended:
                     self.restore_templates(name)
-            elif said.text:
-                self._learn(data, said)
-        except _MISFITS as misfit:
-            rule = str(misfit) if type(misfit) is GrammarError else "a frame of another shape than any of the dialect"
+            elif sole_text.text:
+                self._learn(data, sole_text)
+        except _MALFORMED as error:
+            rule = str(error) if type(error) is GrammarError else "a frame of another shape than any of the dialect"
             self._report(Violation(rule, _own_name(payload or b""), self.position, masked(payload or b"")))
 
     def _report(self, violation: Violation) -> None:
@@ -176,13 +175,16 @@ class Validator(Encoder):
         self.context.violation = violation
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
-        """Judge one frame by its name and payload. Gives what it says if it changes nothing else. Raises `Breach`."""
+        """Checks one frame by its event name and payload. Returns its text if it changes no state.
+
+        Raises GrammarError.
+        """
         raise NotImplementedError
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def matches_template(self, data: bytes) -> bool:
-        """Is it texts of one block that begin like one that was judged, and end like it."""
+        """True if `data` is text deltas of one block that begin and end like one that was checked."""
         low, tail = self._low, self._tail
         if not low or not data.startswith(low):
             for known in self._known:
@@ -210,39 +212,39 @@ class Validator(Encoder):
             self._longest = size + 1
         return True
 
-    def _learn(self, data: bytes, said: SoleText) -> None:
-        """Keep how a frame begins and ends that was judged and says this text."""
+    def _learn(self, data: bytes, sole_text: SoleText) -> None:
+        """Keeps the first and last bytes of a checked frame around its text."""
         try:
-            spelled = orjson.dumps(said.text)
+            literal = orjson.dumps(sole_text.text)
         except TypeError:  # half a surrogate pair
             return
-        pair = b'"%b":%b' % (said.key, spelled)
+        pair = b'"%b":%b' % (sole_text.key, literal)
         if data.count(pair) == 1:
-            at = data.index(pair) + len(pair) - len(spelled)
-            self.set_template(data[: at + 1], data[at + len(spelled) - 1 :], len(data))
+            at = data.index(pair) + len(pair) - len(literal)
+            self.set_template(data[: at + 1], data[at + len(literal) - 1 :], len(data))
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
-        """What comes next may begin and end so; `size` is the length of the frame that did."""
+        """Sets the template of the current block. `size` is the length of the frame that it was made from."""
         known = Template(low, low[:-1] + b"#", tail)
         self._low, self._high, self._tail = known
         self._most, self._longest = size + 1, 0
         self.add_template(known)
 
     def add_template(self, known: Template) -> None:
-        """A frame may begin so."""
+        """Keeps a template."""
         self._known = (*self._known, known) if len(self._known) < _KNOWN_MAX else (known,)
 
     def restore_templates(self, name: str) -> None:
-        """A frame of this name changed something: offer what is known from other streams of what may come now."""
+        """Sets templates that other streams taught, after a frame with this name changed the state."""
 
     def drop_template(self) -> None:
-        """Whatever was alike may not be allowed any more."""
+        """Drops all templates, as the frames that match them may not be allowed now."""
         self._low = self._high = self._tail = b""
         self._known = ()
 
 
 def is_text(data: bytes, head: int, tail: int) -> bool:
-    """Is there a JSON string in a frame, whose first `head` and last `tail` bytes hold its quotes."""
+    """True if a frame has a JSON string between its first `head` and last `tail` bytes, which include the quotes."""
     try:
         return type(orjson.loads(data[head - 1 : 1 - tail])) is str
     except orjson.JSONDecodeError:
@@ -250,7 +252,7 @@ def is_text(data: bytes, head: int, tail: int) -> bool:
 
 
 def _own_name(payload: bytes) -> str:
-    """A frame's own word for what it is, as far as it may be a word of the dialects."""
+    """Returns a frame's type as its payload states it, if it may be one of a dialect; else ""."""
     try:
         value = loads(payload)
     except (ValueError, RecursionError):
@@ -261,16 +263,16 @@ def _own_name(payload: bytes) -> str:
     return name if len(name) <= 60 and name.replace(".", "").replace("_", "").isalpha() else ""
 
 
-# --- what the grammars share ------------------------------------------------------------------------------------------
+# --- functions for the grammars ---------------------------------------------------------------------------------------
 
 
 def payload_of(data: bytes) -> Json:
-    """A frame's JSON object. Raises `Breach`."""
+    """Returns a frame's JSON object. Raises GrammarError."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            value = loads(data)  # what orjson alone refuses
+            value = loads(data)  # orjson rejects some valid JSON
         except (ValueError, RecursionError):
             raise GrammarError("a frame that is not JSON") from None
     if type(value) is not dict:
@@ -279,7 +281,7 @@ def payload_of(data: bytes) -> Json:
 
 
 def member(value: Any, key: str, kind: type) -> Any:
-    """A member of an object that must be there and of this type (a bool is no integer). Raises `Breach`."""
+    """Returns a member of an object, which must have this type (a bool is not an integer). Raises GrammarError."""
     found = value.get(key) if type(value) is dict else None
     if type(found) is not kind:
         raise GrammarError(f"no {key} where one is due, or of another type")
@@ -287,7 +289,7 @@ def member(value: Any, key: str, kind: type) -> Any:
 
 
 def counted(usage: Any, *keys: str) -> Json:
-    """Token counts, all of `keys` among them. Raises `Breach`."""
+    """Returns token counts, which must include all of `keys`. Raises GrammarError."""
     if type(usage) is not dict:
         raise GrammarError("usage is not an object")
     get = usage.get

@@ -1,8 +1,8 @@
-"""Same dialect on both sides: bytes go through untouched, with an observer beside them.
+"""The stage for client and upstream of one dialect: it forwards the bytes unchanged and observes them.
 
-Only whole frames are forwarded, so that a cut in the middle of one can still end in a well-formed error of the dialect.
-A stream that ends without its terminal event is given that error: the official SDKs would otherwise take it for whole.
-So is one with a frame that no client could read, in the place of that frame.
+Only complete frames are forwarded, so a stream that is cut inside one can still end in a well-formed error of the
+dialect. That error is added to a stream that ends without its terminal event, which the official SDKs would take for
+complete, and replaces a frame that no client could read.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from typing import ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.errors.redact import redact_json
+from dragoman.dialects.errors.read import cleaned
+from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
-from dragoman.knobs import DEFAULT as DEFAULT_KNOBS
-from dragoman.limits import DEFAULT, Limits
+from dragoman.knobs import DEFAULT_KNOBS
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.violation import Violation
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import CR, Frame, Parser, encode, frame_at
 
 Edit = tuple[int, int, bytes]
-"""A stretch of bytes, and what stands in its place."""
+"""A replacement of bytes: start, end, new bytes."""
 
 
 class Observer:
-    """Watches the frames of one stream of its dialect; a subclass per dialect knows the grammar.
+    """Observes the frames of one stream. A subclass per dialect knows its grammar.
 
-    `complete` turns true when the stream may end; `closed` when nothing more can follow (closed without being complete:
-    the terminal frame came too early); `failure` holds an error that the upstream sent in-band; `violations` are
-    breaches of the dialect's grammar, in words; `fault` is a breach that ends the stream: the frame observed last must
-    not pass.
+    `complete` is True once the stream may end, `closed` once no frame may follow; closed but not complete means that
+    the terminal frame came too early. `failure` is an error that the upstream sent in-band. `violations` describe
+    violations of the grammar. `fault` is a violation that ends the stream: the last frame must not be forwarded.
     """
 
     __slots__ = (
@@ -51,19 +53,19 @@ class Observer:
     )
 
     varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
-    """What changes in this dialect's deltas besides their text."""
+    """The keys of this dialect's deltas that change from one to the next, besides their text."""
 
     def __init__(self) -> None:
         self.sole_text: str | None = None
-        """The text of the frame observed last, if that was all of it and nothing hangs on which text it is."""
+        """The text of the last frame, if it was a delta whose text has no other effect; else None."""
         self.tool_open = False
-        """Is a tool call open."""
+        """True while a tool call is open."""
         self.progressed = False
-        """Was anything said since whoever asks set it back: signs of life are no progress (mapping §9.8)."""
+        """Set to True by every frame except keep-alives (mapping §9.8). The caller resets it."""
         self.complete = False
         self.closed = False
         self.lenient = False
-        """Is the server known to leave the terminal event out (profile `message_stop`)."""
+        """True if the server is known to omit the terminal event (profile `message_stop`)."""
         self.knobs = DEFAULT_KNOBS
         self.usage: Usage | None = None
         self.failure: Failure | None = None
@@ -71,7 +73,7 @@ class Observer:
         self.violations: list[str] = []
 
     def observe(self, data: bytes, event: str) -> None:
-        """Take one frame's data."""
+        """Observes one frame by its data and its event name."""
         self.sole_text = None
         if self.closed:
             return self.violation("a frame after the end")
@@ -86,22 +88,22 @@ class Observer:
         self.watch(payload, event)
 
     def watch(self, payload: Json, event: str) -> None:
-        """Take one frame's JSON object."""
+        """Observes one frame by its JSON object."""
         raise NotImplementedError
 
     def on_template(self, count: int, number: int) -> None:
-        """Take `count` more frames like the last one, which held only other texts. `number` is the last one's."""
+        """Observes `count` frames like the last one, with other texts. `number` is the last one's sequence number."""
 
     def omitted_terminal(self) -> Frame | None:
-        """The terminal event, where it is all that the server left out of its stream and is known to."""
+        """Returns the terminal event if it is all that is missing, and the server is known to omit it; else None."""
         return None
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """An in-band error of the dialect."""
+        """Returns an in-band error of the dialect."""
         raise NotImplementedError
 
     def violation(self, what: str) -> None:
-        """Note a breach of the grammar; only the first few are kept."""
+        """Records a violation of the grammar. Only the first few are kept."""
         if len(self.violations) < 8:
             self.violations.append(what)
 
@@ -115,11 +117,10 @@ _COLON: Final = 58
 
 
 class Passthrough:
-    """Same dialect on both sides: bytes go through untouched, with an observer beside them.
+    """Forwards the bytes of a stream unchanged, and observes its frames.
 
-    `begun` turns true with the first event that passes; `fault` is the error that the stage itself found. The same
-    bytes pass however they are split: whole frames, the blank lines between them, and nothing of the frame at which the
-    stream fails.
+    `begun` is True once an event was forwarded; `fault` is an error that this stage found. The same bytes are forwarded
+    however they are split: complete frames, the blank lines between them, and nothing of a frame that ends the stream.
     """
 
     __slots__ = (
@@ -143,7 +144,7 @@ class Passthrough:
         self,
         observer: Observer,
         renamer: JsonStringRewriter | None = None,
-        limits: Limits = DEFAULT,
+        limits: Limits = DEFAULT_LIMITS,
         request_id: str | None = None,
         losses: Losses | None = None,
         secrets: Sequence[str] = (),
@@ -153,31 +154,31 @@ class Passthrough:
         self.observer = observer
         self._templates = TemplateCache(observer.varying_keys)
         self._heads: tuple[bytes, bytes] | None = None
-        """What the frames of the groove begin with, and what with the model's name put back."""
+        """The first bytes of the template's frames, as received and with the model's name replaced."""
         self._renamer = renamer
         self._limits = limits
         self._longest = min(limits.sse_line, limits.sse_frame)
         self._request_id = request_id
         self._losses = losses
         self._secrets = secrets
-        """Texts that are masked in an error of the upstream's own."""
+        """Texts that are masked in an error of the upstream."""
         self._held: bytes | bytearray = b""
-        """A frame whose blank line has not come yet, from its first byte on."""
+        """The beginning of a frame whose blank line has not arrived."""
         self._first = True
-        """True until something was read: a byte order mark may come."""
+        """True until something was read: a byte order mark may follow."""
 
     def feed(self, data: bytes, /) -> bytes:
-        """The frames that `data` completes, byte for byte (but for a renamed model); nothing after the terminal one."""
+        """Returns the frames that `data` completes, with the model's name replaced; nothing after the terminal one."""
         observer, at = self.observer, 0
         if self._held or not data.endswith(b"\n\n"):
             data = self._whole(data)
-        elif (groove := self._templates.template) is not None and len(data) <= self._longest:
-            run = groove.run(data)
+        elif (template := self._templates.template) is not None and len(data) <= self._longest:
+            run = template.run(data)
             if run is not None:
                 self._templates.fruitless = 0
-                observer.on_template(len(run.pieces), groove.last_number())
+                observer.on_template(len(run.pieces), template.last_number())
                 self.begun = observer.progressed = True
-                at = groove.end
+                at = template.end
                 if at == len(data):
                     return data if self._heads is None else data.replace(*self._heads)
         edits: list[Edit] = []
@@ -199,7 +200,7 @@ class Passthrough:
         return passed
 
     def _whole(self, data: bytes) -> bytes:
-        """The frames that `data` completes, and the blank lines behind them. The rest is held."""
+        """Returns the frames that `data` completes, and the blank lines after them. The rest is held."""
         held, start = self._held, 0
         joined: bytes | bytearray = data
         if held:
@@ -220,11 +221,11 @@ class Passthrough:
         return bytes(joined[:end])
 
     def _observe(self, data: bytes, at: int, edits: list[Edit]) -> tuple[int, Failure | None]:
-        """Observe whole frames from `at` on: where those end that may pass, and the fault of the one behind them.
+        """Observes complete frames from `at` on, and adds replacements of frames to `edits`.
 
-        `edits` gets what is to be written instead of some of them.
+        Returns the end of the frames to forward, and the fault of the frame after them.
         """
-        observer, ear, size = self.observer, self._templates, len(data)
+        observer, templates, size = self.observer, self._templates, len(data)
         measured = size > self._longest  # a frame may be too long
         odd = CR in data
         while at < size:
@@ -233,10 +234,14 @@ class Passthrough:
                 at = blank.end()
                 self._first = False
                 continue
-            if (groove := ear.template) is not None and not measured and (run := ear.run(data, at)) is not None:
-                observer.on_template(len(run.pieces), groove.last_number())
+            if (
+                (template := templates.template) is not None
+                and not measured
+                and (run := templates.run(data, at)) is not None
+            ):
+                observer.on_template(len(run.pieces), template.last_number())
                 self.begun = observer.progressed = True
-                at = groove.end
+                at = template.end
                 continue
             stop, end = _end_of_frame(data, at, odd)
             if measured and (fault := self._too_long(data[at:stop])) is not None:
@@ -245,7 +250,7 @@ class Passthrough:
                 at = end
                 self._first = False
                 continue
-            ear.template = None
+            templates.template = None
             plain = not (measured or self._first)
             if not plain:
                 frames = self._parse(data[at:end])
@@ -257,7 +262,7 @@ class Passthrough:
             for frame in frames:
                 if frame.fault is not None:
                     return at, frame.fault.failure
-                if not frame.data:  # a comment, or what the grammar does not count as an event
+                if not frame.data:  # a comment, or nothing that the grammar counts as an event
                     continue
                 observer.observe(frame.data, frame.event)
                 if observer.fault is not None:
@@ -266,18 +271,18 @@ class Passthrough:
                     edits.append((at, stop, clean[:-2]))  # its blank line stays
                 if observer.closed:
                     if not observer.complete and observer.failure is None:
-                        return at, StreamTruncated().failure  # the client would take the reply for whole
+                        return at, StreamTruncated().failure  # the client would take the reply for complete
                     self.begun = True
                     return end, None
                 self.begun = True
-                if plain and not odd and type(said := observer.sole_text) is str and said:
-                    ear.learn(frame, Delta(0, said))
+                if plain and not odd and type(text := observer.sole_text) is str and text:
+                    templates.learn(frame, Delta(0, text))
                     self._note_heads(frame.data)
             at = end
         return at, None
 
     def _too_long(self, frame: bytes) -> Failure | None:
-        """The limit that a frame broke first, read byte by byte: the same one however the bytes came."""
+        """Returns the failure for the limit that a frame exceeds first when read byte by byte, or None."""
         limits = self._limits
         if len(frame) <= self._longest:
             return None
@@ -289,7 +294,7 @@ class Passthrough:
         return None
 
     def _too_long_so_far(self) -> Failure | None:
-        """The limit that the held frame broke. Only its last line and its size are new since the last call."""
+        """Returns the failure for a limit that the held frame exceeds, or None."""
         held = self._held
         line = len(held) - 1 - max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1))
         if line > self._limits.sse_line or len(held) - 2 > self._limits.sse_frame:
@@ -297,24 +302,23 @@ class Passthrough:
         return None
 
     def _redacted(self, frame: Frame) -> bytes | None:
-        """The upstream's error without the secrets in it, or None if there are none."""
+        """Returns the frame of an upstream's error with secrets masked; None if it has none."""
         assert frame.data is not None
         clean = redact_json(frame.data, self._secrets)
         return encode(Frame(frame.event, clean)) if clean is not frame.data else None
 
     def _parse(self, data: bytes) -> list[Frame]:
-        """The frames of a few lines, of which only the stream's first may begin with a byte order mark."""
+        """Returns the frames of some lines. Only the first frame of a stream may begin with a byte order mark."""
         parser = Parser(self._limits)
         if not self._first:
             parser.feed(b"\n")
         self._first = False
-        frames: list[Frame] = parser.feed(data)
-        return frames + parser.finish()
+        return parser.parse(data) + parser.finish()
 
     def _note_heads(self, data: bytes) -> None:
         self._heads = None
         if self._renamer is not None and self._templates.template is not None:
-            if self._renamer.repeats(data):  # not all of it stands before the text
+            if self._renamer.repeats(data):  # one value is after the text
                 self._templates.template = None
                 return
             before = self._templates.template.before
@@ -324,7 +328,7 @@ class Passthrough:
                 self._heads = before, name + mark + renamed
 
     def finish(self) -> bytes:
-        """The rest; and the dialect's error if the stream was not complete."""
+        """Returns the rest, and the dialect's error if the stream was not complete."""
         observer = self.observer
         held, self._held = bytes(self._held), b""
         if (fault := self._too_long(held)) is not None:
@@ -341,7 +345,7 @@ class Passthrough:
                     held = clean
         if observer.failure is not None or observer.complete:
             if not sound:
-                return b""  # half a frame behind the end: no client could read it
+                return b""  # an incomplete frame after the end: no client could read it
             return self._rename(held) if self._renamer is not None else held
         end = observer.omitted_terminal() if not held else None
         if end is not None:
@@ -352,14 +356,23 @@ class Passthrough:
         cut = StreamTruncated().failure
         return self.error(observer.fault or cut if observer.closed else cut)
 
+    def report(self, context: ReplyContext) -> None:
+        """Records in the reply's context what was observed: the token counts, the error, the first violation."""
+        observer = self.observer
+        context.usage = observer.usage
+        failure = observer.failure or self.fault
+        context.failure = cleaned(failure, context.secrets) if failure is not None else None
+        if observer.violations:
+            context.violation = Violation(redact(observer.violations[0], context.secrets))
+
     def error(self, failure: Failure) -> bytes:
-        """An in-band error that ends the stream."""
+        """Returns an in-band error of the dialect, and takes it for the failure of the stream."""
         self.fault = failure
         data = encode(self.observer.error_frame(failure, self._request_id))
         return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model
 
     def _rename(self, data: bytes) -> bytes:
-        """Whole frames with the model's name put back. A frame's data may be on several lines."""
+        """Returns complete frames with the model's name replaced. A frame's data may be on several lines."""
         assert self._renamer is not None
         parts = _LINE_END.split(data) if CR in data else []
         lines = parts[::2] or data.split(b"\n")
@@ -388,7 +401,7 @@ class Passthrough:
 
 
 def _end_of_frame(data: bytes, at: int, odd: bool) -> tuple[int, int]:
-    """Where the lines of the frame at `at` end, and where its blank line does. `odd`: some lines end with CR."""
+    """Returns the ends of the frame at `at` and of its blank line. `odd` is True if some lines end with CR."""
     if not odd:
         stop = data.find(b"\n\n", at)
         return stop, stop + 2

@@ -1,9 +1,9 @@
 """Stop sequences cut here, for upstreams that were not given them (mapping §7.2).
 
 Text is held back by one character less than the longest sequence, so that no part of a match ever reaches the client.
-On a match the text is cut, what was open is closed, and the reply finishes as `stop_sequence`; the upstream is then
-cancelled, so its token counts never come: the writer tells what it made of that. Never applied inside tool arguments or
-reasoning. Behind a whole call the reply finishes as one that calls: a client that reads another reason does not run it.
+On a match the text is cut, open blocks are ended, and the reply finishes as `stop_sequence`. The upstream's request is
+then cancelled, so its token counts never come. Not applied to tool arguments and reasoning. After a complete call the
+reply finishes as `tool_calls`, because a client does not run the call for another reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dragoman.canonical.events import (
     Logprobs,
     Stop,
     StopReason,
-    TextRun,
     expand_runs,
 )
 from dragoman.canonical.reply import Reply
@@ -35,16 +34,16 @@ _MOST_TOKENS = 4096
 
 
 def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
-    """Where the first match stands, and which it is: the one whose end is first generated, of those the longest.
+    """Returns the place of the first match and its stop sequence: the match that ends first, of those the longest.
 
-    A rule by where a match begins would depend on how the text came in pieces.
+    A rule by the beginning of a match would depend on how the text was split into chunks.
     """
     found = [(at + len(stop), at, stop) for stop in stops if (at := text.find(stop)) >= 0]
     return min(found)[1:] if found else None
 
 
 class StopCutter:
-    """A stage on events."""
+    """Cuts the text of a stream at the first stop sequence."""
 
     __slots__ = ("_called", "_context", "_held", "_keep", "_open", "_stops", "_tokens", "done")
 
@@ -60,10 +59,9 @@ class StopCutter:
         """Of open texts, if log probabilities were asked for: a token leaves with the last of its text."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
-        """The events up to a match; nothing after it."""
+        """Returns the events up to a match; nothing after it."""
         out: list[Event] = []
-        if any(type(event) is TextRun for event in events):
-            events = expand_runs(events)
+        events = expand_runs(events)
         for position, event in enumerate(events):
             if self.done:
                 break
@@ -135,14 +133,14 @@ class StopCutter:
 
 
 class _Tokens:
-    """The tokens of one text that wait until all of their text is said. Counted in bytes: a token may be part of a
-    character."""
+    """The tokens of one text that wait until all of their text is written. Counted in bytes, as a token may be part
+    of a character."""
 
     __slots__ = ("_room", "held")
 
     def __init__(self) -> None:
         self._room = 0
-        """Bytes of the text that was said and is not yet told of by a token."""
+        """Bytes of written text that no written token covers."""
         self.held: list[Json] = []
 
     def hold(self, tokens: list[Json]) -> None:
@@ -152,7 +150,7 @@ class _Tokens:
         self._room += _bytes(text)
 
     def release(self, index: int, out: list[Event]) -> None:
-        """Let the tokens go whose text has left."""
+        """Emits the tokens whose text was written."""
         fit, self._room = _fitting(self.held, self._room)
         if len(self.held) - fit > _MOST_TOKENS:
             fit = len(self.held)
@@ -162,10 +160,10 @@ class _Tokens:
 
 
 def _fitting(tokens: list[Json], room: int) -> tuple[int, int]:
-    """How many of the tokens lie within the next `room` bytes of the text, and how many bytes they leave."""
+    """Returns the number of tokens within the next `room` bytes of text, and the number of bytes left."""
     for count, token in enumerate(tokens):
-        spelled = token.get("bytes")
-        size = len(spelled) if type(spelled) is list and spelled else _bytes(str(token.get("token")))
+        raw = token.get("bytes")
+        size = len(raw) if type(raw) is list and raw else _bytes(str(token.get("token")))
         if size > room:
             return count, room
         room -= size
@@ -184,7 +182,7 @@ def _stopped(stop: str, called: bool, losses: Losses) -> Stop:
 
 
 def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
-    """The same cut on a whole reply, in place: nothing after the first match in its texts remains."""
+    """Cuts a complete reply at the first match in its texts, in place."""
     sequences = tuple(stops)
     for position, part in enumerate(reply.parts):
         if not isinstance(part, Text):

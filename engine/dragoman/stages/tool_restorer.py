@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.canonical.events import CUTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish, TextRun
+from dragoman.canonical.events import CUTS, TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import ToolCall, ToolKind
 from dragoman.errors import DragomanError
@@ -14,7 +14,7 @@ from dragoman.tools.free_text import FreeTextDecoder
 
 
 class ToolRestorer:
-    """A stage on events: calls come back in the kind, name and namespace that the client declared."""
+    """Restores the kind, name and namespace of calls in a stream."""
 
     __slots__ = ("_broken", "_losses", "_open", "_tools", "done")
 
@@ -24,10 +24,10 @@ class ToolRestorer:
         self._losses = losses
         self._open: dict[int, FreeTextDecoder] = {}
         self._broken: FreeTextDecoder | None = None
-        """The first call that ended without its JSON being whole."""
+        """The first call whose JSON was incomplete at its end."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
-        """The events, of which those of a wrapped call carry its free text. A call without one is an `Error`."""
+        """Returns the events; those of a wrapped call have its free text. A call without one is an `Error`."""
         out: list[Event] = []
         try:
             for event in events:
@@ -38,33 +38,28 @@ class ToolRestorer:
         return out
 
     def _restore(self, event: Event, out: list[Event]) -> None:
-        if type(event) is TextRun:
-            if event.index in self._open:
-                for delta in event.deltas():
-                    self._restore(delta, out)
-                return
-        elif type(event) is Delta:
-            if self._open and (unwrapper := self._open.get(event.index)) is not None:
-                if text := unwrapper.feed(event.text):
-                    out.append(Delta(event.index, text))
+        if isinstance(event, TEXTS):
+            if self._open and (decoder := self._open.get(event.index)) is not None:
+                texts = [decoder.feed(delta.text) for delta in event.deltas()]
+                out += [Delta(event.index, text) for text in texts if text]
                 return
         elif isinstance(event, BlockStart):
             if event.kind is BlockKind.TOOL and (declared := _declared(event, self._tools)) is not None:
                 event = self._restored(event, declared)
         elif isinstance(event, BlockEnd):
-            unwrapper = self._open.pop(event.index, None)
-            if unwrapper is not None:
-                if text := unwrapper.finish(self._losses):
+            decoder = self._open.pop(event.index, None)
+            if decoder is not None:
+                if text := decoder.finish(self._losses):
                     out.append(Delta(event.index, text))
-                if unwrapper.cut:  # without its JSON nobody could tell any more, and agents run what they are given
+                if decoder.cut:  # the free text does not show it, and agents run the calls they get
                     event = BlockEnd(event.index, complete=False)
-                    self._broken = self._broken or unwrapper
+                    self._broken = self._broken or decoder
         elif isinstance(event, Finish) and self._broken is not None and event.stop.reason not in CUTS:
             raise self._broken.broken()
         out.append(event)
 
     def finish(self) -> list[Event]:
-        """Nothing: readers end every stream."""
+        """Returns nothing: readers end every stream."""
         return []
 
     def _restored(self, event: BlockStart, declared: OriginalTool) -> BlockStart:
@@ -83,21 +78,21 @@ class ToolRestorer:
 
 
 def _declared(call: BlockStart | ToolCall, tools: Mapping[str, OriginalTool]) -> OriginalTool | None:
-    """What a called tool was for the client, if it was sent as something else."""
+    """Returns the client's declaration of a called tool, if it was sent as another kind."""
     name, namespace = call.name, call.namespace
     return tools.get(name if namespace is None else flat_name(name, namespace))
 
 
 def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
-    """The same on a whole reply, in place. Raises UpstreamProtocolError for arguments that hold no text."""
+    """Restores the calls of a complete reply, in place. Raises UpstreamProtocolError for arguments without text."""
     for part in reply.parts:
         if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
             continue
         part.name, part.namespace = declared.name, declared.namespace
         part.search = declared.kind is ToolKind.SEARCH
         if declared.kind is ToolKind.CUSTOM and not part.custom:
-            unwrapper = FreeTextDecoder(declared.name)
-            part.arguments = unwrapper.feed(part.arguments) + unwrapper.finish(losses)
+            decoder = FreeTextDecoder(declared.name)
+            part.arguments = decoder.feed(part.arguments) + decoder.finish(losses)
             part.custom = True
-            if unwrapper.cut and reply.stop.reason not in CUTS:
-                raise unwrapper.broken()
+            if decoder.cut and reply.stop.reason not in CUTS:
+                raise decoder.broken()

@@ -1,4 +1,4 @@
-"""A breach of the client's dialect in what was sent to it, told without a word of what was said."""
+"""A violation of a dialect's grammar in a stream, recorded without any of the stream's texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD_MAX: Final = 48
 _WORDS: Final = frozenset(
     ("type", "object", "role", "status", "finish_reason", "stop_reason", "reason", "code", "execution", "phase")
 )
-"""Keys whose values are words of the dialect."""
+"""Keys whose values are constants of the dialect."""
 _PLACES: Final = frozenset(
     (
         *_WORDS,
@@ -27,16 +27,16 @@ _PLACES: Final = frozenset(
         *("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens", "citation"),
     )
 )
-"""Keys that are shown; any other may be the client's own word."""
+"""Keys that are shown. Any other may be private."""
 _CLOSED: Final = frozenset(("input", "arguments", "data", "annotation", "citation"))
-"""What may hold objects of somebody else's making."""
+"""Keys whose objects may have any members, such as a tool's arguments."""
 
 
 class Violation(NamedTuple):
-    """The first breach of one stream. `rule` is in words of ours; `event` the frame's type, "" if it has none.
+    """The first violation in a stream. `rule` describes it; `event` is the frame's type, "" if it has none.
 
-    `position` counts the frames before it, texts and signs of life aside; `frame` is the frame with lengths in the
-    place of its texts, "" at the end of the stream.
+    `position` is the number of frames before it, apart from texts and keep-alives; `frame` is the frame with the
+    lengths of its texts instead of the texts, "" at the end of the stream.
     """
 
     rule: str
@@ -50,7 +50,7 @@ class Violation(NamedTuple):
 
 
 def masked(data: bytes) -> str:
-    """A frame's payload with the length of each text in its place; of keys and words only those of the dialects."""
+    """Returns a frame's payload with each text replaced by its length and each unknown key by `?`."""
     try:
         value = loads(data)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""How many tokens a request has: exactly by a vocabulary if one is installed, else by its characters.
+"""Estimates the tokens of a request: by a vocabulary if one is installed, else by its characters.
 
-Models have vocabularies of their own and put words of their own around what they are given, so what is counted here is
-an estimate for all of them; only an upstream can count exactly.
+Each model has its own vocabulary and puts its own words around a prompt, so every count here is an estimate. Only an
+upstream counts exactly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A guess of a prompt's tokens from the body that carries it: for the counter that a client shows before the upstream
-has told anything. It must cost next to nothing, and is within a sixth for most requests of agents.
+"""Estimates a prompt's tokens from the size of its body, for the count that a client shows before the upstream reports
+one. It costs next to nothing, and is within a sixth for most requests of agents.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
 
 _BYTE = 0.27
 _QUOTE = 0.6
-"""How much less a quotation mark and its neighbours weigh: keys and brackets are the body's and not the prompt's."""
+"""Weight taken off for each quotation mark: keys and brackets belong to the body and not to the prompt."""
 _WINDOWS = 8
 _WINDOW = 512
 _HEAD = 4096
@@ -28,7 +28,7 @@ def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
 
 
 def _media(lists: list[Sequence[Part]], dialect: Dialect) -> tuple[int, int]:
-    """The bytes of what lists of parts hold inline, and its tokens as far as they are quickly told.
+    """Returns the bytes of inline data in lists of parts, and its tokens where they are quick to find.
 
     Lists within parts are appended to `lists`.
     """

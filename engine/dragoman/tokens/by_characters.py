@@ -1,5 +1,5 @@
 """The tokens of a text by the kinds of its characters, without a vocabulary: a word, a run of digits, a line end and a
-letter of another script each have their price. Fitted to o200k_base; `bench/micro/tokens.py` tells how well.
+letter of another script each have their price. Fitted to o200k_base; `bench/micro/tokens.py` measures the fit.
 """
 
 from __future__ import annotations

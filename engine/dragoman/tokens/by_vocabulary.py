@@ -16,7 +16,7 @@ _loaded: list[Any] = []
 
 
 def installed() -> bool:
-    """Is the extra there. Imports nothing."""
+    """True if the `tokens` extra is installed. Imports nothing."""
     return find_spec("toktok") is not None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import (
     Document,
     Image,
@@ -84,14 +83,14 @@ class Counter:
             found.update(zip(missing, self._measure(list(missing.values())), strict=True))
         for key, count in found.items():
             known.pop(key, None)
-            known[key] = count  # last: what nobody asks for any more comes to stand first
+            known[key] = count  # at the end, so that the least recently used come first
         for key in list(islice(known, max(0, len(known) - self._keep))):
             known.pop(key, None)
         return [found[key] for key in keys]
 
 
 class PromptSize:
-    """What is to be counted of a request: `texts`, and the `size` in tokens of all else."""
+    """The parts of a request to count: `texts`, and the `size` in tokens of everything else."""
 
     __slots__ = ("_dialect", "size", "texts")
 
@@ -114,29 +113,24 @@ class PromptSize:
             texts.append(_json(request.format.schema))
 
     def turn(self, turn: Turn) -> None:
-        """One turn; one in short stays so."""
+        """Count one turn. A compact turn is not expanded."""
         self.size += _TURN
         texts = self.texts
-        kind = type(turn)
-        if kind is CompactAssistantTurn and turn.calls is not None:  # type: ignore[attr-defined]
-            self._compact_turn(turn)  # type: ignore[arg-type]
-        elif kind is CompactResultTurn and turn.results is not None:  # type: ignore[attr-defined]
-            for _, content, _, _ in turn.results:  # type: ignore[attr-defined]
+        if (assistant := turn.compact_assistant()) is not None:
+            for text, _, _, proof, *_ in assistant.reasoning:
+                self._reasoning(text, proof)
+            if assistant.text:
+                texts.append(assistant.text)
+            for _, name, arguments, _ in assistant.calls or ():
+                self.size += _CALL
+                texts += name, arguments
+        elif (results := turn.compact_results()) is not None:
+            for _, content, _, _ in results:
                 self.size += _RESULT
                 texts.append(content)
         else:
             for part in turn.parts:
                 self.part(part)
-
-    def _compact_turn(self, turn: CompactAssistantTurn) -> None:
-        texts = self.texts
-        for thought in turn.reasoning:
-            self._reasoning(thought[0], thought[3])
-        if turn.text:
-            texts.append(turn.text)
-        for _, name, arguments, _ in turn.calls or ():
-            self.size += _CALL
-            texts += name, arguments
 
     def _reasoning(self, text: str, proof: str | None) -> None:
         if text:

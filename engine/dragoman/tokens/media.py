@@ -1,7 +1,7 @@
-"""What images and files cost, by the vendors' rules: an image by its pixels, a PDF by its pages.
+"""Tokens of images and files by the vendors' rules: an image by its pixels, a PDF by its pages.
 
-Sizes are read off the first bytes of a picture. What tells nothing of itself (a URL, a file id, an unknown format) has
-a price of its own.
+The size of an image is read from its first bytes. Media of unknown size (a URL, a file id, an unknown format) have a
+fixed price.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PAGE = 2_500
 HEAD = 256 * 1024
 """Bytes of a picture that its size is looked for in: a JPEG's stands behind its metadata."""
 _FIRST = 44
-"""Characters, 33 bytes, that tell the size of a picture of any kind but JPEG, whose size may stand anywhere."""
+"""Characters (33 bytes) that hold the size of an image of any format but JPEG, whose size may be anywhere."""
 PDF_MOST = 8 * 1024 * 1024
-"""Bytes of a PDF that are searched for pages. What is beyond counts as those before it."""
+"""Bytes of a PDF that are searched for pages. The rest is assumed to be alike."""
 _SIDE_MOST = 100_000
 PAGE_BYTES = 60_000
-"""Bytes of a page where the pages are packed away and cannot be counted."""
+"""Assumed bytes of a page if the pages are compressed and cannot be counted."""
 _PAGE_MARK = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _PAGE_COUNT = re.compile(
     rb"/Type\s*/Pages\b[^>]{0,2000}?/Count\s+(\d{1,4})|/Count\s+(\d{1,4})[^>]{0,2000}?/Type\s*/Pages\b"
@@ -93,21 +93,21 @@ def inner(document: Document) -> list[Text | Image]:
 
 
 def pages(data: str) -> int:
-    """The pages of a PDF in base64: as many as it says or shows, by its size if it does neither. At least 1."""
+    """Returns the pages of a PDF in base64: as it states, else as found in it, else by its size. At least 1."""
     try:
         raw = _decoded(data, PDF_MOST)
     except ValueError:
         raw = b""
-    told = max((int(found[1] or found[2]) for found in _PAGE_COUNT.finditer(raw)), default=0)
+    stated = max((int(found[1] or found[2]) for found in _PAGE_COUNT.finditer(raw)), default=0)
     size = len(data) * 3 // 4
-    shown = len(_PAGE_MARK.findall(raw))
+    found_pages = len(_PAGE_MARK.findall(raw))
     if size > PDF_MOST:
-        shown = shown * size // PDF_MOST
-    return max(1, told or shown or size // PAGE_BYTES)
+        found_pages = found_pages * size // PDF_MOST
+    return max(1, stated or found_pages or size // PAGE_BYTES)
 
 
 def dimensions(data: str, head: int = HEAD) -> tuple[int, int] | None:
-    """Width and height of a PNG, JPEG, GIF or WebP in base64; None if its first `head` bytes do not tell them."""
+    """Width and height of a PNG, JPEG, GIF or WebP in base64; None if its first `head` bytes do not hold them."""
     return _size_without_decoding(data[:_FIRST]) or _measured(data, head)
 
 

@@ -1,6 +1,6 @@
-"""What a stream cost whose upstream did not say: its client left, it was cut, or its server never counts.
+"""Estimates the usage of a stream without counts: its client left, it was cut, or its server never counts.
 
-Otherwise whoever leaves just before the counts would have the answer for nothing.
+Without an estimate, a client that leaves just before the counts would not be charged.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ def usage_so_far(context: ReplyContext) -> tuple[Usage | None, tuple[str, ...]]:
     guessed = Usage(input_total=context.input_estimate or None, output_total=-(-context.output_text // _CHARACTERS))
     if known is None:
         known = Usage()
-    told = known.merged_onto(guessed)
-    return told, tuple(name for name in _ESTIMATED if getattr(known, name) != getattr(told, name))
+    usage = known.merged_onto(guessed)
+    return usage, tuple(name for name in _ESTIMATED if getattr(known, name) != getattr(usage, name))

@@ -1,8 +1,8 @@
-"""Frames alike but for one text: how nearly all of a stream is read without parsing its JSON again and again.
+"""Delta templates: the fast path that reads nearly all of a stream without parsing its JSON.
 
-Servers spell the deltas of a block alike: only the text changes, and in some dialects a running number or some padding.
-Once a reader has read one, its bytes before and behind the text are known. What follows with the same bytes around
-another JSON string is the same event with another text, because a string may stand wherever a string stood.
+Servers serialize the deltas of a block alike: only the text changes, and in some dialects a sequence number or padding.
+Once a reader has parsed one, the bytes before and after its text are a template. A frame with the same bytes around
+another JSON string is the same event with another text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _END: Final = b"\n\n"
 _QUOTE: Final = 34
 _tuple: Final = tuple.__new__
 _WARMUP_DELTAS: Final = 3
-"""Texts let go by at first: learning costs what a groove saves in four."""
+"""Deltas without a template at the beginning: learning one costs what it saves in four frames."""
 _FRUITLESS: Final = 3
-"""Grooves in a row that led nowhere, after which frames are let go by before the next is learnt."""
+"""Consecutive templates without a match, after which frames are skipped before the next is learnt."""
 
 
 class VaryingKeys(NamedTuple):
-    """The keys of a dialect's deltas that change from one to the next and mean nothing to its reader.
+    """The keys of a dialect's deltas that change from one to the next and that its reader ignores.
 
-    `number` is an integer; `padding` a string of letters and digits behind the text.
+    `number` is an integer, `padding` a string of letters and digits after the text.
     """
 
     number: bytes | None = None
@@ -39,7 +39,7 @@ class VaryingKeys(NamedTuple):
 class DeltaTemplate:
     """The bytes around the text of a block's deltas.
 
-    `before` is what they begin with, `end` where the last run ended and `number` what varied in its last.
+    `before` are their first bytes, `end` is the end of the last run, and `number` the varying value of its last frame.
     """
 
     __slots__ = (
@@ -59,15 +59,15 @@ class DeltaTemplate:
     )
 
     def __init__(self, index: int, before: list[bytes], after: list[bytes]) -> None:
-        """`before` and `after` the string; one of them is two pieces if something varies between these."""
+        """`before` and `after` are the bytes around the string. One of them is two pieces if a value varies there."""
         self._index = index
         self.before = before[0]
         self._size = len(before[0])
         self._after = after[-1]
         self._varies = len(before) - len(after)
-        """1 if something varies before the string, -1 behind it."""
+        """1 if a value varies before the string, -1 if one varies after it, else 0."""
         self._beside = before[1] if self._varies > 0 else after[0]
-        """What stands between the string and what varies. No string holds it: it has quotes in it."""
+        """The bytes between the string and the varying value. No string contains them, as they contain quotes."""
         self._joint = self._after + self.before
         self._twice = 2 * len(self._joint) + len(self._beside)
         self._margin = len(self._beside)
@@ -77,9 +77,9 @@ class DeltaTemplate:
         self.number = b""
 
     def only(self, data: bytes) -> TextRun | None:
-        """The event of `data` if that is one such frame and no other, as nearly every read is.
+        """Returns the run of `data` if it is exactly one such frame, as nearly every read is; else None.
 
-        In one piece, as each call costs as much as a tenth of it.
+        One function, as a call costs a tenth of it.
         """
         size = len(data)
         stop = size - self._tail
@@ -105,16 +105,16 @@ class DeltaTemplate:
             text = orjson.loads(literal)
         except orjson.JSONDecodeError:
             return None
-        if type(text) is not str or not text:  # an empty one is no event
+        if type(text) is not str or not text:  # an empty text is not an event
             return None
         if len(literal) != len(text) + 2:
-            # As a writer would spell it: a server may escape more than JSON asks for.
+            # Serialized as a writer does: a server may escape more than JSON requires.
             literal = orjson.dumps(text)
         self.end = size
         return _tuple(TextRun, (self._index, text, [text], [literal]))
 
     def run(self, data: bytes, at: int = 0) -> TextRun | None:
-        """The longest run of such frames in `data`, which is whole frames, from `at` on; None if there is none."""
+        """Returns the longest run of such frames in `data` (complete frames) from `at` on, or None."""
         if not at and (run := self.only(data)) is not None:
             return run
         if not data.startswith(self.before, at):
@@ -123,7 +123,7 @@ class DeltaTemplate:
             return self._leading(data, at) if self._varies > 0 else self._trailing(data, at)
         start = at + self._size
         after = self._after
-        # Splitting at what stands between two strings would be one call, but three times as slow: it is long.
+        # Splitting at the bytes between two strings would be one call, but three times as slow, as they are long.
         frames = data[at:].split(_END)
         frames.pop()
         tail = after[:-2]
@@ -137,7 +137,7 @@ class DeltaTemplate:
         return self._several(literals, at + sum(map(len, literals)) + len(self._joint) * len(literals), b"")
 
     def _leading(self, data: bytes, at: int) -> TextRun | None:
-        """The same where a number before the string varies."""
+        """Returns the run if a number varies before the string."""
         before, after, size, beside = self.before, self._after, self._size, self._margin
         number, *pieces = data[at + size :].split(self._beside)
         last = b""
@@ -155,7 +155,7 @@ class DeltaTemplate:
         return self._several(literals, at, last)
 
     def _trailing(self, data: bytes, at: int) -> TextRun | None:
-        """The same where padding or a number behind the string varies."""
+        """Returns the run if padding or a number varies after the string."""
         before, after, size, beside = self.before, self._after, self._size, self._margin
         literal, *pieces = data[at + size :].split(self._beside)
         last = b""
@@ -175,57 +175,58 @@ class DeltaTemplate:
     def _several(self, literals: list[bytes], end: int, number: bytes) -> TextRun | None:
         self.end = end
         self.number = number
-        # A raw line end is no part of a string, so each literal is whole values, and as many values as there are
-        # literals are one each.
+        # No string contains a raw line end, so each literal is complete values, and as many values as literals are one
+        # each.
         joined = b"\n,".join(literals)
         try:
             texts = orjson.loads(b"[" + joined + b"]")
             if len(texts) != len(literals) or "" in texts:
                 return None
-            said = "".join(texts)
+            text = "".join(texts)
         except (orjson.JSONDecodeError, TypeError):
             return None
-        if not said:
+        if not text:
             return None
-        # No spelling is shorter than the bytes of its text in quotes, so equal sums are equal spellings.
-        if len(joined) != len(said if said.isascii() else said.encode()) + 4 * len(texts) - 2:
-            literals = [orjson.dumps(text) for text in texts]
-        return TextRun(self._index, said, texts, literals)
+        # No literal is shorter than its text in quotes, so equal sums mean equal literals.
+        if len(joined) != len(text if text.isascii() else text.encode()) + 4 * len(texts) - 2:
+            literals = [orjson.dumps(piece) for piece in texts]
+        return TextRun(self._index, text, texts, literals)
 
     def last_number(self) -> int:
-        """The running number of the last frame; -1 if there is none."""
+        """Returns the sequence number of the last frame; -1 if it has no number."""
         return -1 if self._padded or not self.number else int(self.number)
 
 
 class TemplateCache:
-    """Learns the groove of whichever block speaks. `groove` is None as long as none is known.
+    """Holds the template of the current block, if one was learnt.
 
-    Streams whose frames are never alike are soon left in peace: what is learnt and leads nowhere costs ten frames.
+    Learning a template costs as much as reading ten frames, so it is tried less and less often in a stream whose frames
+    match none.
     """
 
-    __slots__ = ("_skipped", "_volatile", "fruitless", "template")
+    __slots__ = ("_skipped", "_varying", "fruitless", "template")
 
-    def __init__(self, volatile: VaryingKeys) -> None:
-        self._volatile = volatile
+    def __init__(self, varying: VaryingKeys) -> None:
+        self._varying = varying
         self.fruitless = -_WARMUP_DELTAS
-        """Below 0 at first: the shortest replies are over before anything could be gained."""
+        """Templates without a match so far. Below 0 at first, as nothing is gained in the shortest replies."""
         self._skipped = 0
         self.template: DeltaTemplate | None = None
 
     def run(self, data: bytes, at: int) -> TextRun | None:
-        """See `Groove.run`. Where there is none the groove is over, as what it meant may not hold behind it."""
-        groove = self.template
-        if groove is None:
+        """Returns the template's run at `at`. Returns None, and drops the template, if there is no match."""
+        template = self.template
+        if template is None:
             return None
-        run = groove.run(data, at)
+        run = template.run(data, at)
         if run is None:
             self.template = None
         else:
             self.fruitless = 0
         return run
 
-    def learn(self, frame: Frame, said: Delta) -> bool:
-        """Look at how a frame is spelled that was nothing but one text. Gives whether its groove is known now."""
+    def learn(self, frame: Frame, delta: Delta) -> bool:
+        """Learns the template of a frame that was read as one delta. Returns True if there is a template now."""
         if self.fruitless < 0:
             self.fruitless += 1
             return False
@@ -235,32 +236,32 @@ class TemplateCache:
                 return False
             self._skipped = 0
         self.fruitless += 1
-        self.template = learn(frame, said, self._volatile)
+        self.template = learn(frame, delta, self._varying)
         return self.template is not None
 
 
-def learn(frame: Frame, said: Delta, volatile: VaryingKeys) -> DeltaTemplate | None:
-    """The groove of a frame that was read as just this text of a block; None if the place of the text is not sure."""
-    data, text = frame.data, said.text
+def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
+    """Returns the template of a frame that was read as `delta`, or None if the place of its text is ambiguous."""
+    data, text = frame.data, delta.text
     assert data is not None
     try:
-        spelled = orjson.dumps(text)
+        literal = orjson.dumps(text)
     except TypeError:  # half a surrogate pair
         return None
-    if data.count(spelled) != 1 or LF in data:
+    if data.count(literal) != 1 or LF in data:
         return None
-    before, _, after = data.partition(spelled)
+    before, _, after = data.partition(literal)
     if not _only_string(data, before + _PROBE_LITERAL + after, text):
         return None
     name = b"event: %b\n" % frame.event.encode() if frame.event else b""
-    heads, tails = _split(name + b"data: " + before, volatile.number, rb"(\d+)"), [after + _END]
-    if len(heads) == 1 and len(tails := _split(tails[0], volatile.number, rb"(\d+)")) == 1:
-        tails = _split(tails[0], volatile.padding, rb'"([0-9A-Za-z]+)"')
-    return DeltaTemplate(said.index, heads, tails)
+    heads, tails = _split(name + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
+    if len(heads) == 1 and len(tails := _split(tails[0], varying.number, rb"(\d+)")) == 1:
+        tails = _split(tails[0], varying.padding, rb'"([0-9A-Za-z]+)"')
+    return DeltaTemplate(delta.index, heads, tails)
 
 
 def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:
-    """`data` without the value of `key`, in two pieces; or as it is."""
+    """Returns the two parts of `data` around the value of `key`, or `data` if it has none."""
     found = re.search(rb'"%b": ?%b' % (key, value), data) if key is not None else None
     if found is None:
         return [data]
@@ -268,19 +269,19 @@ def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:
     return [data[:begin], data[end:]]
 
 
-def _is_number(spelled: bytes) -> bool:
-    # Bounded, as Python refuses to read a number of some thousand digits.
-    return spelled.isdigit() and len(spelled) < 19 and (len(spelled) == 1 or not spelled.startswith(b"0"))
+def _is_number(digits: bytes) -> bool:
+    # Limited, as Python rejects a number of some thousand digits.
+    return digits.isdigit() and len(digits) < 19 and (len(digits) == 1 or not digits.startswith(b"0"))
 
 
 def _only_string(data: bytes, probed: bytes, text: str) -> bool:
-    """Is the one value of `data` that equals `text` the one that is the probe in `probed`."""
+    """True if the only value of `data` that equals `text` is the one that is the probe in `probed`."""
     try:
-        told, tried = orjson.loads(data), orjson.loads(probed)
+        original, changed = orjson.loads(data), orjson.loads(probed)
     except orjson.JSONDecodeError:
         return False
     found = 0
-    waiting: list[tuple[Any, Any]] = [(told, tried)]
+    waiting: list[tuple[Any, Any]] = [(original, changed)]
     while waiting:
         one, other = waiting.pop()
         if type(one) is not type(other):

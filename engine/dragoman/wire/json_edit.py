@@ -1,10 +1,10 @@
-"""Replace string values inside JSON bytes and leave every other byte as it is.
+"""Replacement of string values inside JSON bytes, without changing any other byte.
 
-Same-dialect traffic is forwarded untouched; where a route renamed the model, only that value is put back. A quote
+Traffic within one dialect is forwarded unchanged; if a route renamed the model, only that value is replaced. A quote
 inside a JSON string is always escaped, so a scan from string to string finds a key and never a text that looks like it.
 
 Parsers disagree on which of two equal keys counts, and the value that is read must be the one that is forwarded:
-`repeated_key` finds a key that stands twice in a request, and in replies the value of each is replaced.
+`repeated_key` finds a key that occurs twice in a request; in replies the value of each is replaced.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ Span = tuple[int, int]
 
 
 def find_values(data: bytes, *path: str) -> Iterator[Span]:
-    """Where the string values at `path` (object keys from the top) stand, quotes included: several where a key is
-    repeated. A key may be spelled with escapes."""
+    """Yields the spans of the string values at `path` (object keys from the top), quotes included.
+
+    There are several if a key is repeated. A key may be written with escapes.
+    """
     opened = _OPEN.match(data)
     return iter(()) if opened is None else _within(data, opened.end(), path)
 
 
 def find_value(data: bytes, *path: str) -> Span | None:
-    """Where the first string value at `path` stands; None if there is none."""
+    """Returns the span of the first string value at `path`, or None."""
     return next(find_values(data, *path), None)
 
 
 def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
-    """The values at `path` from the object that begins before `at`."""
+    """Yields the values at `path` in the object whose brace is before `at`."""
     name, *deeper = path
     for key, start, end in _members(data, at):
         if not _is(key, name):
@@ -54,8 +56,10 @@ def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
 
 
 def _members(data: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """The members of the object that begins before `at`: each key as it is spelled, quotes included, and where its
-    value stands; of an array or an object the first byte only. Ends where `data` is cut off or is no JSON."""
+    """Yields the members of the object whose brace is before `at`: each raw key, quotes included, and its value's span.
+
+    The span of an array or object is its first byte. Ends where `data` is cut off or is not JSON.
+    """
     while (member := _MEMBER.match(data, at)) is not None:
         start, at = member.span(2)
         yield member[1], start, at
@@ -74,17 +78,19 @@ def _is(key: bytes, name: str) -> bool:
 
 def _unescaped(key: bytes) -> str:
     try:
-        spelled: str = orjson.loads(key)
-    except ValueError:  # half a surrogate pair: no name that anybody reads
+        name: str = orjson.loads(key)
+    except ValueError:  # half a surrogate pair: not the name of any field that is read
         return key.decode(errors="replace")
-    return spelled
+    return name
 
 
 def repeated_key(data: bytes, payload: object) -> str | None:
-    """A key that stands more than once at the top level of `data`, a JSON object, however it is spelled; None if there
-    is none. `payload` is what `data` was parsed to."""
+    """Returns a key that occurs more than once at the top level of the JSON object `data`, with or without escapes.
+
+    Returns None if there is no such key. `payload` is the parsed `data`.
+    """
     try:
-        # Most clients write what orjson writes: nothing repeated is lost then, and to compare costs a tenth of a scan.
+        # Most clients serialize as orjson does: then no key was lost, and comparing costs a tenth of a scan.
         if orjson.dumps(payload) == data:
             return None
     except TypeError:
@@ -100,24 +106,24 @@ def repeated_key(data: bytes, payload: object) -> str | None:
 
 
 def put(data: bytes, spans: Iterable[Span], value: str) -> bytes:
-    """`data` with the bytes of each of `spans` replaced by `value` as a JSON string."""
-    spelled, end = dump_str(value), 0
+    """Returns `data` with the bytes of each span replaced by `value` as a JSON string."""
+    literal, end = dump_str(value), 0
     pieces: list[bytes] = []
     for start, stop in spans:
-        pieces += data[end:start], spelled
+        pieces += data[end:start], literal
         end = stop
     return b"".join([*pieces, data[end:]])
 
 
 _ESCAPED: Final = b"\\u006"
-"""In what any key that is looked for has if it is spelled with escapes and has a letter up to `o`."""
+"""Occurs in every key with escapes that is searched for, if it has a letter up to `o`."""
 
 
 class JsonStringRewriter:
-    """Puts one value back in every payload of a stream.
+    """Replaces one string value in every payload of a stream, such as the name of the model.
 
-    What stands before the value is nearly always the same from chunk to chunk, so the scan is done once and its prefix
-    remembered; a payload with another prefix, or with the key behind that prefix once more, is scanned again.
+    The bytes before the value are nearly always the same in all chunks, so they are kept from the last scan. A payload
+    that begins with other bytes, or has the key again after them, is scanned.
     """
 
     __slots__ = ("_after", "_before", "_needle", "_paths", "_value")
@@ -134,7 +140,7 @@ class JsonStringRewriter:
         return any(len(list(islice(find_values(data, *path), 2))) > 1 for path in self._paths)
 
     def apply(self, data: bytes) -> bytes:
-        """`data` with the values at the first path that exists replaced."""
+        """Returns `data` with the values at the first path that exists replaced."""
         before = self._before
         if before and data.startswith(before):
             size = len(before)

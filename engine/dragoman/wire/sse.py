@@ -14,10 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"
@@ -28,11 +27,11 @@ _FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
 
 
 class Frame:
-    """One event of the stream. `data` is None for a comment (a sign of life) and for a `fault`.
+    """One event of a stream. Comments (keep-alives) and faults have no `data` (None).
 
-    `event` is "" where the stream named none; the grammar's default name would be `message`. `whole` is False for a
-    last frame without its blank line: it may be half of one. Only the first two are instance data of nearly every
-    frame; the rest live on `OddFrame`, which halves what a frame costs to build.
+    `event` is "" if the frame has no event name; the grammar's default is `message`. `whole` is False for a last frame
+    without its blank line, which may be incomplete. Nearly all frames only have the first two as instance data; the
+    others are on `OddFrame`, which halves the cost of building a frame.
     """
 
     __slots__ = ("data", "event")
@@ -61,6 +60,10 @@ class Frame:
     def __repr__(self) -> str:
         odd = [f"{name}={value!r}" for name in ("id", "retry", "fault") if (value := getattr(self, name)) is not None]
         return f"Frame({', '.join([repr(self.event), repr(self.data), *odd])})"
+
+
+FrameBatch = bytes | Sequence[Frame | bytes]
+"""The frames of one batch. `bytes` stand for whole encoded frames, blank lines included; they may be all of it."""
 
 
 class OddFrame(Frame):
@@ -95,11 +98,10 @@ def _name(raw: bytes) -> str:
 
 
 class Parser:
-    """Bytes to frames. `finish` gives a last frame whose blank line is missing: some servers leave it out.
+    """Parses bytes into frames. `finish` returns a last frame without its blank line, which some servers omit.
 
-    With `whole`, frames that came whole are not taken apart here: `feed` gives their bytes, blank lines included,
-    instead of a list or as one item of it. A stage that knows how they look may read many of them at once (see
-    `groove`); `frame_at` takes them apart one by one.
+    With `whole`, frames that arrive complete are not parsed here: `feed` returns their bytes, blank lines included,
+    instead of a list or as one item of it. A reader may match them with a delta template; `frame_at` parses one.
     """
 
     __slots__ = (
@@ -119,11 +121,11 @@ class Parser:
         "limits",
     )
 
-    def __init__(self, limits: Limits = DEFAULT, *, whole: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> None:
         self.limits = limits
         self._whole = whole
         self._held = True
-        """Does anything wait for the rest of its frame, or count for the next one."""
+        """True if part of a frame is held, or something that applies to the next frame."""
         self.done = False
         self._partial: bytearray = bytearray()
         self._opening: bytes | None = b""
@@ -136,14 +138,12 @@ class Parser:
         self._numbered = False
         self._longest = min(limits.sse_line, limits.sse_frame)
 
-    def feed(self, data: bytes, /) -> Any:
-        """All frames that `data` completes. Never raises; a broken limit is the last frame's `fault`."""
-        if not self._held and data.endswith(b"\n\n"):
-            if self._whole:
-                if len(data) <= self._longest:
-                    return data
-            elif CR not in data:
-                return self._whole_frames(data)
+    def feed(self, data: bytes, /) -> FrameBatch:
+        """Returns the frames that `data` completes. Never raises: a broken limit is the last frame's `fault`."""
+        if not self._whole:
+            return self.parse(data)
+        if not self._held and data.endswith(b"\n\n") and len(data) <= self._longest:
+            return data
         if self.done:
             return []
         if self._opening is not None:
@@ -151,24 +151,39 @@ class Parser:
             if self._opening is None and data:  # nothing came before: most first reads are whole frames
                 self._held = False
                 return self.feed(data)
-        out = self._around_whole(data) if self._whole else self._feed(data)
+        out = self._around_whole(data)
         self._held = self._held_back()
         return out
 
-    def _around_whole(self, data: bytes) -> list[Any]:
+    def parse(self, data: bytes, /) -> list[Frame]:
+        """Returns the frames that `data` completes, each as a `Frame`, also from a parser made with `whole`."""
+        if not self._held and data.endswith(b"\n\n") and CR not in data:
+            return self._whole_frames(data)
+        if self.done:
+            return []
+        if self._opening is not None:
+            data = self._strip_bom(data)
+            if self._opening is None and data:
+                self._held = False
+                return self.parse(data)
+        out = self._feed(data)
+        self._held = self._held_back()
+        return out
+
+    def _around_whole(self, data: bytes) -> Sequence[Frame | bytes]:
         """A read that begins or ends inside a frame: what lies between is whole."""
         begin = data.find(b"\n\n") + 2 if self._held_back() else 0
         end = data.rfind(b"\n\n") + 2
         if begin == 1 or end <= max(begin, 1) or len(data) > self._longest:
             return self._feed(data)
-        out: list[Any] = self._feed(data[:begin])
+        out = self._feed(data[:begin])
         if self._held_back():
             return out + self._feed(data[begin:])
         return [*out, data[begin:end], *self._feed(data[end:])]
 
     @property
     def reusable(self) -> bool:
-        """Whether nothing of what was parsed has an effect on what is parsed next."""
+        """True if nothing that was parsed has an effect on what is parsed next."""
         return not self._held_back()
 
     def _held_back(self) -> bool:
@@ -212,7 +227,7 @@ class Parser:
         return frames
 
     def _whole_frames(self, data: bytes) -> list[Frame]:
-        """What most reads are: frames of one data line, perhaps named, with nothing before them and nothing behind."""
+        """Parses frames of one data line, perhaps with an event name: nearly all reads are only these."""
         frames: list[Frame] = []
         longest = self._longest
         for part in data[:-2].split(b"\n\n"):
@@ -331,8 +346,8 @@ def without_empty_lines(data: bytes) -> bytes:
     return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
 
 
-def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame], int]:
-    """What stands at `at` in the bytes of whole frames that a `Parser` left as they are, and where the next begins."""
+def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Frame], int]:
+    """Returns the frames at `at` in bytes that a `Parser` left encoded, and the place of the next ones."""
     if data[at] == 10 and (empty := _EMPTY_LINES.match(data, at)) is not None:
         return [], empty.end()
     end = data.find(b"\n\n", at) + 2
@@ -349,7 +364,7 @@ def frame_at(data: bytes, at: int, limits: Limits = DEFAULT) -> tuple[list[Frame
     if one_line and data[at] == 58:  # a colon: a comment
         return [Frame("", None)], end
     parser = _spare_parser(limits)
-    frames = parser.feed(data[at:end])
+    frames = parser.parse(data[at:end])
     if parser.reusable and len(_SPARE_PARSERS) < _SPARE_MAX:
         _SPARE_PARSERS.append(parser)
     return frames, end
@@ -404,7 +419,7 @@ class Encoder:
     def __init__(self) -> None:
         self.done = False
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> bytes:
+    def feed(self, frames: FrameBatch, /) -> bytes:
         """The bytes of all frames; some are encoded already."""
         if isinstance(frames, bytes):
             return frames

@@ -1,4 +1,4 @@
-"""The coding agents that `dragoman run` starts: their programs, and how each is pointed at a gateway."""
+"""The coding agents of `dragoman run`: their programs, and the arguments and variables that make them use a gateway."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 
 KEY = "DRAGOMAN_RUN_KEY"
-"""The variable that the gateway's key is in, for agents whose configuration names one."""
+"""Environment variable with the gateway's key, for agents whose configuration names a variable."""
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"
 _NPM = {
     Dialect.CHAT: "@ai-sdk/openai-compatible",
@@ -26,15 +26,16 @@ _OTHER_CLOUDS = tuple(
     f"CLAUDE_CODE_USE_{cloud}"
     for cloud in ("ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "BEDROCK", "FOUNDRY", "MANTLE", "VERTEX")
 )
-"""With one of these Claude Code leaves its base URL unread."""
+"""If one of these is set, Claude Code ignores ANTHROPIC_BASE_URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A gateway to be used. Without a `key` the agent sends its own, which goes on to the upstream.
+    """The gateway that an agent is to use.
 
-    `model` is the name to ask for, if one was chosen, `models` are all that are known by name. `dialect` is the one in
-    which the model is reached without translation, else Chat.
+    Without a `key` the agent sends its own, which is passed on to the upstream. `model` is the model to request, if one
+    was chosen; `models` are all known names. `dialect` is the one in which requests for the model pass through
+    untranslated, or else Chat.
     """
 
     url: str
@@ -46,7 +47,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How an agent is started: words before the user's own, variables set, and variables removed."""
+    """Start of an agent: `words` precede the user's arguments, `env` is set, the variables `without` are removed."""
 
     words: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent. `install` is the command that installs it; `launch(access, env)` how it is pointed at a gateway."""
+    """A coding agent. `install` is the command that installs it; `launch(access, env)` returns how to start it."""
 
     name: str
     title: str
@@ -68,7 +69,7 @@ def _claude(access: Access, env: Mapping[str, str]) -> Launch:
     environment = {"ANTHROPIC_BASE_URL": access.url}
     without: tuple[str, ...] = _OTHER_CLOUDS
     if access.key is not None:
-        # As a token: for a key in ANTHROPIC_API_KEY, Claude Code asks whether it may be used.
+        # As a token: Claude Code asks the user before it uses a key in ANTHROPIC_API_KEY.
         environment["ANTHROPIC_AUTH_TOKEN"] = access.key
         without += ("ANTHROPIC_API_KEY",)
     if access.model is not None:
@@ -115,7 +116,7 @@ def _opencode(access: Access, env: Mapping[str, str]) -> Launch:
 
 
 def _inline(env: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration that the user has in the same variable."""
+    """Return the configuration that the user already has in the same variable."""
     try:
         given = json.loads(env.get(_OPENCODE, ""))
     except ValueError:

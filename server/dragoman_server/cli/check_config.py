@@ -1,4 +1,4 @@
-"""`dragoman check`: is the configuration right, what does it mean, and, with `--connect`, do its upstreams answer."""
+"""`dragoman check`: validates a configuration, describes it, and with `--connect` sends each upstream a request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dragoman.wire.json_codec import dumps
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman import json_dumps
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import ConfigError
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object on standard output")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
     parser.add_argument(
         "--connect",
         action="store_true",
-        help="send each upstream an empty request, which costs nothing",
+        help="also send each upstream an empty request, which costs nothing",
     )
 
 
 def main(
     args: argparse.Namespace, load: Callable[[argparse.Namespace], Config], describe: Callable[[Config], None]
 ) -> int:
-    """Returns 0, 1 if an upstream does not answer as it should, or 2 for a wrong configuration.
+    """Check the configuration. Returns 0, 1 if an upstream failed, or 2 for an invalid configuration (with `--json`).
 
-    Without `--json` that one is raised as ConfigError.
+    Without `--json` an invalid configuration raises ConfigError.
     """
     try:
         config = load(args)
@@ -51,7 +51,7 @@ def main(
         describe(config)
         for attempt in attempts or ():
             print(f"  provider {attempt.provider}: {attempt.message} ({attempt.seconds:.2f} s)", file=sys.stderr)
-        print("the configuration is fine" if ok else "an upstream does not answer as it should", file=sys.stderr)
+        print("the configuration is valid" if ok else "an upstream did not answer as expected", file=sys.stderr)
     return 0 if ok else 1
 
 
@@ -68,7 +68,7 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
         "object": "dragoman.check",
         "ok": ok,
         "problems": [],
-        "remarks": [*open_doors(config), *remarks(config)],
+        "remarks": [*warn_if_exposed(config), *remarks(config)],
         "simulated": config.simulated,
         "server": {"host": server.host, "port": server.port, "workers": server.workers, "keys": len(server.keys)},
         "providers": [
@@ -109,5 +109,5 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
 
 
 def _print(data: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(dumps(data) + b"\n")
+    sys.stdout.buffer.write(json_dumps(data) + b"\n")
     sys.stdout.buffer.flush()

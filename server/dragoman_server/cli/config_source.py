@@ -1,4 +1,4 @@
-"""Where a command's configuration comes from: a file, the working directory or the environment."""
+"""Loading of a command's configuration from a file, the working directory or the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragoman_server.config.toml_reader import ConfigError
 log = logging.getLogger("dragoman")
 
 DEFAULT_FILE = "dragoman.toml"
-"""The configuration file that is read from the working directory if the command line names no upstream."""
+"""The configuration file in the working directory; it is read if the command line names no upstream."""
 NOTHING_CONFIGURED = f"""\
 dragoman: no upstream is configured. Use one of:
   dragoman {{command}} FILE.toml           a configuration file; ./{DEFAULT_FILE} is found without its name
@@ -27,26 +27,28 @@ dragoman: no upstream is configured. Use one of:
 
 
 def read_config(args: argparse.Namespace) -> Config:
-    """The configuration that the command line names, else `./dragoman.toml`, else the environment.
+    """Return the configuration of the command line, else of `./dragoman.toml`, else of the environment.
 
-    Raises NothingConfigured if there is none, and other ConfigErrors.
+    Raises NothingConfigured if there is no configuration, and other ConfigErrors.
     """
     if getattr(args, "simulate", False):
         if args.config or args.base_url or args.dialect:
-            raise ConfigError("--simulate", "goes without a configuration file, --base-url and --dialect")
+            raise ConfigError("--simulate", "cannot be combined with a configuration file, --base-url or --dialect")
         return simulated_config()
     if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
-        args.config = DEFAULT_FILE  # a reload reads the same file again, or fails if it is gone
+        args.config = DEFAULT_FILE  # a reload reads the same file again
         log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
     if args.config is None:
         return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
     if args.base_url or args.dialect:
-        raise ConfigError("--base-url" if args.base_url else "--dialect", "goes without a configuration file")
+        raise ConfigError(
+            "--base-url" if args.base_url else "--dialect", "cannot be combined with a configuration file"
+        )
     return load_config(args.config)
 
 
 def served_config(args: argparse.Namespace) -> Config:
-    """The configuration to serve, with the command line's host, port and workers in it. Raises ConfigError."""
+    """Return the configuration to serve, with the host, port and workers of the command line. Raises ConfigError."""
     config = read_config(args)
     options = {"host": args.host, "port": args.port, "workers": args.workers}
     given = {name: value for name, value in options.items() if value is not None}

@@ -1,6 +1,7 @@
-"""Trying upstreams: one empty request each, over the transport and with the key that real requests use.
+"""Test of upstreams for `dragoman check --connect`: one empty request each, with the transport and key of real
+requests.
 
-An empty request has no model and no prompt: a server checks its key, refuses its body and charges nothing.
+An empty request has no model and no prompt: the server checks the key, rejects the body and charges nothing.
 """
 
 from __future__ import annotations
@@ -9,26 +10,22 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from dragoman.aio.stream_timers import StreamTimers
-from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import DragomanError, UpstreamError
+from dragoman import DragomanError, UpstreamError, read_error
+from dragoman.aio import AiohttpTransport, Http11Transport, StreamTimers, Transport, UpstreamRequest
 from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.proxy.auth import outbound_headers
 
 SECONDS = 15.0
-"""Longest wait for one upstream's answer."""
+"""Maximum wait for one upstream's response, in seconds."""
 BODY_MAX = 1 << 20
 _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one upstream answered; `status` is None if it did not. `seconds` were spent on it."""
+    """Result of a request to one upstream. `status` is unset without a response; `seconds` is the time it took."""
 
     provider: str
     ok: bool
@@ -38,17 +35,17 @@ class Attempt:
 
 
 async def try_upstreams(config: Config) -> list[Attempt]:
-    """Try every provider that has a base URL, in the configuration's order."""
+    """Send a request to every provider that has a base URL. The results have the configuration's order."""
     server = config.server
     upstream: Transport
     if server.transport == "aiohttp":
         upstream = AiohttpTransport(server.connections, trust_env=True)
     else:
         upstream = Http11Transport(server.connections)
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def attempt(provider: Provider) -> Attempt:
-        async with turns:
+        async with slots:
             return await _attempt(config, provider, upstream)
 
     try:
@@ -62,23 +59,22 @@ async def _attempt(config: Config, provider: Provider, upstream: Transport) -> A
     status: int | None = None
     try:
         async with asyncio.timeout(SECONDS):
-            status, message = await _ask(config, provider, upstream)
+            status, message = await _send_empty_request(config, provider, upstream)
         ok, message = _judge(provider, status, message)
     except TimeoutError:
-        ok, message = False, f"{provider.place()} did not answer within {SECONDS:g} s"
+        ok, message = False, f"{provider.address()} did not answer within {SECONDS:g} s"
     except UpstreamError as error:
-        ok, message = False, f"{error} ({provider.place()})"
+        ok, message = False, f"{error} ({provider.address()})"
     except DragomanError as error:
         ok, message = False, str(error)
     return Attempt(provider.name, ok, status, time.monotonic() - started, message)
 
 
-async def _ask(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
-    """The status of the upstream's answer, and what an error says."""
-    codec = CODECS[provider.dialect]
+async def _send_empty_request(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
+    """Send the request. Returns the status, and the message of an error response."""
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}
     timeouts = config.server.timeouts
-    call = UpstreamRequest(provider.endpoint(codec.path), headers, b"{}", False, timeouts)
+    call = UpstreamRequest(provider.endpoint(provider.dialect.path), headers, b"{}", False, timeouts)
     watch = StreamTimers(timeouts, lambda: False)
     try:
         answer = await upstream.open(call, watch)
@@ -86,7 +82,7 @@ async def _ask(config: Config, provider: Provider, upstream: Transport) -> tuple
             body = await answer.read(BODY_MAX)
             if 200 <= answer.status < 300:
                 return answer.status, ""
-            return answer.status, codec.read_failure(answer.status, body, answer.headers).message
+            return answer.status, read_error(provider.dialect, answer.status, body, answer.headers).message
         finally:
             await answer.close()
     finally:
@@ -94,17 +90,17 @@ async def _ask(config: Config, provider: Provider, upstream: Transport) -> tuple
 
 
 def _judge(provider: Provider, status: int, message: str) -> tuple[bool, str]:
-    """Whether requests have a chance there, and a sentence."""
+    """Return True if real requests may succeed, and a sentence for the user."""
     if status in (401, 403, 407):
         if provider.auth is Auth.PASSTHROUGH:
-            return True, "answers; clients bring their own keys"
-        what = "refuses the key" if provider.api_key is not None else "wants an api_key"
-        return False, f"{what}: {status} {message}"
+            return True, "answers; clients send their own keys"
+        problem = "rejects the key" if provider.api_key is not None else "requires an api_key"
+        return False, f"{problem}: {status} {message}"
     if status in (404, 405):
-        url = shown_url(provider.endpoint(CODECS[provider.dialect].path))
-        return False, f"has nothing at {url} ({status}): is base_url right, and does it speak {provider.dialect}?"
+        url = shown_url(provider.endpoint(provider.dialect.path))
+        return False, f"has no endpoint {url} ({status}): check base_url, and that it serves {provider.dialect}"
     if 300 <= status < 400:
-        return False, f"redirects ({status}), which is not followed: is base_url right?"
+        return False, f"redirects ({status}), which is not followed: check base_url"
     if status in (502, 503, 504):
-        return False, f"is away: {status} {message}"
+        return False, f"is unavailable: {status} {message}"
     return True, f"answers ({status} to an empty request)"

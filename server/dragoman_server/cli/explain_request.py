@@ -1,4 +1,4 @@
-"""`dragoman explain`: what a request body would become, by a dialect's defaults or by a configuration."""
+"""`dragoman explain`: shows the upstream request for a client's request body, by options or by a configuration."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import direction
-from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, Profile
-from dragoman.translate import Translation, parse_body, translate
-from dragoman.wire.json_codec import dumps
+from dragoman import (
+    VENDOR_PROFILES,
+    Dialect,
+    Json,
+    Knobs,
+    Profile,
+    Translation,
+    direction,
+    json_dumps,
+    parse_body,
+    translate,
+)
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.routing.client_profiles import adapted
+from dragoman_server.routing.client_profiles import knobs_by_client
 from dragoman_server.routing.router import Router
 
 
@@ -28,12 +33,12 @@ def main(
     knobs: Callable[[Sequence[str]], Knobs],
     misused: Callable[[str], NoReturn],
 ) -> int:
-    """Print the explanation. Raises ConfigError, DragomanError; `misused` exits with the command's usage."""
+    """Print the explanation. Raises ConfigError, DragomanError; `misused(message)` exits with the command's usage."""
     if args.config is None and args.target is None:
-        misused("--to is required, or --config, whose routes decide")
+        misused("--to is required, or --config, whose routes select the upstream")
     for option, value in (("--to", args.target), ("--profile", args.profile), ("--knob", args.knob)):
         if args.config is not None and value:
-            misused(f"{option} goes without --config, whose routes decide")
+            misused(f"{option} cannot be combined with --config, whose routes select the upstream")
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
     payload = parse_body(data)
     source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
@@ -42,15 +47,15 @@ def main(
     else:
         explained = _by_dialect(args, data, payload, source, profile, knobs)
     if not args.source:
-        print(f"read as a {source} request, which its fields say it is; --from says otherwise", file=sys.stderr)
-    out = dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
+        print(f"read as a {source} request, because of its fields; use --from for another dialect", file=sys.stderr)
+    out = json_dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(out)
     sys.stdout.buffer.flush()
     return 0
 
 
 def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dialect) -> Json:
-    """As the gateway's own endpoint explains it for this configuration. `--model` replaces the request's."""
+    """Explain as the gateway's endpoint does for this configuration. `--model` replaces the request's model."""
     config = load_config(args.config)
     target = Router(config).resolve(args.model or read_model(payload), source)
     provider = target.provider
@@ -82,6 +87,6 @@ def _by_dialect(
         payload=payload,
         upstream_model=args.model,
         profile=profile(args, target),
-        knobs=adapted(general, named).get(args.client, general),
+        knobs=knobs_by_client(general, named).get(args.client, general),
     )
-    return explanation(translation, profile=args.profile or VENDOR[target], client_profile=args.client)
+    return explanation(translation, profile=args.profile or VENDOR_PROFILES[target], client_profile=args.client)

@@ -12,25 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError
-from dragoman.knobs import KNOBS, Knobs
-from dragoman.profiles.profile import BUILTIN_PROFILES, Profile, builtin_profile
+from dragoman import BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
-from dragoman_server.config.lint import open_doors, remarks
+from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import ConfigError, closest, from_word, misfit
-from dragoman_server.observability.logs import LEVELS, configure, say
+from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
+from dragoman_server.observability.logs import LEVELS, configure, print_line
 from dragoman_server.routing.client_profiles import BY_NAME
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the console script. Returns the exit status: 0 fine, 1 failed, 2 wrong usage."""
+    """Entry point of the console script. Returns the exit status: 0 success, 1 failure, 2 wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["bench"]:
         return _bench(words[1:])
@@ -40,16 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         configure(_level(args), getattr(args, "log_format", "text"), handler=handler)
         status: int = args.run(args)
     except NothingConfigured:
-        say(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
+        print_line(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
         return 2
     except ConfigError as error:
-        say(f"wrong configuration:\n{error}", logging.ERROR)
+        print_line(f"wrong configuration:\n{error}", logging.ERROR)
         return 2
     except DragomanError as error:
-        say(f"dragoman: {error}", logging.ERROR)
+        print_line(f"dragoman: {error}", logging.ERROR)
         return 1
     except OSError as error:
-        say(f"dragoman: {_reason(error)}", logging.ERROR)
+        print_line(f"dragoman: {_reason(error)}", logging.ERROR)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -57,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Version(argparse.Action):
-    """Looks for the version where it is asked for only: what it takes to find it is 0.6 MB that nothing else needs."""
+    """Prints the version. The import is local because it takes 0.6 MB of memory that nothing else needs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -67,10 +64,10 @@ class _Version(argparse.Action):
 
 
 def _reason(error: OSError) -> str:
-    """Without a number, and with what to do where that is plain."""
+    """Return the error's message without its number, with advice where there is some."""
     if error.filename is not None:
         return f"{error.filename}: cannot be read: {error.strerror}"
-    advice = "; --port takes another one" if error.errno == errno.EADDRINUSE else ""
+    advice = "; use --port to select another one" if error.errno == errno.EADDRINUSE else ""
     return f"{error.strerror or error}{advice}"
 
 
@@ -97,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add_log(serve)
     serve.set_defaults(run=_serve)
 
-    run = commands.add_parser("run", help="start a coding agent behind a gateway of its own")
+    run = commands.add_parser("run", help="start a coding agent that uses a gateway of its own")
     add_upstream(run)
     add_log(run)
     run_agent.add_arguments(run)
@@ -107,37 +104,36 @@ def _parser() -> argparse.ArgumentParser:
     starter_config.add_arguments(init)
     init.set_defaults(run=starter_config.main)
 
-    demo = commands.add_parser("demo", help="see translated streams at once: gateway and simulated upstream in one")
-    demo.add_argument("--once", action="store_true", help="exit after the show instead of staying up")
+    demo = commands.add_parser("demo", help="show translated streams between a client and a simulated upstream")
+    demo.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
     demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
     demo.add_argument("--pace", type=float, default=0.05, help="seconds between two frames of the upstream")
     demo.set_defaults(run=_demo)
 
-    check = commands.add_parser("check", help="validate a configuration and show what it means")
+    check = commands.add_parser("check", help="validate and describe a configuration")
     _add_config(check)
     check_config.add_arguments(check)
     check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
 
     translate = commands.add_parser(
-        "translate", help="translate a request body, a reply or a recorded .sse stream; losses go to stderr"
+        "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
     )
     add_dialect(translate, "--from", dest="source", required=True, help="dialect of the input")
     add_dialect(translate, "--to", dest="target", required=True, help="dialect to translate into")
-    translate.add_argument("--kind", choices=KINDS, help="what the input is (default: told by it)")
+    translate.add_argument("--kind", choices=KINDS, help="kind of the input (default: detected)")
     _add_translation(translate)
     translate.set_defaults(run=_translate)
 
     explain = commands.add_parser(
         "explain",
-        help="what a request body would become, its losses and renames",
-        description="What an upstream would be sent for a client's request, and what would be lost. Nothing is sent.",
+        help="show the upstream request for a request body, its losses and renames",
+        description="Show the request that an upstream would receive, and what would be lost. Nothing is sent.",
     )
-    told = "the one its fields belong to, as stderr then tells; if they fit more than one, you are asked"
-    add_dialect(explain, "--from", dest="source", help=f"dialect of the request (default: {told})")
-    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of --config's route)")
-    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs decide")
+    add_dialect(explain, "--from", dest="source", help="dialect of the request (default: detected by its fields)")
+    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of the route in --config)")
+    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs apply")
     explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
-    explain.add_argument("--json", action="store_true", help="the same as JSON, the body byte for byte")
+    explain.add_argument("--json", action="store_true", help="print JSON, with the body byte for byte")
     _add_translation(explain)
     explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
 
@@ -145,8 +141,10 @@ def _parser() -> argparse.ArgumentParser:
     shell_completion.add_arguments(completion)
     completion.set_defaults(run=lambda args: shell_completion.main(args, _parser()))
 
-    # Its words are the rig's own: `main` hands them over before they come here.
-    commands.add_parser("bench", help="measure gateways side by side on this machine (bench --help)", add_help=False)
+    # For the help only: `main` passes the arguments of `bench` to dragoman_bench without parsing them.
+    commands.add_parser(
+        "bench", help="benchmark gateways side by side on this machine (see bench --help)", add_help=False
+    )
     return parser
 
 
@@ -181,22 +179,22 @@ def _serve(args: argparse.Namespace) -> int:
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
-    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, until_told_to_stop
+    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
     if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled: by default it ends the process
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until a handler is set: by default the signal ends the process
 
     async def serve() -> int:
         async with running(config) as up:
             on_hangup(lambda: reload(up.gateway, load))
-            say(f"dragoman listens on {up.url}")
+            print_line(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
-            await until_told_to_stop()
+            await wait_for_stop_signal()
             notify("STOPPING=1")
-            say("dragoman stops")
+            print_line("dragoman stops")
         return 0
 
     return run_loop(serve())
@@ -209,7 +207,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     from dragoman_server.workers.supervisor import Supervisor, cores
 
     def announce(url: str, config: Config) -> None:
-        say(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
+        print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
         _describe(config)
 
     async def supervise() -> int:
@@ -252,11 +250,11 @@ def _translate(args: argparse.Namespace) -> int:
 
 
 def _bench(words: Sequence[str]) -> int:
-    """The rig's command line; its short run unless `--full` is said."""
+    """Run dragoman_bench; its short run unless `--full` is given."""
     try:
         from dragoman_bench.cli import main as bench
     except ImportError as error:
-        print(f"dragoman bench cannot run here, it is made for Linux: {error}", file=sys.stderr)
+        print(f"dragoman bench cannot run here, it needs Linux: {error}", file=sys.stderr)
         return 2
     if words[:1] == ["peers"] or "--quick" in words:
         return bench(words)
@@ -275,8 +273,10 @@ def _print(out: bytes) -> None:
 def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
     names = [name for dialect, name in BUILTIN_PROFILES if dialect == upstream]
     if args.profile is not None and args.profile not in names:
-        told = f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
-        raise ConfigError("--profile", told)
+        expected = (
+            f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
+        )
+        raise ConfigError("--profile", expected)
     return builtin_profile(upstream, args.profile)
 
 
@@ -286,31 +286,33 @@ def _knobs(settings: Sequence[str]) -> Knobs:
         name, _, word = setting.partition("=")
         if name not in KNOBS:
             raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
-        values[name] = value = from_word(KNOBS[name], word)
-        if wrong := misfit(KNOBS[name], value):
+        values[name] = value = parse_word(KNOBS[name], word)
+        if wrong := value_problem(KNOBS[name], value):
             raise ConfigError(f"--knob {setting}", wrong)
     return Knobs(**values)
 
 
 def _describe(config: Config) -> None:
-    """What the gateway is going to do, in a few lines and without a key."""
+    """Print a summary of the configuration, without keys."""
     if config.simulated:
-        say("  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated")
+        print_line(
+            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
+        )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
         where = shown_url(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
-        say(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
+        print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""
-        say(f"  model {route.model} → {route.provider}{to}{only}")
+        print_line(f"  model {route.model} → {route.provider}{to}{only}")
     models = config.models
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
-            say(f"  {size} models → {name}")
-    for sentence in (*open_doors(config), *remarks(config)):
-        say(f"  {sentence}")
+            print_line(f"  {size} models → {name}")
+    for sentence in (*warn_if_exposed(config), *remarks(config)):
+        print_line(f"  {sentence}")
 
 
 if __name__ == "__main__":

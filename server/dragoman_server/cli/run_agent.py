@@ -1,6 +1,7 @@
-"""`dragoman run AGENT`: a gateway on a free port of the loopback address, and a coding agent that uses it.
+"""`dragoman run AGENT`: starts a gateway on a free loopback port, and a coding agent that uses it.
 
-The agent has the terminal. Its exit status is the command's, signals are passed on to it, and the gateway ends with it.
+The agent uses the terminal. Its exit status becomes the command's, signals are passed on to it, and the gateway stops
+when the agent ends.
 """
 
 from __future__ import annotations
@@ -19,35 +20,34 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError
+from dragoman import Dialect, DragomanError
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.options import add_simulate
 from dragoman_server.config.providers import Auth, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
-from dragoman_server.observability.logs import LEVELS, say
+from dragoman_server.observability.logs import LEVELS, print_line
 from dragoman_server.routing.router import Router
 
 NOT_FOUND = 127
-"""Exit status for a program that is not there, as in a shell."""
+"""Exit status if the program is not installed, as in a shell."""
 _DRAIN = 1.0
-_KEPT = 20
+_WARNINGS_KEPT = 20
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that leaves what stands behind `--` to another program, for a command with the default `agent_args`."""
+    """A parser that stores what follows `--` in `agent_args`, for commands that have that default."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in argparse."""
+        """Parse what precedes `--`; store the rest in `agent_args`."""
         if self.get_default("agent_args") is None or args is None:
             return super().parse_known_args(args, namespace)
         words = list(args)
         at = words.index("--") if "--" in words else len(words)
         known, unknown = super().parse_known_args(words[:at], namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}; those of the agent go behind --")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}; put the agent's own after --")
         known.agent_args = words[at + 1 :]
         return known, unknown
 
@@ -55,38 +55,39 @@ class Parser(argparse.ArgumentParser):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
-        "A gateway on a free port, and a coding agent that uses it. Both end together; the exit status is the agent's."
+        "Start a gateway on a free port and a coding agent that uses it. "
+        "Both end together; the exit status is the agent's."
     )
     parser.usage = f"dragoman run [options] {{{','.join(AGENTS)}}} [-- ARGS]"
-    parser.epilog = "What follows -- goes to the agent: dragoman run codex -- exec 'explain this folder'"
-    parser.add_argument("agent", choices=list(AGENTS), help="the agent, which has to be installed")
-    parser.add_argument("--model", metavar="NAME", help="the model that the agent asks for (default: its own choice)")
+    parser.epilog = "Arguments after -- are passed to the agent: dragoman run codex -- exec 'explain this folder'"
+    parser.add_argument("agent", choices=list(AGENTS), help="the agent, which must be installed")
+    parser.add_argument("--model", metavar="NAME", help="model that the agent requests (default: its own choice)")
     add_simulate(parser)
     parser.add_argument(
         "--log-file",
         metavar="FILE",
-        help="append the gateway's log to a file (default: standard error; if that is a terminal, warnings afterwards)",
+        help="append the gateway's log to a file (default: standard error; on a terminal, only warnings, at the end)",
     )
-    # For the configuration: this gateway is the agent's alone.
+    # Defaults for `served_config`: only the agent uses this gateway.
     parser.set_defaults(agent_args=[], host="127.0.0.1", port=0, workers=1, log_handler=log_handler)
 
 
-class _Held(logging.Handler):
-    """Keeps the last warnings, as the agent has the screen."""
+class _DeferredWarnings(logging.Handler):
+    """Keeps the last warnings until the agent, which uses the screen, has ended."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.lines: deque[str] = deque(maxlen=_KEPT)
+        self.lines: deque[str] = deque(maxlen=_WARNINGS_KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))
 
 
 def log_handler(args: argparse.Namespace) -> logging.Handler:
-    """Where the gateway's log goes. Raises OSError."""
+    """Return the handler for the gateway's log. Raises OSError."""
     if args.log_file is not None:
         return logging.FileHandler(args.log_file, encoding="utf-8")
-    return _Held() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
+    return _DeferredWarnings() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
 
 
 def main(
@@ -96,10 +97,10 @@ def main(
     agent = AGENTS[args.agent]
     program = shutil.which(agent.name)
     if program is None:
-        say(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
-        say(f"install it with: {agent.install}", logging.ERROR)
+        print_line(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
+        print_line(f"install it with: {agent.install}", logging.ERROR)
         return NOT_FOUND
-    config, key = _own(load(args))
+    config, key = _with_private_key(load(args))
 
     from dragoman_server.workers.serve import run_loop, running
 
@@ -107,7 +108,7 @@ def main(
         async with running(config, drain=_DRAIN) as up:
             access = _access(agent, up.config, up.url, key, args.model)
             if LEVELS[args.log_level or "info"] <= logging.INFO:
-                say(f"{agent.title} uses the gateway at {up.url}")
+                print_line(f"{agent.title} uses the gateway at {up.url}")
                 describe(up.config)
             return await _run(agent, program, access, args.agent_args)
 
@@ -115,14 +116,14 @@ def main(
         return run_loop(run())
     finally:
         for handler in logging.getLogger().handlers:
-            if isinstance(handler, _Held) and handler.lines:
-                print("the gateway warned:", *handler.lines, sep="\n", file=sys.stderr)
+            if isinstance(handler, _DeferredWarnings) and handler.lines:
+                print("warnings of the gateway:", *handler.lines, sep="\n", file=sys.stderr)
 
 
-def _own(config: Config) -> tuple[Config, str | None]:
-    """The configuration with a key that this agent alone has, and the key.
+def _with_private_key(config: Config) -> tuple[Config, str | None]:
+    """Return the configuration with a random key for this agent, and the key.
 
-    There is none where the agent's own key goes on to an upstream: it cannot send two.
+    Without a key if a provider has `auth = "passthrough"`: then the agent sends its own key, and cannot send two.
     """
     if any(provider.auth is Auth.PASSTHROUGH for provider in config.providers.values()):
         return config, None
@@ -131,17 +132,20 @@ def _own(config: Config) -> tuple[Config, str | None]:
 
 
 def _access(agent: Agent, config: Config, url: str, key: str | None, model: str | None) -> Access:
-    """Raises ConfigError if the agent needs a model and none is known by name."""
+    """Return the agent's access. Raises ConfigError if it needs a model and the configuration names none."""
     router = Router(config)
     models = tuple(name for name, _ in router.known_models())
     if agent.needs_model and model is None and not models:
-        raise ConfigError("--model", f"{agent.title} needs a model's name, and the configuration has patterns only")
+        raise ConfigError("--model", f"{agent.title} needs a model's name, and the configuration has only patterns")
     name = model or (models[0] if models else None)
     return Access(url, key, model, models, _dialect(router, name) if name else Dialect.CHAT)
 
 
 def _dialect(router: Router, model: str) -> Dialect:
-    """The dialect in which requests for a model pass through, else Chat. Raises ConfigError for an unknown model."""
+    """Return the dialect in which requests for a model pass through, else Chat.
+
+    Raises ConfigError for unknown models.
+    """
     for client in Dialect:
         try:
             if router.resolve(model, client).provider.dialect is client:
@@ -168,7 +172,7 @@ async def _run(agent: Agent, program: str, access: Access, words: list[str]) -> 
 
 
 def _without_proxy(env: Mapping[str, str]) -> dict[str, str]:
-    """The gateway is on this machine: a proxy of the environment is not for it."""
+    """Return the variables that exclude the gateway's address from the proxies of the environment."""
     if not any(env.get(name) for name in _PROXIES):
         return {}
     hosts = {name: env.get(name, "") for name in ("no_proxy", "NO_PROXY")}
@@ -176,14 +180,14 @@ def _without_proxy(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pass_signals(process: asyncio.subprocess.Process) -> None:
-    """Send on to the agent what is sent to this process."""
+    """Pass signals to this process on to the agent."""
     loop = asyncio.get_running_loop()
 
     def pass_on(number: int) -> None:
         with suppress(ProcessLookupError):
             process.send_signal(number)
 
-    # A terminal sends these to both already. Twice would be another command: many agents leave on the second one.
+    # A terminal sends SIGINT and SIGQUIT to both processes. Many agents exit on a second one, so do not send it again.
     twice = _in_foreground()
     for name in ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP"):
         with suppress(NotImplementedError, AttributeError):  # Windows

@@ -1,4 +1,4 @@
-"""`dragoman completion SHELL`: a completion script, made from the parser by shtab."""
+"""`dragoman completion SHELL`: prints a completion script, generated from the parser by shtab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """Print the script of `parser` for `args.shell`."""
+    """Print the completion script of `parser` for `args.shell`. Returns 1 if shtab is not installed."""
     try:
         import shtab
     except ImportError:
@@ -26,7 +26,7 @@ def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
-    """Let shtab complete the names of files where one is expected."""
+    """Make shtab complete file names for arguments that are files."""
     for action in parser._actions:
         if action.metavar in ("FILE", "CONFIG.toml"):
             action.complete = how  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""`dragoman init`: a commented configuration to start from."""
+"""`dragoman init`: writes a commented configuration to start from."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dragoman_server.cli.config_source import DEFAULT_FILE
 
 STARTER = """\
 # The configuration of a Dragoman gateway. All keys: docs/reference/configuration.md
-#   dragoman check FILE             is it right, and what does it mean
-#   dragoman check --connect FILE   do the upstreams answer
+#   dragoman check FILE             validates and describes it
+#   dragoman check --connect FILE   also sends each upstream a request
 #   dragoman serve FILE
 
 [server]
 host = "127.0.0.1"
 port = 8080
-# Keys that clients must present, as x-api-key or Authorization: Bearer. Needed as soon as others reach the port.
+# Keys that clients must present, as x-api-key or Authorization: Bearer. Needed if others can reach the port.
 # keys = ["${GATEWAY_KEY}"]
 
 # --- Upstreams: one table for each. ${NAME} is read from the environment. ------------------------------------------
 
-# A server of your own that speaks Chat Completions: Ollama, vLLM, llama.cpp, LM Studio, ...
+# Your own server with the Chat Completions API: Ollama, vLLM, llama.cpp, LM Studio, ...
 [providers.local]
 dialect = "chat"
 base_url = "http://127.0.0.1:11434/v1"
@@ -33,14 +33,14 @@ base_url = "http://127.0.0.1:11434/v1"
 # base_url = "https://api.anthropic.com"
 # api_key = "${ANTHROPIC_API_KEY}"
 
-# OpenAI's Responses; dialect = "chat" is its Chat Completions.
+# OpenAI by its Responses API; dialect = "chat" selects its Chat Completions API.
 # [providers.openai]
 # dialect = "responses"
 # base_url = "https://api.openai.com/v1"
 # api_key = "${OPENAI_API_KEY}"
 
-# --- Routes: which upstream answers for a model's name. The first that fits wins; exact names go first. ------------
-# Each begins with [[routes]], in two brackets. PROVIDER/MODEL needs no route: local/qwen3:32b.
+# --- Routes: the upstream for a model name. Exact names take precedence, then the first match. ---------------------
+# Each begins with [[routes]] (two brackets). PROVIDER/MODEL needs no route: local/qwen3:32b.
 
 # [[routes]]
 # model = "claude-*"
@@ -50,15 +50,15 @@ base_url = "http://127.0.0.1:11434/v1"
 # model = "gpt-*"
 # provider = "openai"
 
-# Any other name goes to the local server, as it is; upstream_model = "qwen3:32b" would send one name for all of them.
+# All other names go to the local server unchanged; upstream_model = "qwen3:32b" would replace them by one name.
 [[routes]]
 model = "*"
 provider = "local"
 
-# --- What a translation does where there is a choice. -------------------------------------------------------------
+# --- Knobs: choices for the translation. ---------------------------------------------------------------------------
 
 # [knobs]
-# A field that the upstream cannot carry: "record" sends the rest and lists the loss, "reject" is a 400.
+# A field that the upstream does not have: "record" drops it and records the loss, "reject" returns a 400.
 # on_loss = "record"
 """
 
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the starter. Returns 1 if the file exists. Raises OSError."""
+    """Write the starter configuration. Returns 1 if the file exists. Raises OSError."""
     if args.file == "-":
         sys.stdout.write(STARTER)
         return 0
@@ -87,5 +87,5 @@ def main(args: argparse.Namespace) -> int:
     except FileExistsError:
         print(f"dragoman: {path} exists; --force overwrites it, - writes to standard output", file=sys.stderr)
         return 1
-    print(f"{path} is written. Edit it, then: dragoman check {path}; dragoman serve {path}", file=sys.stderr)
+    print(f"wrote {path}. Edit it, then: dragoman check {path}; dragoman serve {path}", file=sys.stderr)
     return 0

@@ -1,29 +1,29 @@
-"""`dragoman translate`: a request body, a whole reply or a recorded stream, without any network."""
+"""`dragoman translate`: translates a request body, a whole reply or a recorded stream, without any network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import Direction, direction
-from dragoman.errors import ClientRequestError, Failure
-from dragoman.knobs import Knobs
-from dragoman.losses import Losses
-from dragoman.profiles.profile import Profile
-from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Chain
-from dragoman.stages.passthrough import Passthrough
-from dragoman.translate import Translation, translate
-from dragoman.wire.json_codec import loads
+from dragoman import (
+    ClientRequestError,
+    Dialect,
+    Failure,
+    Json,
+    Knobs,
+    Losses,
+    Profile,
+    Translation,
+    direction,
+    json_loads,
+    translate,
+)
 
 KINDS = ("request", "reply", "stream")
 
 
 class Converted(NamedTuple):
-    """A translation's bytes and losses; `failure` is the error that a translated stream ends with, if it does."""
+    """Bytes and losses of a translation; `failure` is the error that a translated stream ends with, if any."""
 
     data: bytes
     losses: Losses
@@ -31,16 +31,16 @@ class Converted(NamedTuple):
 
 
 NO_MODEL = "unknown"
-"""The model in a translated reply whose input names none."""
+"""Model name in a translated reply whose input has no model name."""
 
 
 def kind_of(data: bytes) -> str:
-    """What the data is: `request`, `reply` or `stream`. Raises ClientRequestError if it is none of them."""
+    """Return the kind of the data: `request`, `reply` or `stream`. Raises ClientRequestError for other data."""
     head = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return "stream"
     try:
-        body = loads(data)
+        body = json_loads(data)
     except ValueError as error:
         raise ClientRequestError("", f"neither an event stream nor JSON: {error}") from None
     if type(body) is dict:
@@ -48,7 +48,7 @@ def kind_of(data: bytes) -> str:
             return "reply"
         if "messages" in body or "input" in body:
             return "request"
-    raise ClientRequestError("", "neither a request body nor a reply of any dialect; say which with --kind")
+    raise ClientRequestError("", "neither a request body nor a reply of any dialect; use --kind to set its kind")
 
 
 def convert(
@@ -76,27 +76,23 @@ def convert(
             break
     if found is not None and found is not source:
         raise ClientRequestError("", f"this is a {kind} of the dialect {found}, not of {source}; use --from {found}")
-    translation = _reply_translation(direction(target, source), named or NO_MODEL, model, profile, knobs)
+    way = direction(target, source)
+    translation = Translation.for_reply(way, named or NO_MODEL, model=model, profile=profile, knobs=knobs)
     if kind == "reply":
         return Converted(translation.reply(data), translation.losses)
-    stages = translation.stages()
-    machine = Chain(*stages, nothing=b"")
-    out: bytes = machine.feed(data) + machine.finish()
-    failure = translation.context.failure
-    if isinstance(first := stages[0], Passthrough):
-        failure = first.observer.failure or first.fault
-    return Converted(out, translation.losses, failure)
+    machine = translation.stream_machine()
+    return Converted(machine.feed(data) + machine.finish(), translation.losses, machine.failure)
 
 
 def _payloads(data: bytes, kind: str) -> Iterator[Json]:
-    """The JSON objects of a reply (one) or of a stream's frames."""
+    """Yield the JSON object of a reply, or the objects of a stream's frames."""
     if kind == "reply":
         texts = [data]
     else:
         texts = [line[5:] for line in data.splitlines() if line.startswith(b"data:")]
     for text in texts:
         try:
-            payload = loads(text)
+            payload = json_loads(text)
         except ValueError:
             continue
         if type(payload) is dict:
@@ -104,7 +100,7 @@ def _payloads(data: bytes, kind: str) -> Iterator[Json]:
 
 
 def _dialect_of(payload: Json) -> Dialect | None:
-    """The dialect of a whole reply or of an event's payload, where it shows."""
+    """Return the dialect of a whole reply or of an event's payload, or None if it is not recognizable."""
     kind = payload.get("type")
     if "choices" in payload:
         return Dialect.CHAT
@@ -116,19 +112,8 @@ def _dialect_of(payload: Json) -> Dialect | None:
 
 
 def _model_of(payload: Json) -> str | None:
-    """The model that a whole reply or an event's payload names: at the top, in its message or in its response."""
+    """Return the model that a whole reply or an event's payload names: at the top, in its message or its response."""
     for place in (payload, payload.get("message"), payload.get("response")):
         if type(place) is dict and type(model := place.get("model")) is str and model:
             return model
     return None
-
-
-def _reply_translation(way: Direction, named: str, model: str | None, profile: Profile, knobs: Knobs) -> Translation:
-    """The translation of a reply that names the model `named`, for a client that asked for all optional parts."""
-    seal = None
-    if way.client.unseal_history is not None:
-        seal = Envelope(profile.family or way.upstream.dialect, named)
-    context = ReplyContext(
-        model or named, include_usage=True, input_estimate=1, logprobs=True, envelope=seal, profile=profile, knobs=knobs
-    )
-    return Translation(way, b"", True, context, named)

@@ -1,5 +1,5 @@
-"""The configuration: its schema, and how it is read from TOML, a dict or the environment.
+"""The configuration: its schema, and its readers for TOML, a dict and the environment.
 
-It imports the engine only; every other package of the server may import it.
+May import the engine only (`lint` also imports `routing`); every other package of the server may import it.
 Start with `schema.py`, then `load.py`.
 """

@@ -1,11 +1,11 @@
-"""Configuration from the environment alone."""
+"""Configuration from environment variables and the command line, without a file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.providers import VENDOR_URL, Provider, Secret
@@ -13,13 +13,11 @@ from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table, closest
 
 _RESPONSES_SURFACE = "openai-responses"
-"""The second provider that OPENAI_API_KEY makes."""
-
+"""Name of the second provider for OPENAI_API_KEY: the same host, by the Responses API."""
 
 _OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
 
-
-_BLAME = {
+_SOURCE_NAMES = {
     "providers.openai.base_url": "OPENAI_BASE_URL",
     "providers.openai.api_key": "OPENAI_API_KEY",
     "providers.openai-responses.base_url": "OPENAI_BASE_URL",
@@ -31,6 +29,7 @@ _BLAME = {
     "models.big": "BIG_MODEL_NAME",
     "models.small": "SMALL_MODEL_NAME",
 }
+"""Path of a configuration key → the variable or option that its value came from, for error messages."""
 
 
 def config_from_environment(
@@ -40,56 +39,64 @@ def config_from_environment(
     dialect: str | None = None,
     api_key: str | None = None,
 ) -> Config:
-    """The configuration without a file: the command line's upstream, else the vendors whose keys are in the
-    environment. `dialect` alone picks the vendor. Raises `NothingConfigured` if there is neither, or another
-    `ConfigError`.
+    """Return a configuration made without a file.
+
+    It has the upstream that the command line names (`base_url`, `api_key`), or else the vendors whose keys are in
+    `env`; `dialect` alone selects the vendor. Raises NothingConfigured if there is no upstream, and other ConfigErrors.
     """
     problems: list[Problem] = []
     if dialect is not None and dialect not in tuple(Dialect):
         words = ", ".join(Dialect)
         raise ConfigError("dialect", f'expected one of {words}; got "{dialect}"{closest(dialect, Dialect)}')
-    spoken = Dialect(dialect) if dialect else None
+    chosen = Dialect(dialect) if dialect else None
     if base_url or api_key:
         given = {"base_url": base_url, "api_key": api_key}
         table = Table({key: value for key, value in given.items() if value}, "", env, problems)
-        providers = _command_line(table, env, spoken)
+        providers = _command_line_provider(table, env, chosen)
     else:
-        providers = _vendors(env, spoken)
+        providers = _vendor_providers(env, chosen)
     if not providers:
-        if spoken:
-            name = "ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY"
-            raise ConfigError("dialect", f"{spoken} needs a base URL, or {name} in the environment")
+        if chosen:
+            name = "ANTHROPIC_API_KEY" if chosen is Dialect.MESSAGES else "OPENAI_API_KEY"
+            raise ConfigError("dialect", f"{chosen} needs a base URL, or {name} in the environment")
         raise NothingConfigured
     both = "anthropic" in providers and "openai" in providers
     surfaces = _RESPONSES_SURFACE in providers
     sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
-    big, small = (_addressed(name, providers) if name and len(providers) > 1 else name for name in sizes)
+    big, small = (_with_provider(name, providers) if name and len(providers) > 1 else name for name in sizes)
     routes: list[Route] = []
     if surfaces:
-        # `openai/NAME` is the vendor, whichever of its surfaces the client gets. Both come before any `*`.
-        routes += [*_to_openai("openai/*", surfaces, "*"), Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*")]
+        # `openai/NAME` means the vendor, by whichever of its two APIs suits the client. Both routes precede any `*`.
+        routes += [
+            *_openai_routes("openai/*", surfaces, "*"),
+            Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*"),
+        ]
     if both:
-        # Given big or small names, Claude's names are meant to lead there; a pattern would come first.
+        # With big or small names, Claude's model names are to be mapped to them; a pattern would take precedence.
         if not (big or small):
             routes.append(Route("claude*", "anthropic"))
         for pattern in _OPENAI_NAMES:
-            routes += _to_openai(pattern, surfaces)
+            routes += _openai_routes(pattern, surfaces)
     elif surfaces and not (big or small):
-        routes += _to_openai("*", surfaces)
-    # One upstream and nothing to choose from: it knows its models better than the gateway does.
+        routes += _openai_routes("*", surfaces)
+    # With one upstream there is nothing to choose: pass unknown names on, the upstream knows its models.
     unknown = None if both or big or small else "pass"
     config = Config(providers, tuple(routes), Models(big, small, unknown))
-    told = {path for path, _ in problems}
-    # Both of OpenAI's surfaces have the same problem.
-    found = dict.fromkeys((_BLAME.get(path, path), message) for path, message in config.problems())
-    problems += [problem for problem in found if problem[0] not in told]
+    reported = {path for path, _ in problems}
+    # Both OpenAI providers report the same problem.
+    found = dict.fromkeys((_SOURCE_NAMES.get(path, path), message) for path, message in config.problems())
+    problems += [problem for problem in found if problem[0] not in reported]
     if problems:
         raise ConfigError.of(problems)
     return config
 
 
-def _to_openai(pattern: str, surfaces: bool, upstream_model: str | None = None) -> list[Route]:
-    """Both OpenAI dialects pass through; Messages goes to Responses, which has reasoning beside tools (mapping §12)."""
+def _openai_routes(pattern: str, surfaces: bool, upstream_model: str | None = None) -> list[Route]:
+    """Return the routes to OpenAI for a pattern.
+
+    Requests in either OpenAI dialect pass through; Messages goes to Responses, which combines reasoning and tools
+    (mapping §12). `surfaces` is True if there is a Responses provider.
+    """
     if not surfaces:
         return [Route(pattern, "openai", upstream_model)]
     return [
@@ -98,35 +105,35 @@ def _to_openai(pattern: str, surfaces: bool, upstream_model: str | None = None) 
     ]
 
 
-def _addressed(name: str, providers: Mapping[str, Provider]) -> str:
+def _with_provider(name: str, providers: Mapping[str, Provider]) -> str:
     if name.partition("/")[0] in providers:
         return name
     return f"anthropic/{name}" if name.startswith("claude") and "anthropic" in providers else f"openai/{name}"
 
 
-def _command_line(table: Table, env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provider]:
-    if "base_url" not in table and not spoken:
-        raise ConfigError("api_key", "needs a base URL or a dialect, to know whose it is")
-    url = table.text("base_url") or (VENDOR_URL[spoken] if spoken else "")
-    if not spoken:
-        spoken = Dialect.MESSAGES if is_vendor(Dialect.MESSAGES, url) else Dialect.CHAT
+def _command_line_provider(table: Table, env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:
+    if "base_url" not in table and not chosen:
+        raise ConfigError("api_key", "needs a base URL or a dialect, so that it is known which vendor it belongs to")
+    url = table.text("base_url") or (VENDOR_URL[chosen] if chosen else "")
+    if not chosen:
+        chosen = Dialect.MESSAGES if is_vendor(Dialect.MESSAGES, url) else Dialect.CHAT
     key = table.text("api_key") or env.get("UPSTREAM_API_KEY", "")
-    # A vendor's key goes to that vendor only, not to whatever host the command line names.
-    if not key and is_vendor(spoken, url):
-        key = env.get("ANTHROPIC_API_KEY" if spoken is Dialect.MESSAGES else "OPENAI_API_KEY", "")
-    return {"upstream": Provider("upstream", spoken, url, _secret(key))}
+    # A vendor's key from the environment is sent to that vendor only, never to another host of the command line.
+    if not key and is_vendor(chosen, url):
+        key = env.get("ANTHROPIC_API_KEY" if chosen is Dialect.MESSAGES else "OPENAI_API_KEY", "")
+    return {"upstream": Provider("upstream", chosen, url, _secret(key))}
 
 
-def _vendors(env: Mapping[str, str], spoken: Dialect | None) -> dict[str, Provider]:
+def _vendor_providers(env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:
     providers = {}
     for name, variable, own in (("openai", "OPENAI", Dialect.CHAT), ("anthropic", "ANTHROPIC", Dialect.MESSAGES)):
         key = _secret(env.get(f"{variable}_API_KEY", ""))
-        if key is None or (spoken and (spoken is Dialect.MESSAGES) is not (own is Dialect.MESSAGES)):
+        if key is None or (chosen and (chosen is Dialect.MESSAGES) is not (own is Dialect.MESSAGES)):
             continue
         url = env.get(f"{variable}_BASE_URL") or VENDOR_URL[own]
-        providers[name] = Provider(name, spoken or own, url, key)
-        if name == "openai" and not spoken and is_vendor(own, url):
-            # A compatible server may well have no Responses; OpenAI itself has both, with one key.
+        providers[name] = Provider(name, chosen or own, url, key)
+        if name == "openai" and not chosen and is_vendor(own, url):
+            # Compatible servers may lack the Responses API; OpenAI serves both APIs with one key.
             second = Provider(_RESPONSES_SURFACE, Dialect.RESPONSES, url, key)
             providers[second.name] = replace(second, profile=second.profile.replace({"family": name}))
     return providers

@@ -1,4 +1,4 @@
-"""Hints for configurations that mean something plain and say it in another form: TOML's, another tool's."""
+"""Hints for common mistakes in a configuration: another file format, another tool's keys, tables of the wrong shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIALECTS = {
     **dict.fromkeys(("anthropic", "claude"), 'write "messages"'),
     **dict.fromkeys(("openai-responses", "openai_responses", "response"), 'write "responses"'),
 }
-"""The hint for a word that is not a dialect, by the word."""
+"""A word given as `dialect` that is not one → the hint."""
 
 _EXAMPLE = "`dragoman init` writes an example"
 _LITELLM = (
@@ -28,8 +28,8 @@ _YAML = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n)*(?:---|[ \t]*-[ \t]|[ \t]*[\w\"'.-]
 _ONE_PROVIDER = frozenset({"dialect", "base_url", "api_key", "auth", "profile"})
 
 
-def not_toml(text: str, name: str) -> str:
-    """The likely format of a file that is not TOML, as the end of a sentence; empty if it cannot be guessed."""
+def other_format(text: str, name: str) -> str:
+    """Return a hint on the likely format of a file that is not TOML, as the end of a sentence; empty if unknown."""
     if name.endswith((".yaml", ".yml")) or _YAML.match(text):
         return _LITELLM if _LITELLM_TEXT.search(text) else f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
     if name.endswith(".json") or text.lstrip().startswith("{"):
@@ -37,21 +37,24 @@ def not_toml(text: str, name: str) -> str:
     return ""
 
 
-def without_slips(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
-    """The data without what is reported here: tables of another shape than theirs, and LiteLLM's keys."""
+def without_common_mistakes(data: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
+    """Report known mistakes (LiteLLM's keys, tables of the wrong shape) and return the data without them.
+
+    Reports go to `problems`; without the removal the reader would report each of them again, in worse words.
+    """
     kept = dict(data)
     problems += [(key, _LITELLM) for key in _LITELLM_KEYS if kept.pop(key, None) is not None]
     routes = kept.get("routes")
     if type(routes) is dict:
         del kept["routes"]
-        problems.append(("routes", "expected [[routes]], in two brackets, for each route; got [routes]"))
+        problems.append(("routes", "expected [[routes]] (two brackets) for each route; got [routes]"))
     providers = kept.get("providers")
     if type(providers) is list:
         del kept["providers"]
         problems.append(("providers", "expected [providers.NAME], such as [providers.local]; got [[providers]]"))
     elif type(providers) is dict and (loose := {key for key in providers if type(providers[key]) is not dict}):
         if loose & _ONE_PROVIDER:
-            # The whole of one provider: its own tables (headers, profile_flags) would be taken for providers.
+            # The keys of one provider: its sub-tables (headers, profile_flags) would be read as providers.
             del kept["providers"]
             message = "a provider has a name: write [providers.NAME], such as [providers.local]; got [providers]"
             problems.append(("providers", message))

@@ -1,17 +1,16 @@
-"""Whose host a base URL names, so that a provider without a `profile` gets the one that fits (reference/profiles.md).
+"""Default profile of a provider without a `profile`, by the host of its base URL (reference/profiles.md).
 
-Host evidence belongs to the configuration; the engine only ever sees the profile that came of it.
+Only the configuration looks at hosts; the engine receives the resulting profile.
 """
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dragoman.dialects import Dialect
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR
+from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect
 
 COMPATIBLE = "compatible"
-"""The profile of an upstream that nothing is known of."""
+"""The profile of an upstream whose host is unknown."""
 
 HOSTS = {
     "api.openai.com": "openai",
@@ -30,33 +29,35 @@ HOSTS = {
     "ollama.com": "ollama",
     "api.githubcopilot.com": "copilot",
 }
-"""Host → profile, where the dialect has that profile."""
+"""Host → profile. It applies if the provider's dialect has a profile of that name."""
 
 _ENDINGS = {".openai.azure.com": "azure", ".services.ai.azure.com": "azure", ".cognitiveservices.azure.com": "azure"}
 _OLLAMA_PORT = 11434
-"""Ollama's own, and no other server's: on any host, as it runs at home."""
-
+"""Ollama's default port, on any host: Ollama usually runs on a host of the user's own."""
 
 PATTERNS = {
     **{f"*{ending}": name for ending, name in _ENDINGS.items()},
     "bedrock-runtime.*.amazonaws.com": "bedrock",
     f"*:{_OLLAMA_PORT}": "ollama",
 }
-"""The same for what is no single host, in words."""
+"""Host pattern → profile, for the documentation; `_profile_of_host` matches them."""
 
 
 def default_profile(dialect: Dialect, base_url: str) -> str:
-    """The profile of whoever is asked: by the URL's host, else `compatible`."""
-    name = _named(base_url)
+    """Return the name of the profile for the URL's host, or `compatible` if none is known for this dialect."""
+    name = _profile_of_host(base_url)
     return name if (dialect, name) in BUILTIN_PROFILES else COMPATIBLE
 
 
 def is_vendor(dialect: Dialect, base_url: str) -> bool:
-    """Is the dialect's own vendor asked. A vendor's key from the environment goes to no other host."""
-    return default_profile(dialect, base_url) == VENDOR[dialect]
+    """True if the URL is that of the dialect's own vendor.
+
+    A vendor's key from the environment is sent to no other host.
+    """
+    return default_profile(dialect, base_url) == VENDOR_PROFILES[dialect]
 
 
-def _named(base_url: str) -> str:
+def _profile_of_host(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port

@@ -1,18 +1,19 @@
-"""What a configuration that is right does not do, though whoever wrote it may think so. `dragoman check` and the start
-tell it."""
+"""Checks for settings of a valid configuration that have no effect, or another one than they seem to have.
+
+`dragoman check` prints the remarks, and the start of the gateway logs them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from dragoman_server.config.lint_context_window import unknown_windows
 from dragoman_server.config.schema import Config
 from dragoman_server.routing.router import Router
 
 
 def remarks(config: Config) -> Iterator[str]:
-    """A sentence for each thing that will not happen."""
+    """Yield a sentence for each setting that has no effect."""
     if not config.providers:
         if not config.simulated:
             yield "there is no provider, so every model is refused (404): write a [providers.NAME]"
@@ -24,26 +25,43 @@ def remarks(config: Config) -> Iterator[str]:
     yield from unknown_windows(config)
 
 
-def open_doors(config: Config) -> Iterator[str]:
-    """A sentence if others than this machine's users may spend the providers' keys. Only for who listens by it."""
+def warn_if_exposed(config: Config) -> Iterator[str]:
+    """Yield a sentence if other users than those of this machine can use the providers' keys.
+
+    It concerns only a gateway that listens by itself on the configuration's `host`.
+    """
     host = config.server.host
-    spent = any(provider.api_key is not None for provider in config.providers.values())
-    if spent and not config.server.keys and not _is_local(host):
+    uses_keys = any(provider.api_key is not None for provider in config.providers.values())
+    if uses_keys and not config.server.keys and not _is_local(host):
         yield f"whoever reaches {host or 'this machine'} uses the providers' keys: set server.keys"
 
 
+def unknown_windows(config: Config) -> Iterator[str]:
+    """Yield a sentence for each provider whose `token_budget` has no effect, as its context window is not known."""
+    budgets = [(provider, config.knobs.token_budget) for provider in config.providers]
+    budgets += [
+        (route.provider, route.knobs["token_budget"]) for route in config.routes if "token_budget" in route.knobs
+    ]
+    for name in dict.fromkeys(name for name, budget in budgets if budget != "off"):
+        if not config.providers[name].profile.context_window:
+            yield (
+                f"token_budget does nothing for provider {name}: "
+                f"set providers.{name}.profile_flags.context_window to the model's tokens"
+            )
+
+
 def _hidden_routes(config: Config) -> Iterator[str]:
-    before: dict[str, list[int]] = {}
+    earlier: dict[str, list[int]] = {}
     for index, route in enumerate(config.routes):
-        rivals = [*before.get(route.model, ())]
-        if route.pattern() is not None:  # an exact name is looked for before all patterns, wherever it stands
-            rivals += before.get("*", ())
+        rivals = [*earlier.get(route.model, ())]
+        if route.pattern() is not None:  # exact names are matched before all patterns, regardless of their order
+            rivals += earlier.get("*", ())
         for rival in rivals:
             if config.routes[rival].client in (None, route.client):
                 taken = config.routes[rival].model
                 yield f"routes[{index}] ({route.model}) is never reached: routes[{rival}] ({taken}) is before it"
                 break
-        before.setdefault(route.model, []).append(index)
+        earlier.setdefault(route.model, []).append(index)
 
 
 def _not_listed(config: Config) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Configuration from a TOML file or a dict. See docs/reference/configuration.md for the keys.
+"""Configuration from a TOML file or a dict. The keys are in docs/reference/configuration.md.
 
-The result is a `Config`, or one `ConfigError` that names all problems.
+The result is a `Config`, or one `ConfigError` with all problems.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.dialects import Dialect
-from dragoman.knobs import Knobs
-from dragoman.limits import Limits
-from dragoman.profiles.profile import BUILTIN_PROFILES, VENDOR, Profile, builtin_profile
-from dragoman_server.config.hints import DIALECTS, not_toml, without_slips
+from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
+from dragoman.aio import PoolOptions, Timeouts
+from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.providers import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
@@ -32,30 +29,30 @@ class NothingConfigured(ConfigError):
 
 
 def load_config(path: str | os.PathLike[str]) -> Config:
-    """The configuration in a TOML file, with references to this process's environment put in.
+    """Return the configuration of a TOML file, with references to this process's environment resolved.
 
-    Raises `ConfigError` with every problem, also when the file cannot be read, is no TOML or has no provider.
+    Raises `ConfigError` with all problems, also if the file cannot be read, is not TOML or has no provider.
     """
     name, text = os.fspath(path), ""
     try:
-        # utf-8-sig: PowerShell's editors begin a file with a byte order mark.
+        # utf-8-sig: editors on Windows may begin a file with a byte order mark.
         text = Path(path).read_bytes().decode("utf-8-sig")
         data = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(name, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        hint = not_toml(text, name)
+        hint = other_format(text, name)
         raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
     config = parse_config(data, os.environ)
     if not config.providers:
-        raise ConfigError(name, "serves nothing: there is no [providers.NAME]; `dragoman init` writes an example")
+        raise ConfigError(name, "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     return config
 
 
 def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
-    """The configuration in a dict of TOML's shape. Raises `ConfigError` with every problem."""
+    """Return the configuration of a dict shaped like the TOML file. Raises `ConfigError` with all problems."""
     problems: list[Problem] = []
-    root = Table(without_slips(data, problems), "", env, problems)
+    root = Table(without_common_mistakes(data, problems), "", env, problems)
     knobs = root.table("knobs").values_of(Knobs)
     models, listed = _models(root.table("models"), env)
     config = Config(
@@ -68,11 +65,11 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         knobs_named=frozenset(knobs),
     )
     root.finish()
-    # What could not be read stands here as a default, about which nothing more need be said.
-    told = tuple(path + end for path, _ in problems for end in (".", "["))
-    if "providers." in told:  # none was read, so no route finds its own
-        told += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
-    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(told)]
+    # A key that could not be read has its default here: report no further problems of it.
+    reported = tuple(path + end for path, _ in problems for end in (".", "["))
+    if "providers." in reported:  # no provider was read: do not report unknown providers of routes
+        reported += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
+    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
     if problems:
         raise ConfigError.of(problems)
     return config
@@ -90,7 +87,7 @@ def _server(table: Table) -> Server:
     names = ("backlog", "max_connections", "max_connections_per_address")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
-        table.wrong("keys", "is empty: give at least one key, or leave the line out to let everybody in")
+        table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")
     server = Server(
         host=default.host if host is None else host,
         port=default.port if port is None else port,
@@ -123,7 +120,7 @@ def _provider(name: str, table: Table) -> Provider:
     base_url = table.text("base_url", required=True) or ""
     key = (table.text("api_key") or "").strip()
     auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
-    # Without a dialect there is no telling which profiles there are.
+    # Without a valid dialect, accept the profiles of all dialects.
     chosen = table.word(
         "profile",
         [n for d, n in BUILTIN_PROFILES if d == dialect] if word else dict.fromkeys(n for _, n in BUILTIN_PROFILES),
@@ -147,7 +144,7 @@ def _provider(name: str, table: Table) -> Provider:
 
 
 def _route(table: Table) -> Route:
-    # `model` is taken literally: `${` may stand in a regex.
+    # `model` is read literally: a regex may contain `${`.
     model = table.text("model", required=True, literal=True)
     provider = table.text("provider", required=True)
     upstream_model = table.text("upstream_model")
@@ -158,7 +155,7 @@ def _route(table: Table) -> Route:
 
 
 def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ...]]:
-    """The models, and the names that are listed besides."""
+    """Return the models, and the additional names for `GET /v1/models`."""
     big, small = table.text("big"), table.text("small")
     if "big" not in table:
         big = env.get("BIG_MODEL_NAME")
@@ -177,13 +174,16 @@ def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ..
 
 
 def simulated_config() -> Config:
-    """The configuration of `--simulate` and `demo`, for `running` to start the simulated upstream.
+    """Return the configuration of `--simulate` and `demo`; `workers.serve.running` starts its simulated upstream.
 
-    That upstream speaks each dialect; `chat/NAME` picks one, other names get another than the client's.
+    That upstream serves all three dialects. `chat/NAME` selects one; other names are routed to a dialect that is not
+    the client's.
     """
     providers = {
-        # The vendor's profile, so that all the features show.
-        name: replace(Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR[dialect])
+        # The vendor's profile, so that all features are available.
+        name: replace(
+            Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR_PROFILES[dialect]
+        )
         for dialect, name in SIMULATED.items()
     }
     routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]

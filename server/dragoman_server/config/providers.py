@@ -1,4 +1,4 @@
-"""An upstream as configured: where it is, what it speaks, and whose key it gets."""
+"""A configured upstream: its base URL, dialect, key and profile."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
 
-from dragoman.dialects import Dialect
-from dragoman.profiles.profile import PROFILE_FIELDS, Profile, builtin_profile
+from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join, misfit
+from dragoman_server.config.toml_reader import Problem, join, value_problem
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",
@@ -42,7 +41,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
 
 
 class Secret:
-    """A key that shows as `***` wherever it is printed. `digest` is what comparisons use (mapping §12.1)."""
+    """A key that prints as `***`. Keys are compared by `digest`, in constant time (mapping §12.1)."""
 
     __slots__ = ("_value", "digest")
 
@@ -51,7 +50,7 @@ class Secret:
         self.digest = sha256(value.encode("utf-8", "surrogateescape")).digest()
 
     def reveal(self) -> str:
-        """The key itself: for the outbound header and for nothing else."""
+        """Return the key itself. Only for the outbound header."""
         return self._value
 
     def __repr__(self) -> str:
@@ -65,7 +64,7 @@ class Secret:
 
 
 class Auth(StrEnum):
-    """Whose key goes upstream."""
+    """Source of the key that is sent upstream: the configuration, or the client's request."""
 
     CONFIGURED = "configured"
     PASSTHROUGH = "passthrough"
@@ -73,10 +72,11 @@ class Auth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An upstream. `base_url` is as the vendor's own SDK takes it; without a `profile` the host decides.
+    """An upstream.
 
-    A profile that names no `family` gets the provider's name: what this upstream sealed returns to it only.
-    `profile_name` is only told, never looked up: the profile's own where the host decided, else the caller's word.
+    `base_url` has the form that the vendor's SDK expects. Without a `profile`, the host selects one. A profile without
+    a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
+    `profile_name` is for display; it is never looked up. `headers` are extra request headers.
     """
 
     name: str
@@ -84,8 +84,8 @@ class Provider:
     base_url: str
     api_key: Secret | None = None
     auth: Auth = Auth.CONFIGURED
-    profile: Profile = None  # type: ignore[assignment]  # filled below: the default hangs on the other fields
-    # No repr: an extra header may well be a key. No hash: a provider may be a dict's key although mappings may not.
+    profile: Profile = None  # type: ignore[assignment]  # set below: the default depends on the other fields
+    # No repr: an extra header may hold a key. No hash: mappings are not hashable, but a provider must be.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     profile_name: str = ""
 
@@ -94,7 +94,7 @@ class Provider:
         fill(self, "dialect", Dialect(self.dialect))
         fill(self, "auth", Auth(self.auth))
         key: object = self.api_key
-        if isinstance(key, str):  # an embedder's slip must not end as a key in a log
+        if isinstance(key, str):  # a plain string from an embedding application must not print as a key in a log
             fill(self, "api_key", Secret(key))
         if self.profile is None:
             fill(self, "profile_name", default_profile(self.dialect, self.base_url))
@@ -102,8 +102,8 @@ class Provider:
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
 
-    def place(self) -> str:
-        """`host:port` of the upstream, for logs."""
+    def address(self) -> str:
+        """Return `host:port` of the upstream, for logs."""
         try:
             parts = urlsplit(self.base_url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -113,11 +113,11 @@ class Provider:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def endpoint(self, path: str, query: str = "") -> str:
-        """The full URL of `chat/completions`, `messages`, `responses`, `models` and what is below them.
+        """Return the full URL of an endpoint such as `chat/completions`, `messages` or `models`.
 
-        OpenAI SDKs take the `/v1` with the base, Anthropic's adds it; a base in the other's form is understood too.
-        An OpenAI base with a path of its own (`/v1beta/openai`, `/api/paas/v4`) is taken as it is. The base's
-        own query is kept, and `query` (without `?`) is added to it.
+        OpenAI's SDKs expect `/v1` in the base URL, Anthropic's adds it; each form is accepted for each dialect. An
+        OpenAI base with another path (`/v1beta/openai`, `/api/paas/v4`) is used unchanged. The query of the base URL
+        is kept, and `query` (without `?`) is appended to it.
         """
         base, _, own = self.base_url.partition("?")
         queries = "&".join(filter(None, (own, query)))
@@ -129,42 +129,42 @@ class Provider:
         return f"{base}{'' if versioned else '/v1'}/{path.lstrip('/')}{'?' if queries else ''}{queries}"
 
     def problems(self, at: str) -> Iterator[Problem]:
-        """What is wrong with this provider; `at` is its path in the configuration."""
+        """Yield the problems of this provider; `at` is its path in the configuration."""
         if not _NAME.match(self.name):
-            yield at, "a provider's name has letters, digits, '.', '_' and '-' only"
+            yield at, "a provider's name may have only letters, digits, '.', '_' and '-'"
         if wrong := _url_problem(self.base_url):
             yield f"{at}.base_url", f'{wrong}; got "{shown_url(self.base_url)}"'
         if self.api_key and not _VALUE.match(self.api_key.reveal()):
-            yield f"{at}.api_key", "has characters that a header cannot carry (a line end, perhaps)"
+            yield f"{at}.api_key", "has characters that are not allowed in a header (perhaps a line break)"
         if self.api_key and self.auth is Auth.PASSTHROUGH:
             yield f"{at}.api_key", 'is never sent with auth = "passthrough": remove one of the two'
         for name, value in self.headers.items():
             if not _TOKEN.match(name):
                 yield f"{at}.headers", f"{name!r} is not a header name"
             elif name.lower() in _FRAMING:
-                yield join(f"{at}.headers", name), "is set by the connection itself"
+                yield join(f"{at}.headers", name), "is set by the HTTP connection itself"
             elif not _VALUE.match(value):
-                yield join(f"{at}.headers", name), "has characters that a header cannot carry"
+                yield join(f"{at}.headers", name), "has characters that are not allowed in a header"
         for flag, spec in PROFILE_FIELDS.items():
-            if wrong := misfit(spec, getattr(self.profile, flag)):
+            if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
 
 
 def _url_problem(url: str) -> str | None:
     if not url.isascii() or not url.isprintable() or " " in url:
-        return "has characters that a URL cannot carry"
+        return "has characters that are not allowed in a URL"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        # The parser's own words quote the URL, which may hold a password.
+        # The parser's message quotes the URL, which may hold a password.
         return f"is not a URL ({error})" if "@" not in url else "is not a URL"
     if parts.scheme not in ("http", "https") or not host:
         return "expected a URL like https://host/v1"
     if "@" in parts.netloc:
-        return "holds a user or password; use api_key or headers"
+        return "contains a user or password; use api_key or headers"
     if parts.fragment:
-        return "holds a fragment (#...)"
+        return "contains a fragment (#...)"
     for ending in _ENDPOINTS:
         if parts.path.rstrip("/").endswith(ending):
             return f"expected the base URL, without {ending}"

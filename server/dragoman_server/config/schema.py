@@ -1,10 +1,10 @@
-"""The configuration as plain data: frozen dataclasses with defaults, built from a file, the environment, or in Python.
+"""The configuration as frozen dataclasses with defaults. It is read from a file or the environment, or made in Python:
 
     Config(providers={"local": Provider("local", Dialect.CHAT, "http://127.0.0.1:9000/v1")},
            routes=[Route("claude-*", "local")])
 
-`Config.problems()` holds every rule about meaning, so that a configuration made in Python is judged as a file is; what
-only a file can get wrong (types, unknown keys, environment references) is in `tables`.
+`Config.problems()` checks every rule on values, so that a configuration made in Python is checked like a file. Errors
+that only a file can have (types, unknown keys, environment references) are checked in `toml_reader`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman.aio.timeouts import PoolOptions, Timeouts
-from dragoman.dialects import Dialect
-from dragoman.knobs import KNOBS, Knobs
-from dragoman.limits import Limits
+from dragoman import KNOBS, Dialect, Knobs, Limits
+from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.providers import Auth, Provider, Secret
-from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, misfit, unknown
+from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
-"""The simulated upstream's provider by dialect."""
+"""Dialect → name of the simulated upstream's provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A model name, glob or `/regex/` and where it goes.
+    """Maps a model name, glob or `/regex/` to a provider.
 
-    In `upstream_model`, `*` stands for what the glob's only `*` matched; for a regex, `\\1` and `\\g<name>` for its
-    groups. `client` makes the route one for a single client dialect. `knobs` override the general ones.
+    In `upstream_model`, `*` is replaced by what the glob's only `*` matched; for a regex, `\\1` and `\\g<name>` by its
+    groups. With `client`, the route applies to clients of that dialect only. `knobs` override the general ones.
     """
 
     model: str
@@ -42,11 +40,11 @@ class Route:
 
     @property
     def is_regex(self) -> bool:
-        """Whether `model` is written `/.../`."""
+        """True if `model` is a regex: `/.../`."""
         return len(self.model) > 2 and self.model[0] == self.model[-1] == "/"
 
     def pattern(self) -> re.Pattern[str] | None:
-        """The compiled pattern, or None for an exact name. Raises `re.error`."""
+        """Return the compiled pattern, or None for an exact name. Raises `re.error`."""
         if self.is_regex:
             return re.compile(self.model[1:-1])
         if any(mark in self.model for mark in "*?["):
@@ -54,13 +52,13 @@ class Route:
         return None
 
     def substitutes(self) -> bool:
-        """Whether `upstream_model` is filled in from the match."""
+        """True if `upstream_model` has placeholders that are filled from the match."""
         if self.upstream_model is None:
             return False
         return ("\\" if self.is_regex else "*") in self.upstream_model
 
     def problems(self, at: str, providers: Mapping[str, Provider]) -> Iterator[Problem]:
-        """What is wrong with this route; `at` is its path in the configuration."""
+        """Yield the problems of this route; `at` is its path in the configuration."""
         if not self.model:
             yield f"{at}.model", "is empty"
         try:
@@ -76,7 +74,7 @@ class Route:
         for name, value in self.knobs.items():
             if name not in KNOBS:
                 yield f"{at}.knobs.{name}", "unknown key" + closest(name, KNOBS)
-            elif wrong := misfit(KNOBS[name], value):
+            elif wrong := value_problem(KNOBS[name], value):
                 yield f"{at}.knobs.{name}", wrong
 
     def _substitution_problems(self, at: str, pattern: re.Pattern[str] | None) -> Iterator[Problem]:
@@ -85,18 +83,18 @@ class Route:
         if not self.substitutes() or self.upstream_model is None:
             return
         if self.is_regex and pattern is not None:
-            # There is no way to check a template but to use it: the empty alternative matches anything.
+            # The only way to check a template is to expand it; the added empty alternative makes the pattern match.
             try:
                 if match := re.compile(pattern.pattern + "|").match(""):
                     match.expand(self.upstream_model)
             except (re.error, IndexError) as error:
                 yield f"{at}.upstream_model", f"bad template: {error}"
         elif pattern is None or pattern.groups != 1 or self.upstream_model.count("*") != 1:
-            yield f"{at}.upstream_model", "a * here needs exactly one * in model, and stands once"
+            yield f"{at}.upstream_model", "a * here needs exactly one * in model, and may occur only once"
 
 
 def _glob(pattern: str) -> str:
-    """`*`, `?`, `[a-z]`, `[!a-z]`, as in a shell; each `*` becomes a group."""
+    """Return the regex of a glob with `*`, `?`, `[a-z]` and `[!a-z]`, as in a shell; each `*` becomes a group."""
     out = []
     for token in re.findall(r"\[!?\]?[^\]]*\]|.", pattern, re.DOTALL):
         if token == "*":
@@ -104,7 +102,7 @@ def _glob(pattern: str) -> str:
         elif token == "?":
             out.append(".")
         elif len(token) > 1:
-            # Escaped singly, so that nothing in it is what only a regex would read there.
+            # Each member is escaped, so that characters that are special only in a regex are literal.
             members = re.findall(r"(.)-(.)|(.)", token[1:-1].removeprefix("!"), re.DOTALL)
             inside = "".join(
                 f"{re.escape(low)}-{re.escape(high)}" if low else re.escape(one) for low, high, one in members
@@ -117,9 +115,9 @@ def _glob(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Where Claude's family words lead (mapping §12.2): `big` and `small` are a model name or `provider/model`.
+    """Targets of Claude's model names (mapping §12.2): `big` and `small` are a model name or `provider/model`.
 
-    With `discover`, `GET /v1/models` has the models that upstreams list.
+    `unknown` is the policy for names without a route. With `discover`, `GET /v1/models` lists the upstreams' models.
     """
 
     big: str | None = None
@@ -129,41 +127,41 @@ class Models:
 
     @property
     def policy(self) -> str:
-        """What an unknown name gets: `small` where big or small is configured, else `reject` (mapping §12.2)."""
+        """Policy for unknown names; default `small` if big or small is configured, else `reject` (mapping §12.2)."""
         return self.unknown or ("small" if self.big or self.small else "reject")
 
 
 UNKNOWN_MODEL = ("small", "reject", "pass")
-
+"""Policies for a model name without a route."""
 
 WORKERS_MAX = 256
-"""Most worker processes: beyond any machine's cores, below what a slip of the keyboard would start."""
-
+"""Maximum number of worker processes: more than a machine's cores, but fewer than a typing error would start."""
 
 TRANSPORTS = ("raw", "aiohttp")
-"""How upstreams are reached: plain sockets, or aiohttp's client with the proxies of the environment."""
+"""Transports to upstreams: raw sockets, or aiohttp's client, which uses the proxies of the environment."""
 _HOST = re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?")
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+")
-_LEAST = {"head": 1024, "unread": 1024}
+_MINIMUM = {"head": 1024, "unread": 1024}
 _OFF_AT_ZERO = frozenset({"early_reply"})
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The listening side. With `keys`, a client must present one of them; `receipts` are kept for the last requests.
+    """Settings of the listening side and of connections to upstreams.
 
-    Without keys, `allowed_hosts` are the names besides this machine's own that requests may be sent to (`websites`).
-    Web pages of `cors_origins` may use the gateway (`cors`).
+    With `keys`, a client must present one of them. Without keys, requests may be sent to this machine's own names and
+    to `allowed_hosts` (`proxy.web_origins`). Web pages of `cors_origins` may use the gateway (`proxy.cors`). `receipts`
+    is the number of last requests whose receipts are kept.
 
-    `workers` are the processes of `dragoman serve` (0 = one for each core); after a reload the old ones have
-    `reload_drain` seconds for their open replies. `transport` and `connections` are for reaching upstreams. With
-    `validate`, translated streams are judged by the grammar of the client's dialect; with `client_profiles`, known
-    clients get the knobs that they need (`clients`). `prefix_diagnostics` is the number of conversations of which is
-    remembered what prompt caches hang on (`prefixes`).
+    `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
+    `reload_drain` seconds for their open replies. `transport` and `connections` concern upstreams. With `validate`,
+    translated streams are checked against the grammar of the client's dialect; with `client_profiles`, known clients
+    get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is the number of conversations whose
+    prompt prefixes are tracked (`observability.prompt_cache`).
 
-    `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves
-    `max_connections` at once (0 = half of the files that it may open), of one address
-    `max_connections_per_address` (0 = no limit).
+    `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
+    `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
+    from one address (0: no limit).
     """
 
     host: str = "127.0.0.1"
@@ -191,7 +189,7 @@ class Server:
         object.__setattr__(self, "keys", keys)
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with the listening side."""
+        """Yield the problems of these settings."""
         if not self.host:
             yield "server.host", "is empty"
         if not 0 <= self.port <= 65535:
@@ -208,11 +206,11 @@ class Server:
         if self.backlog < 1:
             yield "server.backlog", f"expected 1 or more; got {self.backlog}"
         if self.max_connections < 0:
-            told = "expected 0 (half of the files that a process may open) or more"
-            yield "server.max_connections", f"{told}; got {self.max_connections}"
+            expected = "expected 0 (half of the files that a process may open) or more"
+            yield "server.max_connections", f"{expected}; got {self.max_connections}"
         if self.max_connections_per_address < 0:
-            told = "expected 0 (no limit) or more"
-            yield "server.max_connections_per_address", f"{told}; got {self.max_connections_per_address}"
+            expected = "expected 0 (no limit) or more"
+            yield "server.max_connections_per_address", f"{expected}; got {self.max_connections_per_address}"
         if not 0 <= self.workers <= WORKERS_MAX:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
@@ -220,7 +218,7 @@ class Server:
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):
-            number, least = getattr(self.connections, what.name), _LEAST.get(what.name, 0)
+            number, least = getattr(self.connections, what.name), _MINIMUM.get(what.name, 0)
             if not (number >= least and isfinite(number)):
                 yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
         for timer in fields(Timeouts):
@@ -236,20 +234,20 @@ class Server:
 def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
     for index, host in enumerate(hosts):
         if not _HOST.fullmatch(host):
-            told = 'expected a host name without scheme and port, "*.example.com" or "*"'
-            yield f"server.allowed_hosts[{index}]", f'{told}; got "{host}"'
+            expected = 'expected a host name without scheme and port, "*.example.com" or "*"'
+            yield f"server.allowed_hosts[{index}]", f'{expected}; got "{host}"'
 
 
 def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
     for index, origin in enumerate(origins):
         if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
-            told = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
-            yield f"server.cors_origins[{index}]", f'{told}; got "{origin}"'
+            expected = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
+            yield f"server.cors_origins[{index}]", f'{expected}; got "{origin}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything the gateway is told. `models_listed` are further names for `GET /v1/models`."""
+    """The whole configuration of a gateway. `models_listed` are additional names for `GET /v1/models`."""
 
     providers: Mapping[str, Provider] = field(default_factory=dict)
     routes: Sequence[Route] = ()
@@ -259,10 +257,10 @@ class Config:
     models_listed: Sequence[str] = ()
     simulated: bool = False
     knobs_named: frozenset[str] = frozenset()
-    """Knobs that a file names, if only with their default: no client profile changes them."""
+    """Knobs that the file sets, even to their default: client profiles do not change them."""
 
     def with_simulator(self, url: str, models: Sequence[str] = ()) -> Config:
-        """This configuration with the simulated upstream at `url`, which lists `models`."""
+        """Return this configuration with the simulated upstream at `url`, which lists `models`."""
         filled = {
             name: replace(provider, base_url=url) if name in SIMULATED.values() else provider
             for name, provider in self.providers.items()
@@ -270,19 +268,19 @@ class Config:
         return replace(self, providers=filled, models_listed=tuple(models) or self.models_listed)
 
     def problems(self) -> list[Problem]:
-        """All that is wrong, as (path, message)."""
+        """Return all problems as (path, message)."""
         found = list(self.server.problems())
         for name, spec in KNOBS.items():
-            if wrong := misfit(spec, getattr(self.knobs, name)):
+            if wrong := value_problem(spec, getattr(self.knobs, name)):
                 found.append((f"knobs.{name}", wrong))
         for name, provider in self.providers.items():
             at = join("providers", name)
             if provider.name != name:
-                found.append((at, f"is named {provider.name!r} inside"))
+                found.append((at, f"has another name in the provider itself: {provider.name!r}"))
             pending = self.simulated and not provider.base_url
             found.extend(p for p in provider.problems(at) if not (pending and p[0] == f"{at}.base_url"))
             if provider.auth is Auth.PASSTHROUGH and self.server.keys:
-                # The key a client presents here would be the gateway's own.
+                # The client would present the gateway's own key, which would be sent upstream.
                 found.append((f"{at}.auth", '"passthrough" would send the keys of server.keys upstream'))
         for index, route in enumerate(self.routes):
             found.extend(route.problems(f"routes[{index}]", self.providers))
@@ -301,10 +299,13 @@ class Config:
             name = getattr(models, size)
             if name == "":
                 yield f"models.{size}", "is empty"
-            elif name and not self._placed(name):
-                yield f"models.{size}", f'which provider has "{name}"? Write "provider/{name}", or give it a route'
+            elif name and not self._has_provider(name):
+                yield (
+                    f"models.{size}",
+                    f'no provider is known for "{name}": write "provider/{name}", or give it a route',
+                )
 
-    def _placed(self, name: str) -> bool:
+    def _has_provider(self, name: str) -> bool:
         prefix, slash, rest = name.partition("/")
         return (
             len(self.providers) == 1
@@ -313,7 +314,7 @@ class Config:
         )
 
     def check(self) -> None:
-        """Raises `ConfigError` with all problems, if there are any."""
+        """Raise `ConfigError` with all problems, if there are any."""
         if found := self.problems():
             raise ConfigError.of(found)
 

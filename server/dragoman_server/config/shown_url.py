@@ -1,10 +1,10 @@
-"""Values of the configuration made fit to be shown: a URL without its secrets."""
+"""Redaction of URLs of the configuration, for display."""
 
 from __future__ import annotations
 
 import re
 
-from dragoman.dialects.errors.redact import tidy
+from dragoman import tidy
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)
@@ -12,19 +12,19 @@ _VALUE = re.compile(r"=[^&]*")
 
 
 def shown_url(url: str) -> str:
-    """The URL on one line, with its user and password, the values of its query and its fragment as `***`.
+    """Return the URL on one line, with user, password, query values and fragment replaced by `***`.
 
-    Works on any text: what is shown may be no URL at all, but a key in the wrong place.
+    Accepts any text: the value may not be a URL, but a key in the wrong place.
     """
     if _OPAQUE.fullmatch(url):
         return "***"
     rest, hash_mark, _ = url.partition("#")
     base, query_mark, query = rest.partition("?")
-    if "@" in base:  # before the last one, as a password may hold anything
+    if "@" in base:  # the last @, as a password may contain one
         scheme = _SCHEME.match(base)
         base = f"{scheme[0] if scheme else ''}***@{base.rpartition('@')[2]}"
     if query_mark:
-        # A query without `=` may be a key as a whole.
+        # A query without `=` may as a whole be a key.
         base += f"?{_VALUE.sub('=***', query)}" if "=" in query else "?***"
     if hash_mark:
         base += "#***"

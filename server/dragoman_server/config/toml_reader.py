@@ -1,8 +1,8 @@
-"""Reading TOML tables with every problem collected, none fatal: a getter that fails gives None and reading goes on.
+"""Reader of TOML tables that collects all problems: a getter that fails returns None, and reading goes on.
 
-A table knows which keys it was asked for, so that what is left at the end is unknown, and the ones asked for are what
-a misspelt key may have meant. Environment references are resolved here; messages show the text of the file, never what
-a reference stood for.
+A table records the keys that its getters read. At the end all other keys are reported as unknown, with the closest
+known key as a suggestion. Environment references are resolved here; messages show the text of the file, never the
+resolved value, which may be a key.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any
 
-from dragoman.canonical.request import EFFORTS
+from dragoman import EFFORTS
 
 Problem = tuple[str, str]
-"""Where, and what."""
+"""Path in the configuration, and message."""
 
 _REFERENCE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -29,7 +29,6 @@ _KINDS: dict[type, str] = {
     dict: "a table",
 }
 
-
 SYNONYMS = {
     **dict.fromkeys(("api_base", "url", "endpoint", "baseurl", "base-url"), "base_url"),
     **dict.fromkeys(("key", "apikey", "api-key", "token"), "api_key"),
@@ -38,11 +37,11 @@ SYNONYMS = {
     **dict.fromkeys(("upstream", "to"), "provider"),
     **dict.fromkeys(("target", "rewrite", "target_model"), "upstream_model"),
 }
-"""Keys of other tools, and the key here."""
+"""Key as other tools name it → key here, for suggestions."""
 
 
 class ConfigError(ValueError):
-    """A wrong configuration. `problems` holds all of them as (path, message); the text has one line for each."""
+    """An invalid configuration. `problems` holds all problems as (path, message); the text has one line for each."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)
@@ -50,7 +49,7 @@ class ConfigError(ValueError):
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> ConfigError:
-        """One error for several problems (at least one)."""
+        """Return one error for all `problems` (at least one)."""
         error = cls(*problems[0])
         error.problems = list(problems)
         return error
@@ -60,19 +59,19 @@ class ConfigError(ValueError):
 
 
 def kind_of(value: Any) -> str:
-    """What a TOML value is, in words."""
+    """Return the TOML type of a value, for messages: `a string`, `an array`."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def join(path: str, key: str) -> str:
-    """The path of a key, quoted as TOML would."""
+    """Return the path of a key, quoted as in TOML."""
     step = key if _BARE.match(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{step}" if path else step
 
 
 def closest(word: str, words: Iterable[str]) -> str:
-    """` (did you mean "…"?)`, or nothing."""
-    from difflib import get_close_matches  # 0.1 MB that only a wrong word needs
+    """Return ` (did you mean "…"?)` with the closest of `words`, or an empty string."""
+    from difflib import get_close_matches  # 0.1 MB of memory, needed only for errors
 
     found = get_close_matches(word, [str(known) for known in words], 1)
     return f' (did you mean "{found[0]}"?)' if found else ""
@@ -83,14 +82,14 @@ def _toml(value: Any) -> str:
 
 
 def unknown(what: str, word: str, words: Iterable[str]) -> str:
-    """`unknown provider "locla"; there are: local (did you mean "local"?)`."""
+    """Return a message such as `unknown provider "locla"; there are: local (did you mean "local"?)`."""
     known = [str(known) for known in words]
     there = f"there are: {', '.join(known)}" if known else f"there is no {what}"
     return f'unknown {what} "{word}"; {there}{closest(word, known)}'
 
 
-def one_of(value: Any, words: Iterable[str], *forms: str) -> str | None:
-    """What is wrong with `value` as one of `words`, if anything; `forms` stand for what else would do."""
+def choice_problem(value: Any, words: Iterable[str], *forms: str) -> str | None:
+    """Return a message if `value` is not one of `words`, else None. `forms` describe other values that are allowed."""
     allowed = [str(word) for word in words]
     if isinstance(value, str) and value in allowed:
         return None
@@ -98,8 +97,8 @@ def one_of(value: Any, words: Iterable[str], *forms: str) -> str | None:
     return f"expected one of {', '.join((*allowed, *forms))}; got {_toml(value)}{closest(meant, allowed)}"
 
 
-def from_word(spec: Field[Any], word: str) -> Any:
-    """What a word of the command line means for a field: a list by its commas, else a number where it is one."""
+def parse_word(spec: Field[Any], word: str) -> Any:
+    """Return the value of a field given as a word on the command line: a comma-separated list, a number or a string."""
     if type(spec.default) is tuple:
         return tuple(word.split(",")) if word else ()
     if "number" in spec.metadata:
@@ -111,21 +110,24 @@ def from_word(spec: Field[Any], word: str) -> Any:
     return word
 
 
-def misfit(spec: Field[Any], value: Any) -> str | None:
-    """What is wrong with `value` for a field whose metadata names its values and whose default shows its type."""
+def value_problem(spec: Field[Any], value: Any) -> str | None:
+    """Return a message if `value` does not suit the field, else None.
+
+    The allowed values are in the field's metadata; the type is that of its default.
+    """
     kind: type = type(spec.default)
     if "number" in spec.metadata:
-        return _misfit_number(spec, value)
+        return _number_problem(spec, value)
     if spec.metadata.get("values"):
-        return one_of(value, spec.metadata["values"])
+        return choice_problem(value, spec.metadata["values"])
     if kind is tuple:
         if type(value) not in (list, tuple):
             return f"expected an array, got {kind_of(value)}"
         if items := spec.metadata.get("items"):
-            return _misfit_items(value, items, spec.metadata["form"])
-        # The other kind of list among the flags: effort levels. Their order is the canonical one (mapping §5.5).
+            return _items_problem(value, items, spec.metadata["form"])
+        # The only other lists are effort levels, in rising order (mapping §5.5).
         for level in value:
-            if wrong := one_of(level, EFFORTS):
+            if wrong := choice_problem(level, EFFORTS):
                 return wrong
         if [level for level in EFFORTS if level in value] != list(value):
             return f"expected rising order without repetition: {', '.join(EFFORTS)}"
@@ -133,20 +135,20 @@ def misfit(spec: Field[Any], value: Any) -> str | None:
     if type(value) is not kind and not (kind is float and type(value) is int):
         return f"expected {_KINDS[kind]}, got {kind_of(value)}"
     number: Any = value
-    if kind in (int, float) and not number >= 0:  # so written, it is true of NaN as well
+    if kind in (int, float) and not number >= 0:  # written this way, NaN is rejected too
         return f"expected 0 or more; got {value}"
     return None
 
 
-def _misfit_number(spec: Field[Any], value: Any) -> str | None:
-    """For a field that takes words or numbers."""
+def _number_problem(spec: Field[Any], value: Any) -> str | None:
+    """Return a message for a field that accepts words and numbers."""
     kind, least, most = spec.metadata["number"]
     if type(value) is kind or (kind is float and type(value) is int):
         return None if least <= value <= most else f"expected {least:g} to {most:g}; got {value:g}"
-    return one_of(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
+    return choice_problem(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
 
 
-def _misfit_items(values: Sequence[Any], pattern: str, form: str) -> str | None:
+def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None:
     for value in values:
         if type(value) is not str:
             return f"expected strings, got {kind_of(value)}"
@@ -156,41 +158,41 @@ def _misfit_items(values: Sequence[Any], pattern: str, form: str) -> str | None:
 
 
 class Table:
-    """One table of the file. Getters return None (or what is empty) for a key that is absent or wrong."""
+    """One table of the file. Getters return None or an empty value for a key that is absent or invalid."""
 
-    __slots__ = ("_asked", "_data", "_env", "path", "problems")
+    __slots__ = ("_data", "_env", "_known_keys", "path", "problems")
 
     def __init__(self, data: Mapping[str, Any], path: str, env: Mapping[str, str], problems: list[Problem]) -> None:
         self._data = data
         self._env = env
-        self._asked: set[str] = set()
+        self._known_keys: set[str] = set()
         self.path = path
         self.problems = problems
 
     def at(self, key: str) -> str:
-        """The path of a key of this table."""
+        """Return the path of a key of this table."""
         return join(self.path, key)
 
-    def wrong(self, key: str, message: str) -> None:
-        """Report a problem of a key."""
+    def report(self, key: str, message: str) -> None:
+        """Add a problem of a key."""
         self.problems.append((self.at(key), message))
 
     def __contains__(self, key: str) -> bool:
         return key in self._data
 
     def _get(self, key: str, *kinds: type) -> Any:
-        self._asked.add(key)
+        self._known_keys.add(key)
         if key not in self._data:
             return None
         value = self._data[key]
-        # The type only: a key given in the wrong shape must not be printed.
+        # Show the type only: the value may be a key in the wrong form.
         if type(value) not in kinds:
-            self.wrong(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
+            self.report(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
             return None
         return value
 
     def _resolve(self, text: str, where: str) -> str | None:
-        """`${NAME}` and `${NAME:-default}` (also for an empty one, as in a shell) put in."""
+        """Return the text with `${NAME}` and `${NAME:-default}` replaced; the default also replaces an empty value."""
         failed = False
 
         def value(match: re.Match[str]) -> str:
@@ -211,16 +213,16 @@ class Table:
         return None if failed else out
 
     def text(self, key: str, *, required: bool = False, literal: bool = False) -> str | None:
-        """A string with environment references put in (`literal`: as it stands)."""
+        """Return a string with environment references resolved, or with `literal` unchanged."""
         value = self._get(key, str)
         if value is None:
             if required and key not in self._data:
-                self.wrong(key, "is required")
+                self.report(key, "is required")
             return None
         return value if literal else self._resolve(value, self.at(key))
 
     def texts(self, key: str) -> list[str] | None:
-        """An array of strings; None if it is absent."""
+        """Return an array of strings, or None if it is absent."""
         values = self._get(key, list)
         if values is None:
             return None
@@ -235,65 +237,65 @@ class Table:
         return out
 
     def boolean(self, key: str) -> bool | None:
-        """`true` or `false`."""
+        """Return a boolean."""
         value: bool | None = self._get(key, bool)
         return value
 
     def integer(self, key: str, *, auto: int | None = None) -> int | None:
-        """An integer, or a string with an environment reference that gives one (`port = "${PORT:-8080}"`).
+        """Return an integer, also one from an environment reference (`port = "${PORT:-8080}"`).
 
-        `auto` is what the word `auto` stands for, where it may.
+        If `auto` is given, the key also accepts the word `auto`, which means that number.
         """
         value = self._data.get(key)
         if value == "auto" and auto is not None:
-            self._asked.add(key)
+            self._known_keys.add(key)
             return auto
         if auto is not None and type(value) is str and "${" not in value:
-            self._asked.add(key)
-            self.wrong(key, f'expected an integer or "auto"; got {_toml(value)}')
+            self._known_keys.add(key)
+            self.report(key, f'expected an integer or "auto"; got {_toml(value)}')
             return None
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)
             return number
-        self._asked.add(key)
+        self._known_keys.add(key)
         resolved = self._resolve(value, self.at(key))
         if resolved is None:
             return None
         if resolved == "auto" and auto is not None:
             return auto
         if not re.fullmatch(r"[0-9]{1,18}", resolved):
-            self.wrong(key, f"expected an integer from {value}")
+            self.report(key, f"expected an integer from {value}")
             return None
         return int(resolved)
 
     def word(
         self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
     ) -> str | None:
-        """A string that is one of `words`. `hints` has a sentence for words that are none of them."""
-        self._asked.add(key)
+        """Return a string that is one of `words`. `hints` maps other words to a hint for the message."""
+        self._known_keys.add(key)
         if key not in self._data:
             if required:
-                self.wrong(key, f"is required: one of {', '.join(words)}")
+                self.report(key, f"is required: one of {', '.join(words)}")
             return None
         raw = self._data[key]
         value = self._resolve(raw, self.at(key)) if type(raw) is str else raw
         if type(raw) is str and value is None:
             return None
-        if one_of(value, words):
-            wrong = one_of(raw, words) or f"expected one of {', '.join(words)}"
+        if choice_problem(value, words):
+            wrong = choice_problem(raw, words) or f"expected one of {', '.join(words)}"
             hint = hints.get(value.lower()) if hints and type(value) is str else None
-            self.wrong(key, f"{wrong}: {hint}" if hint else wrong)
+            self.report(key, f"{wrong}: {hint}" if hint else wrong)
             return None
         return str(value)
 
     def table(self, key: str) -> Table:
-        """A table, empty when absent. Of one that is no table at all, this is all that is told."""
+        """Return a table, empty if absent. For a value that is not a table, only that is reported."""
         value = self._get(key, dict)
-        told = [] if value is None and key in self._data else self.problems
-        return Table(value or {}, self.at(key), self._env, told)
+        problems = [] if value is None and key in self._data else self.problems
+        return Table(value or {}, self.at(key), self._env, problems)
 
     def tables(self, key: str) -> Iterator[Table]:
-        """An array of tables."""
+        """Yield the members of an array of tables."""
         for index, item in enumerate(self._get(key, list) or ()):
             where = f"{self.at(key)}[{index}]"
             if type(item) is dict:
@@ -302,28 +304,33 @@ class Table:
                 self.problems.append((where, f"expected a table, got {kind_of(item)}"))
 
     def __iter__(self) -> Iterator[str]:
-        """All keys, for tables whose keys are names of the operator's."""
+        """Iterate over the keys, for tables whose keys are the operator's names."""
         return iter(self._data)
 
     def values_of(self, kind: type) -> dict[str, Any]:
-        """The fields of the dataclass `kind` that are given here and fit; misfits and unknown keys are reported."""
+        """Return the valid fields of the dataclass `kind` in this table; invalid values and unknown keys are
+        reported."""
         out: dict[str, Any] = {}
         for spec in fields(kind):
-            self._asked.add(spec.name)
+            self._known_keys.add(spec.name)
             if spec.name not in self._data:
                 continue
             value = self._data[spec.name]
-            if wrong := misfit(spec, value):
-                self.wrong(spec.name, wrong)
+            if wrong := value_problem(spec, value):
+                self.report(spec.name, wrong)
             else:
                 out[spec.name] = tuple(value) if type(value) is list else value
         self.finish()
         return out
 
     def finish(self) -> None:
-        """Report the keys that nothing asked for."""
+        """Report the keys that no getter has read."""
         for key in self._data:
-            if key not in self._asked:
+            if key not in self._known_keys:
                 meant = SYNONYMS.get(key.lower())
-                hint = f' (did you mean "{meant}"?)' if meant in self._asked else closest(key, sorted(self._asked))
-                self.wrong(key, f"unknown key{hint}")
+                hint = (
+                    f' (did you mean "{meant}"?)'
+                    if meant in self._known_keys
+                    else closest(key, sorted(self._known_keys))
+                )
+                self.report(key, f"unknown key{hint}")

@@ -1,1 +1,5 @@
-"""`dragoman demo`: translated streams, drawn while they arrive."""
+"""`dragoman demo`: scenes with real requests through the gateway to the simulated upstream, drawn side by side.
+
+May import every other package of the server except `cli`; only `cli` imports it.
+Start with `run.py`, then `scenes.py`.
+"""

@@ -1,7 +1,7 @@
-"""A frame of a stream, shortened to what it is about.
+"""Excerpts of stream frames and request bodies, short enough for one column of the terminal.
 
-Every piece shown is the frame's own JSON; what is the same in every frame (ids, model, wrappers, nulls) is left out.
-The same colour means the same thing in every dialect, so that the eye finds what became of what.
+Every piece shown is the frame's own JSON; members that are equal in every frame (ids, model, wrappers, nulls) are
+left out. A colour means the same kind of content in every dialect.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.sse import Frame
+from dragoman import SSEFrame, json_dumps, json_loads
 from dragoman_server.demo.terminal import Line, Span, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(
@@ -59,9 +58,9 @@ _EVENT_COLOUR = (
     ("reasoning", "magenta"),
     ("output_text", "green"),
 )
-"""Of Responses, where the name of the event says what its `delta` is and the rest repeats what was told."""
+"""Colours of Responses events: the event's name determines the kind of its `delta`."""
 _RESPONSE = ("status", "incomplete_details", "error", "usage")
-"""The parts of a Response object that are no echo of the request and were not told before."""
+"""Members of a Response object that neither echo the request nor repeat earlier events."""
 _PREFIX = "response."
 _LONG_ID = 14
 _LONG_REPEAT = 16
@@ -70,17 +69,17 @@ _ROWS = 3
 _PLACE = {"delta": -5, "type": -4, "namespace": -3, "name": -2, "status": -1, "output_index": 1}
 
 
-def frame_lines(frame: Frame, width: int) -> list[Line]:
-    """One frame in `width` columns: one line, or some more where it tells much."""
+def frame_lines(frame: SSEFrame, width: int) -> list[Line]:
+    """Return the lines of one frame, `width` columns wide: one line, or up to three for a long frame."""
     if frame.data is None:
-        return [(Span(": a sign of life", "dim"),)]
+        return [(Span(": ping", "dim"),)]
     raw = frame.data.decode("utf-8", "replace")
     label = "data: "
     if frame.event:
         label = frame.event.replace(_PREFIX, "…", 1) if frame.event.startswith(_PREFIX) else frame.event
         label = f"{label} ".ljust(_NAME_COLUMN)
     try:
-        payload = loads(frame.data)
+        payload = json_loads(frame.data)
     except ValueError:
         return [(Span(label, "dim"), Span(raw))]
     room = width - cells(label)
@@ -89,7 +88,7 @@ def frame_lines(frame: Frame, width: int) -> list[Line]:
         pieces = [f'"{key}":{value}' for key, value in _pieces(payload, "", frame.event)] or ["{}"]
         rows = _rows(pieces, room)
         if pieces[0].startswith('"delta"') and cells(pieces[0]) <= room:
-            rows = [" ".join(pieces)]  # there are many, and what matters comes first
+            rows = [" ".join(pieces)]  # deltas are many, and the important members come first: one line, cut at the end
     style = _colour(payload, frame.event)
     first, *more = rows
     head = Span(label, "cyan" if frame.event else "dim")
@@ -97,12 +96,12 @@ def frame_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def body_text(body: Any) -> str:
-    """A request's body with its long parts shown as `[…]` and `{…}`."""
+    """Return a request's body as JSON, with long members shown as `[…]` and `{…}`."""
     if not isinstance(body, dict):
-        return dumps(body).decode()
+        return json_dumps(body).decode()
     members = []
     for key, value in body.items():
-        text = dumps(value).decode()
+        text = json_dumps(value).decode()
         if key == "tools" and isinstance(value, list):
             text = f"[{','.join(map(_tool, value))}]"
         elif len(text) > 40 and isinstance(value, (dict, list)):
@@ -112,7 +111,7 @@ def body_text(body: Any) -> str:
 
 
 def _rows(pieces: list[str], room: int) -> list[str]:
-    """The pieces in lines, whole where they can be."""
+    """Return the pieces in lines; a piece is not broken unless it is longer than a line."""
     if max(map(cells, pieces)) > room:
         return wrap(" ".join(pieces), room, _ROWS)
     rows = [pieces[0]]
@@ -125,7 +124,7 @@ def _rows(pieces: list[str], room: int) -> list[str]:
 
 
 def _tool(tool: Any) -> str:
-    """What a tool is and how it is called, down to the members of a namespace."""
+    """Return a tool's type and name as JSON, with the members of a namespace."""
     members = []
     for key, value in tool.items():
         if key == "tools":
@@ -133,12 +132,12 @@ def _tool(tool: Any) -> str:
         elif isinstance(value, dict) and "name" in value:
             members.append(f'"{key}":{_tool(value)}')
         elif key == "name" or (key == "type" and value != "function"):
-            members.append(f'"{key}":{dumps(value).decode()}')
+            members.append(f'"{key}":{json_dumps(value).decode()}')
     return "{" + ",".join([*members, "…"]) + "}"
 
 
 def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
-    """The members worth showing, with the JSON of their values."""
+    """Yield the members to show, each with the JSON of its value."""
     if isinstance(value, list):
         for item in value:
             yield from _pieces(item, parent, event)
@@ -147,20 +146,20 @@ def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
     if parent == "response":
         value = {key: value[key] for key in _RESPONSE if key in value}
     elif parent == "item" and event.endswith(".done"):
-        value = {key: member for key, member in value.items() if key != "content"}  # its events told it
+        value = {key: member for key, member in value.items() if key != "content"}  # repeats its events
     for key, member in sorted(value.items(), key=_importance):
         if isinstance(member, (dict, list)) and member:
             yield from _pieces(member, key, event)
-        elif _worth(key, member, parent, event):
+        elif _is_shown(key, member, parent, event):
             if key in ("id", "call_id"):
                 member = _head(member, _LONG_ID)
             elif event.endswith(".done") and isinstance(member, str):
                 member = _head(member, _LONG_REPEAT)
-            yield key, dumps(member).decode()
+            yield key, json_dumps(member).decode()
 
 
 def _importance(member: tuple[str, Any]) -> int:
-    """Names before ids and the rest: they must not be cut off."""
+    """Return the sort key of a member: names precede ids and the rest, so that they are not cut off."""
     key, value = member
     return 0 if isinstance(value, dict) else _PLACE.get(key, 0)
 
@@ -169,7 +168,7 @@ def _head(text: str, size: int) -> str:
     return text if len(text) <= size else text[:size] + "…"
 
 
-def _worth(key: str, value: Any, parent: str, event: str) -> bool:
+def _is_shown(key: str, value: Any, parent: str, event: str) -> bool:
     if value is None or value == "" or value in ([], {}) or key in _SAME_EVERYWHERE:
         return False
     if key == "type":
@@ -187,9 +186,9 @@ def _worth(key: str, value: Any, parent: str, event: str) -> bool:
 
 def _colour(payload: Any, event: str) -> str:
     if event.startswith(_PREFIX):
-        told = next((colour for word, colour in _EVENT_COLOUR if event.startswith(word, len(_PREFIX))), None)
-        if told is not None:
-            return told
+        colour = next((colour for word, colour in _EVENT_COLOUR if event.startswith(word, len(_PREFIX))), None)
+        if colour is not None:
+            return colour
         payload = payload.get("item", payload.get("part", {}))
     found: set[str] = set()
     _words(payload, found)
@@ -197,7 +196,7 @@ def _colour(payload: Any, event: str) -> str:
 
 
 def _words(value: Any, found: set[str]) -> None:
-    """The keys with something in them, and the types."""
+    """Collect the keys with a value, and the values of `type`."""
     if isinstance(value, list):
         for item in value:
             _words(item, found)

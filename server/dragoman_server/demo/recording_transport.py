@@ -1,4 +1,4 @@
-"""A transport that also shows what goes over it: the upstream's side of the picture."""
+"""A transport that reports its requests and replies to a listener: the upstream's side of the demo."""
 
 from __future__ import annotations
 
@@ -6,53 +6,52 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
-from dragoman.aio.stream_timers import StreamTimers
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest, UpstreamResponse
-from dragoman.errors import UpstreamError
+from dragoman import UpstreamError
+from dragoman.aio import StreamTimers, Transport, UpstreamRequest, UpstreamResponse
 
 
 class Listener(Protocol):
-    """Told of everything in the order in which it happens; must not block."""
+    """Receives each event of an upstream request, in order. Its methods must not block."""
 
     def sent(self, call: UpstreamRequest) -> None:
-        """A request goes to the upstream."""
+        """Called when a request is sent."""
         ...
 
-    def said(self, data: bytes) -> None:
-        """One network read of the reply."""
+    def received(self, data: bytes) -> None:
+        """Called for each network read of the reply."""
         ...
 
     def cut(self) -> None:
-        """The reply broke off."""
+        """Called when the upstream's connection failed in the middle of the reply."""
         ...
 
-    def left(self) -> None:
-        """The gateway reads no further: the reply is whole, or it wants no more of it."""
+    def stopped(self) -> None:
+        """Called when the gateway stops reading: the reply is complete, or the gateway needs no more of it."""
         ...
 
 
-class Tee:
-    """`inner`, with every call and every batch told to `listener` while there is one."""
+class RecordingTransport:
+    """Wraps the transport `inner` and reports to `listener` while one is set."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.listener: Listener | None = None
 
     async def open(self, call: UpstreamRequest, watch: StreamTimers) -> UpstreamResponse:
-        """Send the call."""
+        """Send the request and return the response."""
         listener = self.listener
         if listener is None:
             return await self._inner.open(call, watch)
         listener.sent(call)
-        return _Overheard(await self._inner.open(call, watch), listener)
+        return _RecordedResponse(await self._inner.open(call, watch), listener)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._inner.close()
 
 
-class _Overheard:
-    """An answer that is told on while it is read."""
+class _RecordedResponse:
+    """A response that reports to the listener while it is read."""
 
     def __init__(self, inner: UpstreamResponse, listener: Listener) -> None:
         self._inner = inner
@@ -61,24 +60,24 @@ class _Overheard:
         self.headers: Mapping[str, str] = inner.headers
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the whole body. Raises UpstreamError."""
         body = await self._inner.read(limit)
-        self._listener.said(body)
+        self._listener.received(body)
         return body
 
     async def close(self) -> None:
-        """Give the connection back, or cut it."""
+        """Return the connection to the pool, or close it."""
         await self._inner.close()
 
     async def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time."""
+        """Yield the body, one network read at a time."""
         try:
             async with aclosing(self._inner.batches()) as source:
                 async for data in source:
-                    self._listener.said(data)
+                    self._listener.received(data)
                     yield data
         except GeneratorExit:
-            self._listener.left()
+            self._listener.stopped()
             raise
         except UpstreamError:
             self._listener.cut()

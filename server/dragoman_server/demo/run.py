@@ -1,7 +1,7 @@
-"""`dragoman demo`: gateway and simulated upstream in one process, and translated streams drawn as they come.
+"""`dragoman demo`: runs the gateway and the simulated upstream in one process, and draws the streams as they arrive.
 
-The client is a real one: its requests go through sockets to the gateway and from there to the upstream. Every scene is
-checked against what it claims to show.
+The requests are real: they go through sockets to the gateway, and from there to the upstream. Each scene checks that
+it showed what it claims.
 """
 
 from __future__ import annotations
@@ -17,21 +17,16 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.losses import MEANING, LossCode
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Frame, Parser
+from dragoman import LOSS_MEANINGS, Dialect, LossCode, SSEFrame, SSEParser, json_loads
+from dragoman.aio import Http11Transport, UpstreamRequest
 from dragoman_server.config.load import simulated_config
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.next_steps import hints
-from dragoman_server.demo.recording_transport import Tee
-from dragoman_server.demo.scenes import NAMES, SCENES, Scene, Seen
+from dragoman_server.demo.next_steps import next_steps
+from dragoman_server.demo.recording_transport import RecordingTransport
+from dragoman_server.demo.scenes import NAMES, SCENES, Recording, Scene
 from dragoman_server.demo.terminal import Line, Terminal, line, wrap
-from dragoman_server.demo.transcript import Told, told
-from dragoman_server.workers.serve import Running, running, until_told_to_stop
+from dragoman_server.demo.transcript import Transcript, read_transcript
+from dragoman_server.workers.serve import Running, running, wait_for_stop_signal
 
 __all__ = ("demo",)
 
@@ -41,18 +36,18 @@ _API = {
     Dialect.RESPONSES: "OpenAI Responses",
 }
 _READING_TIME = 8
-"""Pause after a scene, in paces."""
+"""Pause after a scene, as a multiple of `pace`."""
 
 
 async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None) -> int:
-    """Play the scenes; then stay up until told to stop, unless `once`.
+    """Play the scenes, then serve until a signal, unless `once`.
 
-    `pace` is the simulated upstream's pause between two frames in seconds. Returns 1 if a scene did not do what it
-    shows. A `port` that is taken is replaced by a free one; raises ConfigError for one that cannot be.
+    `pace` is the simulated upstream's pause between two frames, in seconds. If `port` is taken, a free one is used.
+    Returns 1 if the check of a scene failed. Raises ConfigError for an invalid port.
     """
     stream = out or sys.stdout
     if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks instead of failing
+        stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
     config = replace(config, server=replace(config.server, port=port))
@@ -60,15 +55,15 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    tee = Tee(Http11Transport())
+    tee = RecordingTransport(Http11Transport())
     async with running(config, pace=pace, upstream=tee) as up:
         if taken:
-            terminal.say(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
+            terminal.print(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
         problems = await _show(up, tee, terminal, pace)
         if not once:
-            terminal.say(*hints(up.url))
-            terminal.say("Ctrl-C stops it.", "", style="bold")
-            await until_told_to_stop()
+            terminal.print(*next_steps(up.url))
+            terminal.print("Ctrl-C stops it.", "", style="bold")
+            await wait_for_stop_signal()
     return 1 if problems else 0
 
 
@@ -80,15 +75,15 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
-    """All scenes. Returns how many things were not as they should be."""
+async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: float) -> int:
+    """Play all scenes. Returns the number of problems."""
     log = logging.getLogger("dragoman")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # the picture tells more, and must not be torn
+    log.setLevel(logging.CRITICAL)  # log lines would break the columns
     failed = 0
     try:
-        terminal.say("Dragoman translates between model APIs while they stream.", style="bold")
-        terminal.say(
+        terminal.print("Dragoman translates between model APIs while they stream.", style="bold")
+        terminal.print(
             f"Real requests now go through {up.url} to a simulated model.",
             "Each line is one frame of a stream, shortened to what changes.",
             '"…created" stands for "response.created", and so on.',
@@ -97,8 +92,8 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
         async with aiohttp.ClientSession() as session:
             for number, scene in enumerate(SCENES, 1):
                 terminal.title(f"{number}/{len(SCENES)}  {scene.title}")
-                seen = await _Stage(scene, terminal).play(session, up.url, tee)
-                failed += _conclude(scene, seen, terminal)
+                seen = await ScenePlayer(scene, terminal).play(session, up.url, tee)
+                failed += _print_remarks(scene, seen, terminal)
                 if number < len(SCENES):
                     await asyncio.sleep(_READING_TIME * pace)
     finally:
@@ -106,22 +101,22 @@ async def _show(up: Running, tee: Tee, terminal: Terminal, pace: float) -> int:
     return failed
 
 
-class _Stage:
-    """One scene while it plays: both sides report here, and what belongs together is drawn side by side."""
+class ScenePlayer:
+    """Plays one scene: both sides report here, and simultaneous frames are drawn side by side."""
 
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
         self.scene = scene
-        self.seen = Seen()
+        self.seen = Recording()
         self._terminal = terminal
-        self._parsers = Parser(), Parser()
+        self._parsers = SSEParser(), SSEParser()
         self._rows: tuple[list[Line], list[Line]] = [], []
 
-    async def play(self, session: aiohttp.ClientSession, url: str, tee: Tee) -> Seen:
-        """Ask as the client, and draw what comes."""
+    async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
+        """Send the client's request and draw the frames of both sides. Returns the recording."""
         scene, seen = self.scene, self.seen
         tee.listener = self
         try:
-            async with session.post(f"{url}/v1/{CODECS[scene.client].path}", json=scene.body) as response:
+            async with session.post(f"{url}/v1/{scene.client.path}", json=scene.body) as response:
                 seen.status, seen.headers = response.status, response.headers
                 if response.content_type == "text/event-stream":
                     async for data in response.content.iter_any():
@@ -136,35 +131,35 @@ class _Stage:
         self._flush()
         return seen
 
-    # --- what the upstream's side reports ------------------------------------------------------------------------
+    # --- reports of the upstream's side --------------------------------------------------------------------------
 
     def sent(self, call: UpstreamRequest) -> None:
-        """The translated request."""
+        """Draw the translated request."""
         self.seen.call = call
         self._draw_request()
 
-    def said(self, data: bytes) -> None:
-        """A part of the upstream's reply; what the client got since the one before is drawn beside that."""
+    def received(self, data: bytes) -> None:
+        """Add a part of the upstream's reply, after drawing the previous part and the client's frames for it."""
         self._flush()
         self._add(1, self.seen.upstream, data)
 
     def cut(self) -> None:
-        """The upstream's connection broke."""
+        """Draw that the upstream's connection failed."""
         self._flush()
         self.seen.cut = True
-        self._rows[1].append(line("✂ the connection breaks", "red"))
+        self._rows[1].append(line("✂ the connection fails", "red"))
 
-    def left(self) -> None:
-        """The gateway left; which is worth a line unless the reply was whole."""
+    def stopped(self) -> None:
+        """Draw that the gateway closed the upstream's connection, unless the reply was complete."""
         self._flush()
-        if told(self.scene.upstream, self.seen.upstream).stop is None:
-            self._rows[1].append(line("✂ the gateway hangs up", "blue"))
+        if read_transcript(self.scene.upstream, self.seen.upstream).stop is None:
+            self._rows[1].append(line("✂ the gateway closes the connection", "blue"))
 
     def _receive(self, data: bytes) -> None:
         self._add(0, self.seen.client, data)
 
-    def _add(self, side: int, frames: list[Frame], data: bytes) -> None:
-        new = self._parsers[side].feed(data)
+    def _add(self, side: int, frames: list[SSEFrame], data: bytes) -> None:
+        new = self._parsers[side].parse(data)
         frames += new
         for frame in new:
             self._rows[side].extend(frame_lines(frame, self._terminal.column))
@@ -179,43 +174,43 @@ class _Stage:
         scene, call, terminal = self.scene, self.seen.call, self._terminal
         if not terminal.stacked:
             terminal.sides(
-                [line(f"CLIENT, speaks {_API[scene.client]}", "bold")],
-                [line(f"UPSTREAM, speaks {_API[scene.upstream]}", "bold")],
+                [line(f"CLIENT: {_API[scene.client]}", "bold")],
+                [line(f"UPSTREAM: {_API[scene.upstream]}", "bold")],
                 "",
             )
-        client = [line(f"POST /v1/{CODECS[scene.client].path}", "cyan")]
+        client = [line(f"POST /v1/{scene.client.path}", "cyan")]
         client += map(line, self._wrapped(body_text(scene.body)))
         upstream = [line("nothing was sent", "dim")]
         if call is not None:
             upstream = [line(f"POST {urlsplit(call.url).path}", "cyan")]
-            upstream += map(line, self._wrapped(body_text(loads(call.body))))
+            upstream += map(line, self._wrapped(body_text(json_loads(call.body))))
         terminal.sides(client, upstream, "▶")
 
     def _wrapped(self, text: str) -> list[str]:
         return wrap(text, self._terminal.column, 4)
 
 
-def _conclude(scene: Scene, seen: Seen, terminal: Terminal) -> int:
-    """The remarks below a scene. Returns how many things were not as they should be."""
-    terminal.say("")
+def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
+    """Print the remarks below a scene. Returns the number of problems."""
+    terminal.print("")
     problems = scene.problems(seen)
     if problems:
         for problem in problems:
-            terminal.told("✗ wrong", problem, "red")
+            terminal.labelled("✗ wrong", problem, "red")
     else:
-        terminal.told("✓", scene.point, "bold")
-    client, upstream = told(scene.client, seen.client), told(scene.upstream, seen.upstream)
-    if calls := [str(call) for call in client.calls.values() if call.whole]:
-        terminal.told("tool calls", ", ".join(calls))
+        terminal.labelled("✓", scene.point, "bold")
+    client, upstream = read_transcript(scene.client, seen.client), read_transcript(scene.upstream, seen.upstream)
+    if calls := [str(call) for call in client.calls.values() if call.complete]:
+        terminal.labelled("tool calls", ", ".join(calls))
     if client.error is not None:
-        terminal.told("error read", client.error, "red")
+        terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
-        rows = [f"{code}: {MEANING[LossCode(code)]}" for code in lost if code]
-        terminal.told("not carried", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
+        rows = [f"{code}: {LOSS_MEANINGS[LossCode(code)]}" for code in lost if code]
+        terminal.labelled("lost", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
-        terminal.told("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
-    terminal.say("")
+        terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
+    terminal.print("")
     return len(problems)
 
 
@@ -228,7 +223,7 @@ _COUNTS = (
 )
 
 
-def _usage(dialect: Dialect, side: Told) -> str:
+def _usage(dialect: Dialect, side: Transcript) -> str:
     usage = side.usage or {}
     counts = ", ".join(f"{name} {usage[name]}" for name in _COUNTS if usage.get(name) is not None)
     return f"{NAMES[dialect]}: {counts or 'none'}"

@@ -1,4 +1,4 @@
-"""The scenes of the demo: a request, what it is to show, and how to tell whether it did."""
+"""The scenes of the demo: a request, the point that it shows, and a check that it did."""
 
 from __future__ import annotations
 
@@ -6,132 +6,132 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Frame
-from dragoman_server.demo.transcript import Told, told
+from dragoman import Dialect, SSEFrame, json_loads
+from dragoman.aio import UpstreamRequest
+from dragoman_server.demo.transcript import Transcript, read_transcript
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 
 
 @dataclass(slots=True)
-class Seen:
-    """All that passed on both sides of one scene."""
+class Recording:
+    """Everything that was sent and received on both sides of one scene."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    """The client's answer where it was no stream."""
+    """The body of the client's response if it was not a stream."""
     call: UpstreamRequest | None = None
-    client: list[Frame] = field(default_factory=list)
-    upstream: list[Frame] = field(default_factory=list)
+    client: list[SSEFrame] = field(default_factory=list)
+    upstream: list[SSEFrame] = field(default_factory=list)
     cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`check` gives what was not as it should be."""
+    """A scene. `check` yields a sentence for each problem."""
 
     client: Dialect
     upstream: Dialect
     subject: str
     body: dict[str, Any]
     point: str
-    check: Callable[[Seen, Told, Told], Iterator[str]]
+    check: Callable[[Recording, Transcript, Transcript], Iterator[str]]
 
     @property
     def title(self) -> str:
         """`Messages client → Chat upstream · subject`."""
         return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
 
-    def problems(self, seen: Seen) -> list[str]:
-        """What went otherwise than shown; empty if all is well."""
-        return list(self.check(seen, told(self.client, seen.client), told(self.upstream, seen.upstream)))
+    def problems(self, seen: Recording) -> list[str]:
+        """Return the problems of a recording, an empty list for a good one."""
+        return list(
+            self.check(seen, read_transcript(self.client, seen.client), read_transcript(self.upstream, seen.upstream))
+        )
 
 
-def _whole(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_same_content(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.status != 200:
         yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
         return
-    if client.said() != upstream.said():
-        yield f"the client was told {client.said()}, the upstream had said {upstream.said()}"
+    if client.content() != upstream.content():
+        yield f"the client received {client.content()}, the upstream sent {upstream.content()}"
     if not client.ended or client.error:
         yield f"the client's stream did not end cleanly ({client.error})"
     if client.tokens() != upstream.tokens() or client.tokens() is None:
         yield f"token counts differ: {client.tokens()} and {upstream.tokens()}"
     for call in client.calls.values():
-        if not call.whole or not _is_object(call.sent()[1]):
-            yield f"the call of {call.name} is not whole"
+        if not call.complete or not _is_object(call.sent()[1]):
+            yield f"the call of {call.name} is not complete"
 
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(loads(text), dict)
+        return isinstance(json_loads(text), dict)
     except ValueError:
         return False
 
 
-def _thinking(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_thinking(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if not (client.reasoning and client.text and len(client.calls) == 1):
         yield "thinking, a text and a call were expected"
     if client.stop != "tool_use":
         yield f"stop reason {client.stop} instead of tool_use"
     if "top_k" not in seen.headers.get("x-dragoman-loss", ""):
-        yield "the loss of top_k was not told"
+        yield "the loss of top_k was not reported"
 
 
-def _parallel(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_parallel(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if client.stop != "tool_calls":
         yield f"finish reason {client.stop} instead of tool_calls"
     if len(client.calls) != 2 or sorted(client.order) == client.order:
         yield "two interleaved calls were expected"
 
 
-def _namespaced(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_namespaced(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if [(call.namespace, call.name) for call in client.calls.values()] != [("mcp__notes", "add_note")]:
         yield f"the call did not come back in its namespace: {', '.join(map(str, client.calls.values()))}"
     if [call.name for call in upstream.calls.values()] != ["mcp__notes__add_note"]:
         yield "the upstream was expected to call a plain function"
 
 
-def _free_text(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    yield from _whole(seen, client, upstream)
+def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
     if not all(call.custom and call.arguments.startswith("*** Begin Patch\n") for call in client.calls.values()):
         yield f"the call did not come back as free text: {', '.join(map(str, client.calls.values()))}"
     if len(client.calls) != 1 or any(call.custom for call in upstream.calls.values()):
         yield "one call of a plain function was expected from the upstream"
     if "custom_wrapped" not in seen.headers.get("x-dragoman-loss", ""):
-        yield "the loss of the grammar was not told"
+        yield "the loss of the grammar was not reported"
 
 
-def _stopped(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
-    if "stop" in loads(seen.call.body if seen.call else b"{}"):
+def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    if "stop" in json_loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
-        yield f"the client was told {client.text!r}, the upstream had said {upstream.text!r}"
+        yield f"the client received {client.text!r}, the upstream sent {upstream.text!r}"
     if client.stop != "stop" or not client.ended or client.error:
         yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
 
-def _broken(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if not seen.cut or upstream.ended:
         yield "the upstream was not cut"
     if client.error is None:
-        yield "the client was not told of the failure"
-    if client.ended or client.stop or any(call.whole for call in client.calls.values()):
-        yield "the client's stream looks as if it had ended well"
+        yield "the client received no error"
+    if client.ended or client.stop or any(call.complete for call in client.calls.values()):
+        yield "the client's stream looks as if it had ended normally"
 
 
-def _refused(seen: Seen, client: Told, upstream: Told) -> Iterator[str]:
+def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.call is not None:
         yield "something was sent to the upstream"
     if seen.status != 400:
         yield f"status {seen.status} instead of 400"
-    elif loads(seen.body)["error"]["param"] != "n":
+    elif json_loads(seen.body)["error"]["param"] != "n":
         yield "the error does not name the field"
 
 
@@ -174,8 +174,8 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
             "tools": [_WEATHER],
         },
-        "An Anthropic client gets its own events from a model that speaks OpenAI's Chat Completions.",
-        _thinking,
+        "An Anthropic client receives Messages events from a model with OpenAI's Chat Completions API.",
+        _check_thinking,
     ),
     Scene(
         Dialect.CHAT,
@@ -189,8 +189,8 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "Weather and time in Oslo?"}],
             "tools": [_function("get_weather", "city"), _function("get_time", "tz")],
         },
-        "And the other way round. Each piece of arguments stays with its call.",
-        _parallel,
+        "The other way round: each fragment of arguments stays with its call.",
+        _check_parallel,
     ),
     Scene(
         Dialect.RESPONSES,
@@ -203,8 +203,8 @@ SCENES: tuple[Scene, ...] = (
             "input": "Note that it rains.",
             "tools": [_NOTES],
         },
-        "Chat has no namespaces: the tool goes under a joined name; its call comes back as the client declared it.",
-        _namespaced,
+        "Chat has no namespaces: the tool is sent under a joined name, and its call returns as the client declared it.",
+        _check_namespaced,
     ),
     Scene(
         Dialect.RESPONSES,
@@ -217,9 +217,9 @@ SCENES: tuple[Scene, ...] = (
             "input": "Write a note.",
             "tools": [_PATCH],
         },
-        "Messages has no free-text tools: the text comes inside JSON and is unwrapped while it streams. "
+        "Messages has no free-text tools: the text arrives inside JSON and is unwrapped while it streams. "
         "So Codex can edit files with any model.",
-        _free_text,
+        _check_free_text,
     ),
     Scene(
         Dialect.CHAT,
@@ -231,14 +231,14 @@ SCENES: tuple[Scene, ...] = (
             "stop": "###",
             "messages": [{"role": "user", "content": "Count."}],
         },
-        "Responses has no stop sequences: the gateway holds back what may become one, cuts the text there and "
-        "hangs up. That costs the token counts.",
-        _stopped,
+        "Responses has no stop sequences: the gateway holds back text that may become one, cuts the text there and "
+        "closes the connection. The token counts are lost with it.",
+        _check_stopped,
     ),
     Scene(
         Dialect.MESSAGES,
         Dialect.RESPONSES,
-        "the upstream breaks in mid-call",
+        "the upstream fails in mid-call",
         {
             "model": "responses/sim-cut-tools",
             "max_tokens": 1024,
@@ -246,15 +246,15 @@ SCENES: tuple[Scene, ...] = (
             "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
             "tools": [_WEATHER],
         },
-        "The client gets an error, never a clean-looking end: the half call is not closed, so no agent will run it.",
-        _broken,
+        "The client receives an error instead of a normal end: the partial call is not closed, so no agent runs it.",
+        _check_broken,
     ),
     Scene(
         Dialect.CHAT,
         Dialect.MESSAGES,
-        "a request that cannot be carried",
+        "a request that cannot be translated",
         {"model": "sim-text", "n": 2, "messages": [{"role": "user", "content": "Hello!"}]},
-        "Messages has no n: the client gets a 400 in its own dialect that names the field.",
-        _refused,
+        "Messages has no n: the client receives a 400 in its own dialect that names the field.",
+        _check_rejected,
     ),
 )

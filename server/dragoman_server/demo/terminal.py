@@ -1,6 +1,6 @@
-"""Drawing on a terminal by appending lines: no cursor movement, so a pipe and a scroll-back show the same.
+"""Output of two columns on a terminal, by appending lines only: a pipe and the scroll-back show the same picture.
 
-Two columns where there is room for them, else one side below the other.
+On a narrow terminal the client's and the upstream's lines are stacked instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SGR = {
     "title": "1;7",
 }
 _NARROW = 112
-"""Below so many columns the sides are stacked."""
+"""Below this number of columns the sides are stacked."""
 _WIDEST = 160
 
 
@@ -39,12 +39,12 @@ Line = tuple[Span, ...]
 
 
 def line(text: str, style: str = "") -> Line:
-    """A line of one piece."""
+    """Return a line of one span."""
     return (Span(text, style),)
 
 
 def wants_colour(out: TextIO, env: Mapping[str, str] = os.environ) -> bool:
-    """NO_COLOR forbids, FORCE_COLOR demands, otherwise a terminal decides."""
+    """True if `out` is a terminal. NO_COLOR and FORCE_COLOR override that."""
     if env.get("NO_COLOR"):
         return False
     if env.get("FORCE_COLOR"):
@@ -53,7 +53,7 @@ def wants_colour(out: TextIO, env: Mapping[str, str] = os.environ) -> bool:
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes: wide characters two, combining ones none."""
+    """Return the number of columns of a text: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(_cell(mark) for mark in text)
@@ -66,7 +66,7 @@ def _cell(mark: str) -> int:
 
 
 def fit(spans: Line, width: int) -> Line:
-    """The line, cut to `width` columns with `…` at the cut."""
+    """Return the line, cut to `width` columns with `…` at the cut."""
     if sum(cells(span.text) for span in spans) <= width:
         return spans
     kept: list[Span] = []
@@ -90,7 +90,7 @@ def _head(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, rows: int) -> list[str]:
-    """The text broken into at most `rows` lines of `width` columns, after commas and blanks where there are some."""
+    """Return the text in at most `rows` lines of `width` columns, broken after commas and blanks if possible."""
     out: list[str] = []
     while text and len(out) < rows - 1 and cells(text) > width:
         head = _head(text, width)
@@ -102,7 +102,7 @@ def wrap(text: str, width: int, rows: int) -> list[str]:
 
 
 class Terminal:
-    """Lines in colours, or without them."""
+    """Prints lines, with colours if the terminal has them."""
 
     def __init__(self, out: TextIO, *, colour: bool | None = None, width: int | None = None) -> None:
         self._out = out
@@ -110,34 +110,34 @@ class Terminal:
         self.width = min(width or shutil.get_terminal_size((100, 24)).columns, _WIDEST)
         self.stacked = self.width < _NARROW
         self.column = self.width - 12 if self.stacked else (self.width - 5) // 2
-        """Columns that one side has."""
+        """Width of one side, in columns."""
 
     def paint(self, text: str, style: str) -> str:
-        """The text in a style."""
+        """Return the text in a style."""
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if style and self._colour and text else text
 
-    def say(self, *lines: str, style: str = "") -> None:
-        """Whole lines."""
+    def print(self, *lines: str, style: str = "") -> None:
+        """Print lines."""
         for text in lines:
             self._put(self.paint(text, style))
 
     def title(self, text: str) -> None:
-        """A heading across the terminal."""
+        """Print a heading across the terminal."""
         if self._colour:
             self._put(self.paint(f" {text} ".ljust(self.width - 1), "title"))
         else:
             self._put(f"=== {text} ".ljust(self.width - 1, "="))
 
-    def told(self, label: str, text: str, style: str = "") -> None:
-        """A labelled remark, wrapped below itself."""
+    def labelled(self, label: str, text: str, style: str = "") -> None:
+        """Print a remark with a label, wrapped."""
         for row in wrap(text, self.width - 18, 4):
             self._put(f"  {self.paint(label.ljust(14), 'dim')} {self.paint(row, style)}")
             label = ""
 
     def sides(self, client: Iterable[Line], upstream: Iterable[Line], arrow: str) -> None:
-        """What the client's side and the upstream's side have to show for one moment.
+        """Print lines of the client's side and of the upstream's side next to each other.
 
-        `arrow` is `▶` on the way there and `◀` on the way back.
+        `arrow` is `▶` for a request and `◀` for a reply.
         """
         if self.stacked:
             first, second = (("client", client), ("upstream", upstream))

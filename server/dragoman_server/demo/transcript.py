@@ -1,4 +1,4 @@
-"""What a stream told its reader, read without the engine's help, so that both sides can be compared."""
+"""Content of a stream, assembled without the engine, so that the client's and the upstream's side can be compared."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.sse import Frame
+from dragoman import Dialect, SSEFrame, json_dumps, json_loads
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call as far as it came; `whole` once the dialect said so. That of a `custom` tool has free text."""
+    """A tool call as far as it arrived.
+
+    `complete` is set by the event or finish reason that completes it. The arguments of a `custom` tool are free text.
+    """
 
     name: str
     arguments: str = ""
-    whole: bool = False
+    complete: bool = False
     namespace: str | None = None
     custom: bool = False
 
     def sent(self) -> tuple[str, str]:
-        """Name and JSON of the arguments, as a dialect with plain functions only has them."""
+        """Return name and JSON arguments as sent in a dialect that has only plain functions."""
         name = f"{self.namespace}__{self.name}" if self.namespace else self.name
-        return name, dumps({"input": self.arguments}).decode() if self.custom else self.arguments
+        return name, json_dumps({"input": self.arguments}).decode() if self.custom else self.arguments
 
     def __str__(self) -> str:
         name = f"{self.namespace}.{self.name}" if self.namespace else self.name
-        return f"{name}({dumps(self.arguments).decode() if self.custom else self.arguments})"
+        return f"{name}({json_dumps(self.arguments).decode() if self.custom else self.arguments})"
 
 
 @dataclass(slots=True)
-class Told:
-    """A reply put together. `order` is the call of each piece of arguments, in order of arrival."""
+class Transcript:
+    """An assembled reply. `order` lists the call index of each fragment of arguments, in order of arrival."""
 
     reasoning: str = ""
     text: str = ""
@@ -44,36 +45,36 @@ class Told:
     error: str | None = None
     ended: bool = False
 
-    def said(self) -> tuple[str, str, list[tuple[str, str]]]:
-        """The content: what must be the same on both sides."""
+    def content(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """Return the content, which must be equal on both sides."""
         return self.reasoning, self.text, [call.sent() for call in self.calls.values()]
 
     def tokens(self) -> tuple[int, int] | None:
-        """Input and output in all, however the dialect divides them."""
+        """Return total input and output tokens, or None if there is no usage."""
         usage = self.usage
         if usage is None:
             return None
         if "prompt_tokens" in usage:
             return usage["prompt_tokens"], usage["completion_tokens"]
-        if "input_tokens_details" in usage:  # Responses: what came from a cache is counted in
+        if "input_tokens_details" in usage:  # Responses: input_tokens includes cached tokens
             return usage["input_tokens"], usage["output_tokens"]
         cached = (usage.get("cache_read_input_tokens") or 0) + (usage.get("cache_creation_input_tokens") or 0)
         return (usage.get("input_tokens") or 0) + cached, usage["output_tokens"]
 
 
-def told(dialect: Dialect, frames: Iterable[Frame]) -> Told:
-    """The frames of a stream, put together."""
-    out = Told()
+def read_transcript(dialect: Dialect, frames: Iterable[SSEFrame]) -> Transcript:
+    """Return the transcript of a stream's frames."""
+    out = Transcript()
     read = _READ[dialect]
     for frame in frames:
         if frame.data == b"[DONE]":
             out.ended = True
         elif frame.data is not None:
-            read(loads(frame.data), out)
+            read(json_loads(frame.data), out)
     return out
 
 
-def _chat(chunk: dict[str, Any], out: Told) -> None:
+def _chat(chunk: dict[str, Any], out: Transcript) -> None:
     if "error" in chunk:
         out.error = chunk["error"]["message"]
         return
@@ -91,10 +92,10 @@ def _chat(chunk: dict[str, Any], out: Told) -> None:
         if choice.get("finish_reason"):
             out.stop = choice["finish_reason"]
             for call in out.calls.values():
-                call.whole = True
+                call.complete = True
 
 
-def _messages(event: dict[str, Any], out: Told) -> None:
+def _messages(event: dict[str, Any], out: Transcript) -> None:
     match event["type"]:
         case "message_start":
             out.usage = dict(event["message"]["usage"])
@@ -108,7 +109,7 @@ def _messages(event: dict[str, Any], out: Told) -> None:
                 out.calls[event["index"]].arguments += delta["partial_json"]
                 out.order.append(event["index"])
         case "content_block_stop" if event["index"] in out.calls:
-            out.calls[event["index"]].whole = True
+            out.calls[event["index"]].complete = True
         case "message_delta":
             out.stop = event["delta"]["stop_reason"]
             out.usage = {**(out.usage or {}), **event["usage"]}
@@ -118,7 +119,7 @@ def _messages(event: dict[str, Any], out: Told) -> None:
             out.error = event["error"]["message"]
 
 
-def _responses(event: dict[str, Any], out: Told) -> None:
+def _responses(event: dict[str, Any], out: Transcript) -> None:
     match event["type"]:
         case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
             item = event["item"]
@@ -132,9 +133,9 @@ def _responses(event: dict[str, Any], out: Told) -> None:
             out.calls[event["output_index"]].arguments += event["delta"]
             out.order.append(event["output_index"])
         case "response.output_item.done" if event["output_index"] in out.calls:
-            # Clients run free text that is done, whatever its status.
+            # Clients run a free-text call after `.done`, whatever its status.
             call = out.calls[event["output_index"]]
-            call.whole = call.custom or event["item"]["status"] == "completed"
+            call.complete = call.custom or event["item"]["status"] == "completed"
         case "response.completed" | "response.incomplete":
             out.stop, out.usage = event["response"]["status"], event["response"]["usage"]
             out.ended = True

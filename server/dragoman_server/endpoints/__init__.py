@@ -1,5 +1,5 @@
-"""The endpoints that are not a proxied request: token counts, model lists, receipts, explain, metrics.
+"""The endpoints other than the proxied ones: token counts, model lists, receipts, explanations, metrics.
 
-They import `proxy` and what `proxy` imports.
-Start with `diagnostics.py`.
+They import `proxy` and what it imports; `app.py` imports them.
+Start with `model_list.py`, then `diagnostics.py`.
 """

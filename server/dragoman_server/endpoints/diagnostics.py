@@ -1,4 +1,4 @@
-"""The gateway's own endpoints: what became of a request, and what one would become."""
+"""The gateway's own endpoints: receipts, explanations and metrics."""
 
 from __future__ import annotations
 
@@ -8,57 +8,69 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman.aio.proxy_stream import DEFECT
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.directions import direction
-from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind
-from dragoman.knobs import Knobs
-from dragoman.profiles.profile import VENDOR, builtin_profile
-from dragoman.translate import parse_body, translate
-from dragoman.wire.json_codec import dumps
-from dragoman_server.config.providers import Provider
+from dragoman import (
+    VENDOR_PROFILES,
+    ClientRequestError,
+    Dialect,
+    DragomanError,
+    Failure,
+    FailureKind,
+    Json,
+    builtin_profile,
+    json_dumps,
+    parse_body,
+)
+from dragoman.aio import DEFECT
+from dragoman_server.config.providers import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.request_body import read_model, wished
+from dragoman_server.proxy.hooks import chosen
+from dragoman_server.proxy.request_body import read_model
+from dragoman_server.proxy.resolve_request import identify, translate_for
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
 
 
-class Inspection:
-    """Endpoints beside those of the dialects. They ask for the same key and call nothing."""
+Caller = tuple[bytes, Principal | None]
+"""The digest of the client's key or user, and its principal."""
+
+
+class Diagnostics:
+    """The endpoints of one gateway. They require the same key as the others, and send nothing upstream."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def receipt(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/receipts/{request_id}`."""
-        return await self._answer(request, asked_in(request), self._receipt)
+        return await self._answer(request, infer_dialect(request), self._receipt)
 
     async def explain(self, request: web.Request) -> web.Response:
-        """`POST /v1/dragoman/explain?to=…&from=…`: a request that the gateway would reject is rejected here alike."""
-        return await self._answer(request, asked_in(request), self._explain)
+        """`POST /v1/dragoman/explain?to=…&from=…`. A request that the gateway would reject is rejected here, too."""
+        return await self._answer(request, infer_dialect(request), self._explain)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """`GET /metrics`, of all workers whichever is asked. Names of the configuration are in it, hence the key."""
-        return await self._answer(request, asked_in(request), self._metrics, CONTENT_TYPE)
+        """`GET /metrics` with the numbers of all workers. It requires the key, as it has names of the configuration."""
+        return await self._answer(request, infer_dialect(request), self._metrics, CONTENT_TYPE)
 
     async def _answer(
         self,
         request: web.Request,
         asked: Dialect,
-        make: Callable[[web.Request, bytes], Awaitable[bytes]],
+        make: Callable[[web.Request, Caller], Awaitable[bytes]],
         content_type: str = "application/json",
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            body = await make(request, self._gateway.owner(request))
-        except _Asked as refused:
-            return error_response(refused.client, refused.failure, request_id)
+            body = await make(request, await identify(request, self._gateway.loaded, self._gateway.hooks))
+        except _ExplainError as error:
+            return error_response(error.client, error.failure, request_id)
         except DragomanError as error:
             return error_response(asked, error.failure, request_id)
         except Exception:
@@ -66,11 +78,12 @@ class Inspection:
             return error_response(asked, replace(DEFECT), request_id)
         return web.Response(body=body, headers={"content-type": content_type, OWN_ID: request_id})
 
-    async def _metrics(self, request: web.Request, _: bytes) -> bytes:
+    async def _metrics(self, request: web.Request, _: Caller) -> bytes:
         siblings = self._gateway.siblings
         return exposition(self._gateway.metrics.alone() if siblings is None else await siblings.totals())
 
-    async def _receipt(self, request: web.Request, owner: bytes) -> bytes:
+    async def _receipt(self, request: web.Request, caller: Caller) -> bytes:
+        owner, _ = caller
         request_id = request.match_info["request_id"]
         receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
         if receipt is not None:
@@ -83,72 +96,68 @@ class Inspection:
         keep = self._gateway.config.server.receipts
         kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
         message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
-        return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404))
+        return DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
 
-    async def _explain(self, request: web.Request, _: bytes) -> bytes:
+    async def _explain(self, request: web.Request, caller: Caller) -> bytes:
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
         body = await self._gateway.bodies.read(request)
         payload = parse_body(body, limits)
         client = source or guess_client(payload)
         try:
-            return dumps(self._explained(request, client, body, payload))
+            return json_dumps(await self._explained(request, caller, client, body, payload))
         except DragomanError as error:
-            raise _Asked(client, error.failure) from None
+            raise _ExplainError(client, error.failure) from None
 
-    def _explained(self, request: web.Request, client: Dialect, body: bytes, payload: Json) -> Json:
-        model = read_model(payload)
-        to = request.query.get("to")
-        target, known = self._target(to, model, client), self._known(request)
-        upstream = target.provider.dialect if target is not None else Dialect(str(to))
-        translation = translate(
-            direction(client, upstream),
-            body,
-            payload=payload,
-            upstream_model=target.upstream_model if target is not None else None,
-            profile=target.provider.profile if target is not None else builtin_profile(upstream),
-            knobs=wished(self._knobs(target, known), request.headers),
-            limits=self._gateway.config.server.limits,
-        )
+    async def _explained(
+        self, request: web.Request, caller: Caller, client: Dialect, body: bytes, payload: Json
+    ) -> Json:
+        loaded, choose = self._gateway.loaded, self._gateway.hooks.choose
+        to, model, target = request.query.get("to"), read_model(payload), None
+        if to is None and choose is not None:
+            target = await chosen(choose, request, model, client, caller[1], loaded.router)
         if target is None:
-            return explanation(translation, profile=VENDOR[upstream], client_profile=known)
-        return explanation(translation, target.provider, target.warning, client_profile=known)
+            target = self._target(to, model, client)
+        receipt = Receipt("", client, 0, client_profile=self._client_profile(request))
+        resolved = translate_for(request, receipt, loaded, target, body, payload)
+        if to is not None and to not in loaded.config.providers:
+            profile = VENDOR_PROFILES[target.provider.dialect]
+            return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)
+        return explanation(resolved.translation, target.provider, target.warning, client_profile=receipt.client_profile)
 
-    def _knobs(self, target: Target | None, client: str | None) -> Knobs:
-        router = self._gateway.router
-        return target.knobs_for(client) if target is not None else router.knobs_for(client)
-
-    def _known(self, request: web.Request) -> str | None:
-        """The client that is to be thought of: the one named, else whoever asks."""
+    def _client_profile(self, request: web.Request) -> str | None:
+        """Return the client profile to assume: the one that the query names, else that of the request."""
         name = request.query.get("client")
         if name is None:
-            found = self._gateway.clients.recognise(request.headers)
+            found = self._gateway.loaded.client_profiles.recognise(request.headers)
             return found.name if found is not None else None
         if name not in BY_NAME:
             raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
         return name
 
-    def _target(self, to: str | None, model: str, client: Dialect) -> Target | None:
-        """Where the request would go; None for a dialect in general. A provider of a dialect's name is the provider."""
-        gateway = self._gateway
+    def _target(self, to: str | None, model: str, client: Dialect) -> Target:
+        """Return the target of the request, or one of the provider or the dialect that `to` names."""
+        config, router = self._gateway.config, self._gateway.router
         if to is None:
-            return gateway.router.resolve(model, client)
-        provider: Provider | None = gateway.config.providers.get(to)
+            return router.resolve(model, client)
+        provider = config.providers.get(to)
         if provider is None:
-            _dialect("to", to, *gateway.config.providers)
-            return None
+            upstream = _dialect("to", to, *config.providers)
+            return router.direct_target(
+                Provider(to, upstream, VENDOR_URL[upstream], profile=builtin_profile(upstream)), model
+            )
         try:
-            # The model's own route has a say in names and knobs if it leads there.
-            target = gateway.router.resolve(model, client)
+            # The model's own route decides on names and knobs if it leads to this provider.
+            target: Target | None = router.resolve(model, client)
         except DragomanError:
             target = None
         if target is None or target.provider is not provider:
-            target = gateway.router.plain(provider, model)
+            target = router.direct_target(provider, model)
         return target
 
 
-class _Asked(DragomanError):
-    """An error to be told in the dialect of the explained request."""
+class _ExplainError(DragomanError):
+    """An error whose response is in the dialect of the explained request."""
 
     def __init__(self, client: Dialect, failure: Failure) -> None:
         super().__init__(failure)

@@ -1,6 +1,6 @@
-"""What a request would become: the upstream's exact body, and everything that was done to get there. Nothing is called.
+"""The explanation of a request: the upstream's exact body, and every change. Nothing is sent upstream.
 
-The endpoint and the command line tell the same: `explanation` is the JSON, `as_text` the same to read.
+The endpoint and the command line share it: `explanation` returns the JSON, `as_text` a text to read.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ from typing import Any
 
 import orjson
 
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError
-from dragoman.knobs import DEFAULT
-from dragoman.translate import Translation
-from dragoman.wire.json_codec import loads
+from dragoman import DEFAULT_KNOBS, ClientRequestError, Dialect, Json, Translation, json_loads
 from dragoman_server.config.providers import Provider
 from dragoman_server.observability.receipts import loss_rows
-from dragoman_server.observability.tool_renames import renamed, restored
 
 
 def explanation(
@@ -30,14 +24,14 @@ def explanation(
     profile: str | None = None,
     client_profile: str | None = None,
 ) -> Json:
-    """The translated request and what was done to it, as JSON for `jsontext.dumps`.
+    """Return the translated request and the changes to it, as JSON for `json_codec.dumps`.
 
-    `provider` is the one that it would go to and `warning` what the route has to say, where a configuration decides;
-    else `profile` names the upstream's. `client_profile` is the known client that sends it.
+    With a configuration, `provider` is the request's and `warning` the route's. Without one, `profile` is the name of
+    the upstream's profile. `client_profile` is the name of the client that sends the request.
     """
     context, way = translation.context, translation.direction
-    defaults = asdict(DEFAULT)
-    told: dict[str, Any] = {
+    defaults = asdict(DEFAULT_KNOBS)
+    result: dict[str, Any] = {
         "object": "dragoman.explanation",
         "direction": str(way),
         "client": way.client.dialect.value,
@@ -55,49 +49,51 @@ def explanation(
         "body": orjson.Fragment(translation.body),
         "losses": loss_rows(context.losses),
         "losses_total": len(context.losses),
-        "renames": renamed(context),
-        "tools": restored(context),
-        "stages": [type(stage).__name__ for stage in translation.stages()],
+        "renames": translation.renamed_tools,
+        "tools": translation.bridged_tools,
+        "stages": translation.stage_names(),
         "stops": list(context.stops),
         "knobs": {name: value for name, value in asdict(context.knobs).items() if value != defaults[name]},
         "warning": warning,
     }
-    return told
+    return result
 
 
-def as_text(told: Json) -> str:
-    """An explanation for a reader."""
-    body: orjson.Fragment = told["body"]
-    same = "written anew" if told["client"] == told["upstream"] else "translated"
-    how = "bytes pass through" if told["passthrough"] else same
-    renamed_as = f" (asked for as {told['model']})" if told["model"] != told["upstream_model"] else ""
-    where = told["url"] or f"…/{told['path']}"
+def as_text(explained: Json) -> str:
+    """Return an explanation as text."""
+    body: orjson.Fragment = explained["body"]
+    same = "written anew" if explained["client"] == explained["upstream"] else "translated"
+    how = "bytes pass through" if explained["passthrough"] else same
+    renamed_as = f" (asked for as {explained['model']})" if explained["model"] != explained["upstream_model"] else ""
+    where = explained["url"] or f"…/{explained['path']}"
+    form = "streamed" if explained["stream"] else "whole"
     lines = [
-        f"{told['client']} → {told['upstream']}: {how}",
-        f"POST {where}, model {told['upstream_model']}{renamed_as}, {'streamed' if told['stream'] else 'whole'}",
+        f"{explained['client']} → {explained['upstream']}: {how}",
+        f"POST {where}, model {explained['upstream_model']}{renamed_as}, {form}",
     ]
-    if told["profile"]:
-        lines.append(f"{'provider ' + told['provider'] + ', ' if told['provider'] else ''}profile {told['profile']}")
-    if told["client_profile"]:
-        lines.append(f"client {told['client_profile']}")
-    if told["warning"]:
-        lines.append(f"warning: {told['warning']}")
-    lines += ["", json.dumps(loads(_bytes(body)), indent=2, ensure_ascii=False), ""]
-    lines += [f"loss {row['code']} at {row['path']}: {row['done']} ({row['meaning']})" for row in told["losses"]]
-    if (more := told["losses_total"] - len(told["losses"])) > 0:
+    if explained["profile"]:
+        provider = f"provider {explained['provider']}, " if explained["provider"] else ""
+        lines.append(f"{provider}profile {explained['profile']}")
+    if explained["client_profile"]:
+        lines.append(f"client {explained['client_profile']}")
+    if explained["warning"]:
+        lines.append(f"warning: {explained['warning']}")
+    lines += ["", json.dumps(json_loads(_bytes(body)), indent=2, ensure_ascii=False), ""]
+    lines += [f"loss {row['code']} at {row['path']}: {row['done']} ({row['meaning']})" for row in explained["losses"]]
+    if (more := explained["losses_total"] - len(explained["losses"])) > 0:
         lines.append(f"and {more} more")
-    if not told["losses_total"]:
+    if not explained["losses_total"]:
         lines.append("no losses")
-    lines += [f"tool {name} is sent as {sent}" for sent, name in told["renames"].items()]
+    lines += [f"tool {name} is sent as {sent}" for sent, name in explained["renames"].items()]
     lines += [
         f"tool {sent} comes back to the client as a {tool['kind']} tool"
-        for sent, tool in told["tools"].items()
+        for sent, tool in explained["tools"].items()
         if tool["kind"] != "function"
     ]
-    if told["stops"]:
-        lines.append(f"stop sequences cut here: {', '.join(map(repr, told['stops']))}")
-    lines += [f"knob {name} = {value}" for name, value in told["knobs"].items()]
-    lines.append(f"the reply: {' → '.join(told['stages'])}")
+    if explained["stops"]:
+        lines.append(f"stop sequences cut here: {', '.join(map(repr, explained['stops']))}")
+    lines += [f"knob {name} = {value}" for name, value in explained["knobs"].items()]
+    lines.append(f"the reply: {' → '.join(explained['stages'])}")
     return "\n".join(lines) + "\n"
 
 
@@ -105,7 +101,7 @@ def _bytes(fragment: orjson.Fragment) -> bytes:
     return orjson.dumps(fragment)
 
 
-# Only what no server of the other dialect takes either: `thinking` and `top_k` are extensions of many Chat servers.
+# Without fields that servers of the other dialect accept, too: many Chat servers have `thinking` and `top_k`.
 _CHAT_ONLY = frozenset(
     (
         "audio",
@@ -137,9 +133,9 @@ _MESSAGES_PARTS = frozenset(("document", "image", "redacted_thinking", "thinking
 
 
 def guess_client(payload: Json, option: str = "from=") -> Dialect:
-    """The dialect that a request body is written in. `option` is how to say it instead.
+    """Return the dialect of a request body. `option` is the option to name it, for the error message.
 
-    Raises ClientRequestError if nothing tells, or too much: a guess would explain another request than the client's.
+    Raises ClientRequestError if the body fits none or several: a wrong guess would explain another request.
     """
     if "input" in payload:
         if "messages" not in payload:
@@ -155,7 +151,7 @@ def guess_client(payload: Json, option: str = "from=") -> Dialect:
 
 
 def _signs(payload: Json) -> tuple[bool, bool]:
-    """Is there anything that only Chat has, and anything that only Messages has."""
+    """Return whether the body has fields of Chat only, and fields of Messages only."""
     chat = not _CHAT_ONLY.isdisjoint(payload)
     messages = not _MESSAGES_ONLY.isdisjoint(payload)
     for tool in _dicts(payload.get("tools")):
@@ -163,7 +159,7 @@ def _signs(payload: Json) -> tuple[bool, bool]:
         messages |= "input_schema" in tool
     for number, message in enumerate(_dicts(payload.get("messages"))):
         role = _word(message.get("role"))
-        # Messages takes instructions inside the conversation, but not at its beginning.
+        # Messages allows instructions within the conversation, but not at its beginning.
         chat |= role in _CHAT_ROLES or (role == "system" and number == 0) or "tool_calls" in message
         for part in _dicts(message.get("content")):
             kind = _word(part.get("type"))

@@ -1,39 +1,29 @@
-"""`GET /v1/models` in the caller's dialect, told by the `anthropic-version` header (mapping §12.3)."""
+"""Model lists in the forms of OpenAI and Anthropic (mapping §12.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
-from dragoman.canonical.request import Json
-from dragoman.errors import ClientRequestError
+from dragoman import ClientRequestError, Json
+from dragoman_server.routing.model_names import KnownModel
 
 PAGE_MAX = 1000
-"""Most models of one page in Anthropic's form: the API's own maximum, and what a page has if no limit is given."""
-
-
-class KnownModel(NamedTuple):
-    """A model as clients see it. `owner` is the provider; `created` is in Unix seconds, 0 if unknown."""
-
-    name: str
-    owner: str
-    created: int = 0
-    title: str = ""
+"""Most models of one page in Anthropic's form, as in the API itself. It is also the default."""
 
 
 def openai_model(model: KnownModel) -> Json:
-    """A model as the OpenAI SDKs read it."""
+    """Return a model in OpenAI's form."""
     return {"id": model.name, "object": "model", "created": model.created, "owned_by": model.owner}
 
 
 def openai_models(models: Sequence[KnownModel]) -> Json:
-    """The list as the OpenAI SDKs read it: always whole, as the API knows no pages here."""
+    """Return the list in OpenAI's form, which has no pages."""
     return {"object": "list", "data": [openai_model(model) for model in models]}
 
 
 def anthropic_model(model: KnownModel) -> Json:
-    """A model as the Anthropic SDKs read it. `lifecycle` is required by their types; no date is their epoch."""
+    """Return a model in Anthropic's form. The SDKs' types require `lifecycle`; an unknown date is the Unix epoch."""
     created = datetime.fromtimestamp(model.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "type": "model",
@@ -45,7 +35,7 @@ def anthropic_model(model: KnownModel) -> Json:
 
 
 def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> Json:
-    """One page as the Anthropic SDKs read it: `limit`, `after_id` and `before_id` of `query` choose it.
+    """Return one page in Anthropic's form, selected by `limit`, `after_id` and `before_id` of `query`.
 
     Raises ClientRequestError for a limit out of range and for a cursor that is not in the list.
     """
@@ -55,7 +45,7 @@ def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> 
         start = _place(models, "after_id", after) + 1
     if (before := query.get("before_id")) is not None:
         end = _place(models, "before_id", before)
-        # The page in front of the cursor is asked for: the rest is in front of that.
+        # The page that ends before the cursor; more models are before that page.
         page = models[max(start, end - limit) : end]
         more = end - limit > start
     else:

@@ -1,5 +1,5 @@
-"""Logs, metrics and receipts: what an operator sees of each request.
+"""Logs, metrics and receipts: the operator's view of each request.
 
-It imports `config`; `proxy`, `endpoints` and `workers` import it.
+It imports `config`; `proxy`, `endpoints`, `workers` and `cli` import it.
 Start with `receipts.py`, then `metrics.py`.
 """

@@ -1,7 +1,7 @@
-"""The line that each request leaves in the log, as text or as typed fields.
+"""The line that is logged for each request, as text or as typed fields.
 
-What a client or an upstream said is in it only as far as it can do no harm: names and the gateway's own words, in one
-line. An upstream's words for an error may quote the request, so its class stands for them.
+It holds names and Dragoman's own messages, with control characters escaped. An upstream's error message may quote the
+request, so the error's code or kind is logged instead.
 """
 
 from __future__ import annotations
@@ -9,29 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dragoman.dialects.errors.redact import quote, redact
-from dragoman.errors import DragomanError, Failure, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
-from dragoman.losses import LossCode
-from dragoman.tokens.stream_usage import usage_so_far
-from dragoman.translate import Translation
+from dragoman import (
+    DragomanError,
+    Failure,
+    LimitExceeded,
+    LossCode,
+    Translation,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    quote,
+    redact,
+)
 from dragoman_server.observability.receipts import Receipt
 
-OUR_WORDS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
-"""Errors of an upstream that the gateway tells in words of its own."""
+OWN_ERRORS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
+"""Errors of upstreams whose messages are Dragoman's own, so they can be logged and shown."""
 _WORD_MAX = 40
 _NAMES = {"tokens_in": "input_total", "tokens_out": "output_total"}
 
 
 class RequestLine(NamedTuple):
-    """One request. Given to the logger as the message: `str` makes the text, `fields` is for JSON.
+    """One request, passed to the logger as the message: `str` returns the text, `fields` the fields for JSON.
 
-    `words` say how it ended, `because` why if it failed, `note` what else there is to do. `duration` and `first_event`
-    are seconds since the request came; `first_event` is that of a stream. `estimated` names the token counts that are
-    no upstream's.
+    `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition for the operator.
+    `duration` is the number of seconds since the request arrived, `first_event` that until the first event of a stream.
+    `estimated` names the token counts that are Dragoman's estimates.
     """
 
     request_id: str
-    words: str
+    summary: str
     ended: str
     status: int
     duration: float
@@ -49,11 +55,11 @@ class RequestLine(NamedTuple):
     client_profile: str | None
     losses: Mapping[LossCode, int]
     error: str | None
-    because: str
+    cause: str
     note: str
 
     def __str__(self) -> str:
-        line = f"{self.request_id} {self.words} status={self.status} duration={self.duration:.3f}"
+        line = f"{self.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
         if self.first_event is not None:
             line += f" first_event={self.first_event:.3f}"
         if self.tokens_in is not None:
@@ -64,38 +70,38 @@ class RequestLine(NamedTuple):
             line += f" provider={self.provider} route={quote(self.route)}"
         if self.client_profile is not None:
             line += f" client={self.client_profile}"
-        if self.because:
-            line += f": {self.because}"
+        if self.cause:
+            line += f": {self.cause}"
         if self.losses:
             line += f"; losses: {', '.join(f'{code}={count}' for code, count in sorted(self.losses.items()))}"
         return line + self.note
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The line for JSON; what there is nothing of is left out."""
-        told = self._asdict()
-        words, because, note = told.pop("words"), told.pop("because"), told.pop("note")
-        told["message"] = f"{words}{because and f': {because}'}{note}"
+        """The fields for JSON, without empty ones."""
+        fields = self._asdict()
+        summary, cause, note = fields.pop("summary"), fields.pop("cause"), fields.pop("note")
+        fields["message"] = f"{summary}{cause and f': {cause}'}{note}"
         for name in ("model", "upstream_model"):
-            told[name] = told[name] and quote(told[name])
-        told["duration"] = round(self.duration, 6)
-        told["first_event"] = None if self.first_event is None else round(self.first_event, 6)
-        told["estimated"] = [name for name, count in _NAMES.items() if count in self.estimated]
-        told["losses"] = {str(code): count for code, count in self.losses.items()}
-        return {"event": "request"} | {name: value for name, value in told.items() if value not in (None, "", [], {})}
+            fields[name] = fields[name] and quote(fields[name])
+        fields["duration"] = round(self.duration, 6)
+        fields["first_event"] = None if self.first_event is None else round(self.first_event, 6)
+        fields["estimated"] = [name for name, count in _NAMES.items() if count in self.estimated]
+        fields["losses"] = {str(code): count for code, count in self.losses.items()}
+        return {"event": "request"} | {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def request_line(
     receipt: Receipt,
-    words: str,
+    summary: str,
     ended: str,
     status: int,
     *,
     error: Failure | None = None,
-    because: str = "",
+    cause: str = "",
     note: str = "",
 ) -> RequestLine:
-    """The line of a request that has just ended; its receipt still has its translation."""
+    """Return the line of a request that has just ended. Its receipt must still have its translation."""
     translation = receipt.translation
     upstream = model = upstream_model = stream = tokens_in = tokens_out = None
     estimated: tuple[str, ...] = ()
@@ -104,7 +110,7 @@ def request_line(
         context = translation.context
         upstream, stream = translation.direction.upstream.dialect.value, translation.stream
         model, upstream_model = context.model, translation.upstream_model
-        usage, estimated = usage_so_far(context)
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             tokens_in, tokens_out = usage.input_total, usage.output_total
         if context.losses:
@@ -113,7 +119,7 @@ def request_line(
         model = receipt.model
     return RequestLine(
         receipt.request_id,
-        words,
+        summary,
         ended,
         status,
         receipt.seconds(),
@@ -130,34 +136,34 @@ def request_line(
         receipt.route,
         receipt.client_profile,
         losses,
-        None if error is None else word(error),
-        because,
+        None if error is None else error_word(error),
+        cause,
         note,
     )
 
 
-def word(failure: Failure) -> str:
-    """What sort of error it is: its code where that is a plain word (an upstream's may be anything), else its class."""
+def error_word(failure: Failure) -> str:
+    """Return the error's code if it is a plain word (an upstream may send any text), else its kind."""
     code = failure.code or ""
     plain = len(code) <= _WORD_MAX and code.isascii() and code.replace("_", "").isalnum()
     return code if plain else failure.kind
 
 
-def way(translation: Translation) -> str:
-    """From whom to whom, and by which names: `messages→chat claude-x → qwen3`."""
+def direction_text(translation: Translation) -> str:
+    """Return the direction and the model's names: `messages→chat claude-x → qwen3`."""
     return f"{translation.direction} {quote(translation.context.model)} → {quote(translation.upstream_model)}"
 
 
-def before_reply(receipt: Receipt, what: str) -> str:
-    """The words for a request that ended before its reply: `messages→chat claude-x → qwen3 failed`."""
+def without_reply(receipt: Receipt, result: str) -> str:
+    """Return the summary of a request that ended before its reply: `messages→chat claude-x → qwen3 failed`."""
     if receipt.translation is not None:
-        return f"{way(receipt.translation)} {what}"
+        return f"{direction_text(receipt.translation)} {result}"
     model = f" {quote(receipt.model)}" if receipt.model else ""
-    return f"{receipt.client}{model} {what}"
+    return f"{receipt.client}{model} {result}"
 
 
-def reason(receipt: Receipt, error: DragomanError, failure: Failure) -> str:
-    """Why a request got no reply: the gateway's own words, or the class of the upstream's error."""
-    if receipt.translation is None or isinstance(error, OUR_WORDS):
+def cause_of(receipt: Receipt, error: DragomanError, failure: Failure) -> str:
+    """Return the cause of a failure before the reply: Dragoman's message, or the code or kind of the upstream's."""
+    if receipt.translation is None or isinstance(error, OWN_ERRORS):
         return quote(redact(failure.message))
-    return word(failure)
+    return error_word(failure)

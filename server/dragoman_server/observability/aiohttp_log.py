@@ -1,6 +1,6 @@
-"""What aiohttp's server has to say, but for requests that are no HTTP: those are a line each, without a word of theirs.
+"""The logger of aiohttp's server. A request that is not valid HTTP becomes one line without its content.
 
-aiohttp tells them as errors, with a traceback and what it could not read: perhaps a header with somebody's key.
+aiohttp logs such a request as an error, with a traceback and the bytes that it could not parse, which may hold a key.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _TLS = "Received HTTPS traffic on an HTTP port"
 
 
 class ServerLog(logging.LoggerAdapter[logging.Logger]):
-    """The logger of a server. What it cannot read is counted in `totals`; the client gets a 400 in any case."""
+    """The logger of a server. Requests that it cannot parse are counted in `totals`; their clients get a 400."""
 
     def __init__(self, totals: Totals) -> None:
         super().__init__(logging.getLogger("aiohttp.server"))
         self._totals = totals
 
     def log(self, level: int, msg: object, *args: object, **more: Any) -> None:
-        """One record of aiohttp's."""
+        """Log one record of aiohttp's."""
         error = more.get("exc_info")
-        if isinstance(error, RequestPayloadError):  # in a body that nobody wanted: the reply has been sent
+        if isinstance(error, RequestPayloadError):  # in a body that was not read: the response has been sent
             error = error.__cause__ or error
         elif not isinstance(error, HttpProcessingError):
             super().log(level, msg, *args, **more)

@@ -1,7 +1,7 @@
-"""The secrets that no log line, header or error may hold: keys of the configuration and of the client.
+"""Secrets that no log line, header or error may contain: keys of the configuration and of the client.
 
-The engine masks what looks like a key (`dragoman.dialects.errors.redact`). Keys that look like any other word are known
-here.
+The engine masks texts that look like keys (`dragoman.dialects.errors.redact`). This module collects the keys
+themselves, which may look like any other word.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, quote
 
-from dragoman.dialects.errors.redact import is_secret, redact
+from dragoman import is_secret, redact
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
 
-_OPEN: Final = frozenset(
+_PUBLIC_HEADERS: Final = frozenset(
     ("accept", "anthropic-beta", "anthropic-version", "content-type", "http-referer", "openai-beta", "user-agent")
 )
-"""Configured headers that hold no secret. Any other may."""
+"""Configured headers that hold no secret. Any other header may."""
 _LOGGERS: Final = ("dragoman", "aiohttp.server", "asyncio")
 
 
 def provider_secrets(provider: Provider) -> tuple[str, ...]:
-    """The secrets that a provider is sent, in each spelling that may come back, the longest first."""
-    found = {spelling for text in _sent_to(provider) for spelling in (text, quote(text, safe="")) if is_secret(text)}
+    """Return the secrets that are sent to a provider, plain and URL-encoded, the longest first."""
+    found = {form for text in _secrets_sent(provider) for form in (text, quote(text, safe="")) if is_secret(text)}
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def _sent_to(provider: Provider) -> Iterator[str]:
+def _secrets_sent(provider: Provider) -> Iterator[str]:
     if provider.api_key is not None:
         yield provider.api_key.reveal()
     for name, value in provider.headers.items():
-        if name.lower() not in _OPEN:
+        if name.lower() not in _PUBLIC_HEADERS:
             yield value
-            yield value.rpartition(" ")[2]  # behind `Bearer`
+            yield value.rpartition(" ")[2]  # after `Bearer`
     query = provider.base_url.partition("?")[2]
     for _, value in parse_qsl(query):
         yield value
 
 
-class _Masking(logging.Filter):
-    """Masks the configuration's keys in every line of a logger, and all that looks like one in tracebacks.
+class _SecretFilter(logging.Filter):
+    """Masks the configuration's keys in each line of a logger, and texts that look like keys in tracebacks.
 
-    It is the last resort: texts of others were masked where they came in.
+    It is a second defence: texts of clients and upstreams were masked when they were received.
     """
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class _Masking(logging.Filter):
         self.secrets: tuple[str, ...] = ()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the line; every one is kept."""
+        """Mask the line. Returns True: no line is dropped."""
         if not isinstance(record.msg, str):
-            return True  # the line of a request: its parts were masked where they came in
+            return True  # a `RequestLine`: its parts were masked when they were received
         message = record.getMessage()
         if "://" in message or any(secret in message for secret in self.secrets):
             record.msg, record.args = redact(message, self.secrets), None
@@ -63,15 +63,15 @@ class _Masking(logging.Filter):
 
 
 _TRACEBACKS: Final = logging.Formatter()
-_MASKING: Final = _Masking()
+_FILTER: Final = _SecretFilter()
 
 
 def mask_logs(config: Config) -> None:
-    """Mask the configuration's keys in all logs of this process, from now on, beside those of earlier ones."""
-    found = set(_MASKING.secrets)
+    """Mask the configuration's keys in all logs of this process, in addition to those of earlier configurations."""
+    found = set(_FILTER.secrets)
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
     found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
-    _MASKING.secrets = tuple(sorted(found, key=len, reverse=True))
+    _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))
     for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_MASKING)
+        logging.getLogger(name).addFilter(_FILTER)

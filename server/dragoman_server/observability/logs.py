@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.wire.json_codec import dumps
+from dragoman import json_dumps
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("text", "json")
@@ -36,8 +36,8 @@ def configure(
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
-def say(text: str, level: int = logging.INFO) -> None:
-    """Print a line of the command line's own to standard error; as a record where the log is JSON."""
+def print_line(text: str, level: int = logging.INFO) -> None:
+    """Print a message of the command line to standard error, or log it if the log is JSON."""
     if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
         logging.getLogger("dragoman").log(level, "%s", text.strip())
     else:
@@ -88,4 +88,4 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         # Escaped, as some readers take a line separator of Unicode for the end of a line.
-        return dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        return json_dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,7 +1,7 @@
-"""The families of metrics there are, and their numbers: what one process counted, or several together.
+"""The families of metrics, and their values in one process or in several together.
 
-Every value is a list of numbers, so that adding up workers is adding up lists: one for a counter or a gauge; for a
-histogram the count of each bucket (not yet cumulative), then of what is beyond them, then the sum.
+Each value is a list of numbers, so that values of workers are added by adding lists. A counter or a gauge has one
+number. A histogram has the count of each bucket (not cumulative), the count above the last bucket, and the sum.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dragoman.canonical.request import Json
+from dragoman import Json
 
 
 class Kind(StrEnum):
-    """What a family's numbers are. Counters and histograms never go down, also when a worker leaves."""
+    """The type of a family. Counters and histograms never decrease, also when a worker ends."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -28,7 +28,7 @@ _HISTOGRAM = len(SECONDS) + 2
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family of metrics. Its labels have few values: dialects, names of the configuration, words of ours."""
+    """One family of metrics. Values of labels are dialects, names of the configuration, and Dragoman's own words."""
 
     name: str
     kind: Kind
@@ -37,7 +37,7 @@ class Family:
 
     @property
     def width(self) -> int:
-        """How many numbers a value has."""
+        """The number of numbers in a value."""
         return _HISTOGRAM if self.kind is Kind.HISTOGRAM else 1
 
 
@@ -185,11 +185,11 @@ class Totals:
         self.values: dict[str, Series] = {}
 
     def series(self, family: Family) -> Series:
-        """The series of a family: the same mapping each time, for who counts often."""
+        """Return the series of a family. It stays the same object, so frequent counters can keep it."""
         return self.values.setdefault(family.name, {})
 
     def add(self, family: Family, labels: Labels = (), number: float = 1) -> None:
-        """Count `number` more (or, of a gauge, less)."""
+        """Add `number`, which may be negative for a gauge."""
         count(self.series(family), labels, number)
 
     def put(self, family: Family, labels: Labels = (), number: float = 1) -> None:
@@ -197,17 +197,17 @@ class Totals:
         self.series(family)[labels] = [number]
 
     def observe(self, family: Family, labels: Labels, seconds: float) -> None:
-        """Count one time in a histogram."""
+        """Add one time to a histogram."""
         observe(self.series(family), labels, seconds)
 
     def read(self, family: Family, *labels: str) -> list[float]:
-        """The numbers of one series; zeros if nothing was counted."""
+        """Return the numbers of one series; zeros if it does not exist."""
         return self.values.get(family.name, {}).get(labels) or [0] * family.width
 
-    def merge(self, other: Totals, *, lasting: bool = False) -> None:
-        """Add another's numbers; with `lasting` those of gauges are left out, as of a process that is gone."""
+    def merge(self, other: Totals, *, counters_only: bool = False) -> None:
+        """Add the numbers of `other`; with `counters_only` without its gauges, as for a process that has ended."""
         for name, theirs in other.values.items():
-            if lasting and FAMILIES[name].kind is Kind.GAUGE:
+            if counters_only and FAMILIES[name].kind is Kind.GAUGE:
                 continue
             series = self.values.setdefault(name, {})
             for labels, numbers in theirs.items():
@@ -215,14 +215,14 @@ class Totals:
                 series[labels] = list(numbers) if mine is None else [a + b for a, b in zip(mine, numbers, strict=True)]
 
     def pack(self) -> Json:
-        """As JSON, for another process."""
+        """Return the numbers as JSON, for another process."""
         return {
             name: [[list(labels), value] for labels, value in series.items()] for name, series in self.values.items()
         }
 
     @classmethod
     def unpack(cls, data: Json) -> Totals:
-        """What `pack` gave. Families that this version does not know, or knows otherwise, are left out."""
+        """Return the numbers that `pack` returned. Families that this version does not know are dropped."""
         totals = cls()
         for name, rows in data.items():
             family = FAMILIES.get(name)

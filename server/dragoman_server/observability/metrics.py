@@ -1,7 +1,7 @@
-"""What this process counts about its requests: when one is taken, when its stream begins, when it has ended.
+"""The counters of one process: a request is counted when it arrives, when its stream begins, and when it ends.
 
-Nothing is counted while a stream runs, so a chunk costs nothing. Plain numbers, as everything happens on one event
-loop. Labels come from the configuration or are words of ours: no name that a client chose ever becomes one.
+Nothing is counted for single chunks. The counters need no locks, as they are used in one event loop. Labels are names
+of the configuration or Dragoman's own words, never names that a client sent.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ import platform
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
-from dragoman.directions import DIRECTIONS
-from dragoman.errors import Failure
-from dragoman.tokens.stream_usage import usage_so_far
+from dragoman import DIRECTIONS, Failure, FailureOrigin
 from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
@@ -37,19 +34,15 @@ from dragoman_server.observability.metric_families import (
     count,
     observe,
 )
-from dragoman_server.observability.violation_log import Offenders
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.throttled_log import ViolationLog
 
-if TYPE_CHECKING:
-    from dragoman_server.observability.receipts import Receipt
-
-NAMED_CODES = frozenset({"upstream_protocol", "stream_truncated", "upstream_unreachable"})
-"""Codes that tell more than the error's kind, which is `api` for all of them."""
-OWN_WORDS = {
-    "internal error of the gateway": "defect",
-    "the gateway is shutting down; please retry": "stopping",
-    "the gateway gave this request up; please retry": "given_up",
+REASON_KINDS = {
+    "protocol": "upstream_protocol",
+    "truncated": "stream_truncated",
+    "unreachable": "upstream_unreachable",
 }
-"""Errors that no upstream is to blame for, by their message: nothing else sets them apart."""
+"""Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
 _USAGE = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
@@ -60,9 +53,9 @@ _USAGE = (
 
 
 class Metrics:
-    """The counters of one gateway. `clock` gives seconds from any origin, `now` Unix seconds.
+    """The counters of one gateway. `clock` returns seconds from any origin, `now` Unix seconds.
 
-    `validate` says whether translated streams are judged: only what is looked at is told as 0.
+    `validate` is True if translated streams are validated; violations are then counted from 0.
     """
 
     def __init__(
@@ -75,37 +68,37 @@ class Metrics:
         self._clock = clock
         self._started = now()
         self.totals = totals = Totals()
-        # Half the cost of a request's dozen numbers would be finding their families.
+        # Looking these up for each request would double the cost of counting it.
         self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
-        self._offenders = Offenders(clock)
+        self._violation_log = ViolationLog(clock)
         self.count_violations(validate)
 
     def count_violations(self, validate: bool) -> None:
-        """Begin the counts of violations in the directions that are judged: the others have no number."""
+        """Set the counts of violations to 0 in the directions that are validated. The others have none."""
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
                 self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     def opened(self, receipt: Receipt) -> None:
-        """A request was taken; its receipt will tell the rest."""
+        """Count a request that has arrived. Its receipt reports its further course."""
         receipt.metrics = self
         receipt.opened_at = self._clock()
         count(self._open_requests, (receipt.client,))
 
     def begun(self, receipt: Receipt) -> None:
-        """The first event of its streamed reply came."""
+        """Count the first event of a streamed reply."""
         if receipt.begun_at is None:
             receipt.begun_at = self._clock()
             count(self._open_streams, (receipt.client,))
 
     def seconds(self, receipt: Receipt) -> float:
-        """Seconds since its request was taken."""
+        """Return the seconds since the request arrived."""
         return self._clock() - receipt.opened_at
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
-        """The request has ended; the receipt still has its translation."""
+        """Count the end of a request. Its receipt must still have its translation."""
         client, provider, route = receipt.client, receipt.provider or "", receipt.route
         count(self._open_requests, (client,), -1)
         if receipt.begun_at is not None:
@@ -122,30 +115,30 @@ class Metrics:
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        usage, estimated = usage_so_far(context)
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
                     count(self._tokens, (provider, f"{kind}_estimated" if name in estimated else kind), tokens)
         if context.violation is not None:
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
-            self._offenders.tell(receipt, context.violation)
+            self._violation_log.record(receipt, context.violation)
         failure = failure or context.failure
         if failure is not None and receipt.ended in ("failed", "refused"):
-            if own := OWN_WORDS.get(failure.message):
-                self.totals.add(GATEWAY_ERRORS, (own,))
+            if failure.origin is FailureOrigin.PROXY:
+                self.totals.add(GATEWAY_ERRORS, (failure.reason or "defect",))
             else:
-                kind = failure.code if failure.code in NAMED_CODES else failure.kind
+                kind = REASON_KINDS.get(failure.reason or "", failure.kind)
                 self.totals.add(UPSTREAM_ERRORS, (provider, kind))
 
     def snapshot(self) -> Totals:
-        """The numbers now, with this process's own."""
+        """Return the current numbers, with those of the process (memory, CPU, files)."""
         totals = footprint()
         totals.merge(self.totals)
         return totals
 
     def alone(self) -> Totals:
-        """The same for a process that is the whole gateway."""
+        """Return the numbers of a gateway that has only this process."""
         totals = self.snapshot()
         totals.put(WORKER_UP, ("1",))
         identify(totals, self._started)
@@ -153,29 +146,29 @@ class Metrics:
 
 
 def footprint() -> Totals:
-    """Processor time, memory and open files of this process."""
+    """Return processor time, memory and open files of this process."""
     totals = Totals()
     totals.put(CPU, (), time.process_time())
     try:
         with open("/proc/self/statm", "rb") as statm:
             totals.put(MEMORY, (), int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-        # Linux tells the number as the size since 6.2; before, it has to be counted.
+        # Since Linux 6.2 the size of the directory is the number of its entries.
         files = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
         totals.put(FILES, (), files)
     except (OSError, ValueError, IndexError):
-        return totals  # no /proc, as on macOS: nothing is said rather than something else
+        return totals  # without /proc, as on macOS, these numbers are missing
     return totals
 
 
 def identify(totals: Totals, started: float) -> None:
-    """Add what is said once of all processes."""
+    """Add the numbers that a gateway has once: its start time and its versions."""
     totals.put(STARTED, (), started)
     totals.put(BUILD, _build())
 
 
 @cache
 def _build() -> tuple[str, str]:
-    from importlib.metadata import version  # 0.6 MB that nothing else needs
+    from importlib.metadata import version  # 0.6 MB, needed only here
 
-    # Looked for among all installed packages: some milliseconds.
+    # It searches all installed packages, which takes milliseconds.
     return version("dragoman"), platform.python_version()

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: text format 0.0.4, with names that OpenMetrics accepts as well."""
+"""The page of `GET /metrics`: Prometheus text format 0.0.4, with names that OpenMetrics also accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exposition(totals: Totals) -> bytes:
-    """The page of `GET /metrics`. A family without numbers is left out."""
+    """Return the page. A family without numbers is omitted."""
     lines: list[str] = []
     for name, family in FAMILIES.items():
         if series := totals.values.get(name):

@@ -1,7 +1,7 @@
-"""Why a prompt cache missed: how far a request repeats the previous one of its conversation, and what broke it.
+"""Diagnostics of prompt caches: the common prefix of a request and the previous one of its conversation.
 
-Kept are digests, for the key that made the requests only, and for the last conversations only. It takes as long again
-as parsing the body, so it is off unless `server.prefix_diagnostics` says for how many conversations.
+Only digests are kept, for the last conversations of each key. It takes as long as parsing the body, so it is off unless
+`server.prefix_diagnostics` sets a number of conversations.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman.canonical.prompt_prefix import Agreement, PromptDigest, agreement, prompt_digest
-from dragoman.canonical.request import Json
-from dragoman.translate import Translation
+from dragoman import Json, PromptAgreement, PromptDigest, Translation
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
-"""By which agents tell their sessions apart."""
+"""Headers in which agents send the id of a session."""
 SIDES = 4
-"""Requests remembered of one conversation: agents ask for titles and start sub-agents beside their main turns, under
-the same key. A request is compared with the one that it agrees with most."""
+"""Most requests that are kept of one conversation. Agents request titles and run sub-agents within the same session,
+so a request is compared with the one that shares the longest prefix with it."""
 
 
-class Prefixes:
-    """The last prompts of the last `keep` conversations; the one that was silent longest goes first."""
+class PromptCacheDiagnostics:
+    """The last prompts of `keep` conversations. The least recently used conversation is dropped first."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -31,7 +29,7 @@ class Prefixes:
         return self._keep > 0
 
     def resize(self, keep: int) -> None:
-        """Remember `keep` conversations from now on."""
+        """Set the number of conversations to keep."""
         self._keep = keep
         for key in list(self._known)[: max(0, len(self._known) - keep)]:
             del self._known[key]
@@ -39,29 +37,28 @@ class Prefixes:
     def compare(
         self, translation: Translation, payload: Json, headers: Mapping[str, str], owner: bytes, request_id: str
     ) -> Json:
-        """What the receipt tells of a translated request, which is then remembered. `payload` is the client's."""
-        codec = translation.direction.upstream
+        """Keep the prompt of a translated request, and return the result for its receipt. `payload` is the client's."""
         key = self._key(translation, payload, headers, owner)
-        prompt = prompt_digest(codec, translation.body)
-        asked = self._known.pop(key, [])
-        best: tuple[str, Agreement] | None = None
-        for earlier_id, earlier in asked:
-            found = agreement(codec, earlier, prompt)
+        prompt = PromptDigest.of(translation.direction.upstream.dialect, translation.body)
+        earlier_prompts = self._known.pop(key, [])
+        best: tuple[str, PromptAgreement] | None = None
+        for earlier_id, earlier in earlier_prompts:
+            found = earlier.agreement(prompt)
             if best is None or (found.turns, found.share) >= (best[1].turns, best[1].share):
                 best = earlier_id, found
-        if not asked and len(self._known) >= self._keep:
+        if not earlier_prompts and len(self._known) >= self._keep:
             del self._known[next(iter(self._known))]
-        self._known[key] = [*asked[1 - SIDES :], (request_id, prompt)]
-        told: Json = {"conversation": key.hex(), "previous": None}
+        self._known[key] = [*earlier_prompts[1 - SIDES :], (request_id, prompt)]
+        result: Json = {"conversation": key.hex(), "previous": None}
         if best is not None:
             previous, found = best
-            told.update(
+            result.update(
                 previous=previous,
                 common_messages=found.turns,
                 common_share=round(found.share, 4),
                 broken_by=found.broken_by,
             )
-        return told
+        return result
 
     def _key(self, translation: Translation, payload: Json, headers: Mapping[str, str], owner: bytes) -> bytes:
         digest = blake2b(owner, digest_size=8, key=b"dragoman conversation")
@@ -70,9 +67,9 @@ class Prefixes:
             if session := headers.get(name):
                 digest.update(f"\0{name}\0{session}".encode(errors="replace"))
                 return digest.digest()
-        said: object = payload
+        value: object = payload
         for name in translation.direction.client.conversation:
-            said = said.get(name) if isinstance(said, dict) else None
-        if isinstance(said, str) and said:
-            digest.update(f"\0{said}".encode(errors="replace"))
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, str) and value:
+            digest.update(f"\0{value}".encode(errors="replace"))
         return digest.digest()

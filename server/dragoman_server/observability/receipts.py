@@ -1,28 +1,31 @@
-"""What became of the last requests, by our own request id: how each ended, and all that it lost on the way.
+"""The receipts of the last requests, by Dragoman's request id: result, token counts, losses and violations.
 
-A receipt holds field names, codes and counts, never a word of a prompt or a completion: its texts are the gateway's own
-and cut short, as paths may end in a name that the client chose. Only the key that made a request may read its receipt.
+A receipt holds field names, codes and counts, and no text of a prompt or a completion. Its texts are Dragoman's own,
+cut to `TEXT_MAX`, as paths may end in a name that the client chose. Only the key that made a request may read its
+receipt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Protocol
 
-from dragoman.canonical.events import Usage
-from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.redact import redact
-from dragoman.errors import Failure
-from dragoman.losses import MEANING, Losses
-from dragoman.stages.violation import Violation
-from dragoman.tokens.stream_usage import usage_so_far
-from dragoman.translate import Translation
-from dragoman.wire.json_codec import dumps
-from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.tool_renames import renamed
+from dragoman import (
+    LOSS_MEANINGS,
+    Dialect,
+    Failure,
+    Json,
+    LossCode,
+    Losses,
+    Translation,
+    Usage,
+    Violation,
+    json_dumps,
+    redact,
+)
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
@@ -30,13 +33,29 @@ RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
 
 
+class ReceiptCounter(Protocol):
+    """Counts what happens to a receipt's request."""
+
+    def seconds(self, receipt: Receipt) -> float:
+        """Return the seconds since the request arrived."""
+        ...
+
+    def begun(self, receipt: Receipt) -> None:
+        """Count the first event of the streamed reply."""
+        ...
+
+    def ended(self, receipt: Receipt, failure: Failure | None) -> None:
+        """Count the end. The receipt still has its translation."""
+        ...
+
+
 @dataclass(slots=True)
 class Receipt:
-    """One request. `ended` is `open` until the reply has ended, and only what is told is then kept.
+    """One request. `ended` is `open` until the reply has ended; then only the receipt's own facts are kept.
 
-    `ended` becomes `completed`, `failed` (before the reply or within it), `refused` (the upstream answered an error
-    status), `rejected` (the gateway did: nothing was sent upstream) or `abandoned` (the client left); `status` is the
-    HTTP status that the client got.
+    `ended` becomes `completed`, `failed` (before the reply or within it), `refused` (the upstream returned an error
+    status), `rejected` (the gateway did, and sent nothing upstream) or `abandoned` (the client disconnected). `status`
+    is the HTTP status that the client got.
     """
 
     request_id: str
@@ -51,50 +70,90 @@ class Receipt:
     status: int | None = None
     error: Json | None = None
     client_profile: str | None = None
-    """The known client that sent it, told by its headers (`clients`)."""
+    """The known client that sent it (`routing.client_profiles`)."""
     cache: Json | None = None
-    """How far it repeats the previous request of its conversation (`prefixes`)."""
+    """The result of `prompt_cache` for the request."""
     route: str = ""
-    """Which rule of the configuration led to the provider."""
-    metrics: Metrics | None = field(default=None, repr=False)
-    """Who counts the end."""
+    """The pattern of the route, or the name of the rule, that chose the provider."""
+    metrics: ReceiptCounter | None = field(default=None, repr=False)
+    """The counters of the request, until it has ended."""
+    principal: Principal | None = None
+    """The user that the hook `authorize` found."""
+    on_end: Callable[[Receipt, Failure | None], None] | None = field(default=None, repr=False)
+    """Called once, when the exchange ends."""
     opened_at: float = 0.0
     begun_at: float | None = None
-    _told: Json | None = field(default=None, repr=False)
-    """What the translation had to tell, once the reply has ended."""
+    _facts: Json | None = field(default=None, repr=False)
+    """The facts of the translation, once the reply has ended."""
 
     @property
     def losses(self) -> Losses | None:
-        """The ledger, once the request was translated and until the reply has ended."""
+        """The losses, from the translation of the request until the end of the reply."""
         return self.translation.losses if self.translation is not None else None
 
     def seconds(self) -> float:
-        """Seconds since the request came, until its end is counted; 0 for a receipt that no metrics count."""
+        """Return the seconds since the request arrived; 0 for a receipt that is not counted, or that has ended."""
         return self.metrics.seconds(self) if self.metrics is not None else 0.0
 
     def begin(self) -> None:
-        """The first event of a streamed reply came."""
+        """Record the first event of a streamed reply."""
         if self.metrics is not None:
             self.metrics.begun(self)
 
     def end(self, ended: str, status: int, failure: Failure | None = None, *, ours: bool = False) -> None:
-        """Complete the receipt. Only the first end counts. `ours`: the failure's words are the gateway's own."""
+        """Complete the receipt; only the first call has an effect. `ours`: the failure's message is Dragoman's."""
         if self.ended != "open":
             return
         self.ended, self.status = ended, status
         if failure is not None:
-            self.error = _told(failure, ours or ended == "rejected")
+            self.error = _error(failure, ours or ended == "rejected")
         if self.translation is not None:
-            # Not as JSON, which takes longer than all else here and is asked for of very few.
-            self._told = self._translated(self.translation)
+            # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
+            self._facts = self._translated(self.translation)
+        if self.on_end is not None:
+            self.on_end(self, failure)
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None
-        # With it go the ledger, the tools and what a reply repeats of its request.
+        # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
 
+    def record(self, failure: Failure | None) -> ExchangeRecord:
+        """Return the record of the exchange, which has just ended with this failure, if any."""
+        translation, usage = self.translation, None
+        estimated: tuple[str, ...] = ()
+        losses: Mapping[LossCode, int] = {}
+        if translation is not None:
+            context = translation.context
+            failure = failure or context.failure
+            usage, estimated = translation.usage, translation.estimated_counts
+            losses = dict(context.losses.counts)
+        return ExchangeRecord(
+            request_id=self.request_id,
+            client=self.client,
+            ended=self.ended,
+            status=self.status or 0,
+            principal=self.principal,
+            model=self.model,
+            provider=self.provider,
+            upstream=translation.direction.upstream.dialect if translation is not None else None,
+            upstream_model=translation.upstream_model if translation is not None else None,
+            route=self.route,
+            client_profile=self.client_profile,
+            stream=translation.stream if translation is not None else None,
+            created=self.created,
+            duration=self.seconds(),
+            first_event=self.begun_at - self.opened_at if self.begun_at is not None else None,
+            usage=usage,
+            estimated=estimated,
+            losses=losses,
+            error_kind=failure.kind if failure is not None else None,
+            error_origin=failure.origin if failure is not None else None,
+            error_code=failure.code if failure is not None else None,
+        )
+
     def json(self) -> bytes:
-        """The receipt as `GET /v1/dragoman/receipts/{request_id}` tells it."""
+        """Return the body of `GET /v1/dragoman/receipts/{request_id}`."""
         translation = self.translation
         facts: dict[str, Any] = {
             "object": "dragoman.receipt",
@@ -117,14 +176,14 @@ class Receipt:
             "cache": self.cache,
             "renames": {},
         }
-        told = self._told if translation is None else self._translated(translation)
-        if told is not None:
+        more = self._facts if translation is None else self._translated(translation)
+        if more is not None:
             error = facts["error"]
-            facts.update(told)
+            facts.update(more)
             facts["error"] = error or facts["error"]
             if (usage := facts["usage"]) is not None:
                 facts["usage"] = _counts(*usage)
-        return dumps(facts)
+        return json_dumps(facts)
 
     def _translated(self, translation: Translation) -> Json:
         context = translation.context
@@ -133,20 +192,20 @@ class Receipt:
             "upstream_model": translation.upstream_model[:TEXT_MAX],
             "stream": translation.stream,
         }
-        # Only what there is: a receipt is kept for long, and few have any of it.
-        usage, estimated = usage_so_far(context)
+        # Only facts that exist: receipts are kept for long, and few have any of these.
+        usage, estimated = translation.usage, translation.estimated_counts
         if usage is not None:
             facts["usage"] = usage, estimated
         if context.losses:
             facts["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
             facts["losses_total"] = len(context.losses)
         if context.violation is not None:
-            facts["violations"] = [_broken(context.violation, context.secrets)]
+            facts["violations"] = [_violation(context.violation, context.secrets)]
         if context.names or context.tools:
-            names = list(renamed(context).items())[:RENAMES_MAX]
+            names = list(translation.renamed_tools.items())[:RENAMES_MAX]
             facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
         if context.failure is not None:
-            facts["error"] = _told(context.failure, ours=False)
+            facts["error"] = _error(context.failure, ours=False)
         return facts
 
 
@@ -157,35 +216,35 @@ def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
     return counts
 
 
-def _broken(violation: Violation, secrets: Sequence[str]) -> Json:
-    """A breach of the client's dialect in a stream: where, by which rule, and the frame without its texts."""
+def _violation(violation: Violation, secrets: Sequence[str]) -> Json:
+    """Return a violation of the client's dialect: its place, the rule, and the frame without its texts."""
     facts = violation._asdict()
     return {name: redact(fact, secrets)[:TEXT_MAX] if isinstance(fact, str) else fact for name, fact in facts.items()}
 
 
 def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str] = ()) -> list[Json]:
-    """The ledger's rows with their meaning. Their texts may hold a word of the upstream's, without `secrets`."""
+    """Return the losses with their meaning. Texts are cut to `longest`; `secrets` in them are masked."""
     return [
         {
             "code": code.value,
             "path": redact(path, secrets)[:longest],
             "done": redact(done, secrets)[:longest],
-            "meaning": MEANING[code],
+            "meaning": LOSS_MEANINGS[code],
         }
         for code, path, done in losses.rows
     ]
 
 
-def _told(failure: Failure, ours: bool) -> Json:
-    """An error without the upstream's words for it, which may quote the request."""
-    told: Json = {"kind": failure.kind.value, "status": failure.status, "code": failure.code, "param": failure.param}
+def _error(failure: Failure, ours: bool) -> Json:
+    """Return an error; with its message only if that is Dragoman's, as an upstream's may quote the request."""
+    error: Json = {"kind": failure.kind.value, "status": failure.status, "code": failure.code, "param": failure.param}
     if ours:
-        told["message"] = failure.message[:TEXT_MAX]
-    return {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in told.items()}
+        error["message"] = failure.message[:TEXT_MAX]
+    return {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in error.items()}
 
 
 class Receipts:
-    """The receipts of the last `keep` requests, in memory; the oldest goes first."""
+    """The receipts of the last `keep` requests, in memory. The oldest is dropped first."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -195,13 +254,13 @@ class Receipts:
         return len(self._filed)
 
     def resize(self, keep: int) -> None:
-        """Keep `keep` from now on."""
+        """Set the number of receipts to keep."""
         self._keep = keep
         for request_id in list(self._filed)[: max(0, len(self._filed) - keep)]:
             del self._filed[request_id]
 
     def file(self, receipt: Receipt) -> None:
-        """Keep a receipt, from now on and while it is being completed."""
+        """Add a receipt. It may still be open, and is completed later."""
         if not self._keep:
             return
         if len(self._filed) >= self._keep:
@@ -209,8 +268,8 @@ class Receipts:
         self._filed[receipt.request_id] = receipt
 
     def find(self, request_id: str, owner: bytes) -> Receipt | None:
-        """The receipt of a request that the key with the digest `owner` made; another's is as none."""
+        """Return the receipt of a request that the key with the digest `owner` made, or None."""
         receipt = self._filed.get(request_id)
-        # Compared in any case, so that the time taken tells nothing about the ids of others.
+        # Compared also if there is no receipt, so that the time taken reveals nothing about other requests.
         mine = compare_digest(receipt.owner if receipt is not None else b"", owner)
         return receipt if mine else None

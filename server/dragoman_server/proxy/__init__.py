@@ -1,5 +1,5 @@
-"""The way of one request through the gateway, from the client's headers to the end of the reply.
+"""One proxied request, from the client's headers to the end of the reply.
 
-It imports `config`, `routing` and `observability`.
-Start with `gateway.py`, then `exchange.py`.
+It imports `config`, `routing` and `observability`; `endpoints`, `workers` and `app.py` import it.
+Start with `gateway.py`, then `resolve_request.py` and `exchange.py`.
 """

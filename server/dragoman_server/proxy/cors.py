@@ -1,7 +1,7 @@
-"""Cross-origin resource sharing: which web pages may call the gateway from a browser, and the headers that say so.
+"""Cross-origin resource sharing (CORS): the headers by which web pages of other origins may use the gateway.
 
-Off unless `server.cors_origins` names origins. Without these headers a browser keeps a reply from the page that asked
-for it, and sends no JSON across origins at all.
+It is off unless `server.cors_origins` names origins. Without these headers a browser does not show a reply to the page
+that requested it, and sends no JSON to another origin at all.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from dragoman.errors import Failure, FailureKind
-from dragoman_server.proxy.error_response import asked_in, error_response
+from dragoman import FailureKind
+from dragoman_server.proxy.error_response import client_failure, error_response, infer_dialect
 
 MAX_AGE = 600
-"""Seconds a browser may remember a preflight's answer."""
+"""Seconds that a browser may cache the response to a preflight request."""
 _HEADER_NAMES = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+(?:[ \t]*,[ \t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+)*\Z")
 
 
 class Cors:
-    """`origins` are as a browser sends them (`https://chat.example.com`). In one, `*` stands for any characters but a
-    slash; alone it allows every origin."""
+    """The allowed origins, and the headers for them.
+
+    `origins` are written as a browser sends them (`https://chat.example.com`). In an origin, `*` stands for any
+    characters but a slash; alone it allows every origin.
+    """
 
     def __init__(self, origins: Sequence[str]) -> None:
         self.any = "*" in origins
@@ -32,25 +35,27 @@ class Cors:
         return self._pattern is not None
 
     def allows(self, origin: str) -> bool:
-        """Whether a page of this origin may use the gateway."""
+        """True if a page of this origin may use the gateway."""
         return self.any or (self._pattern is not None and self._pattern.fullmatch(origin.lower()) is not None)
 
     def mark(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Let the browser show a reply to the page that asked for it."""
+        """Add the headers by which the browser shows a response to the page that requested it."""
         if not self.any:
-            response.headers.add("vary", "Origin")  # a cache must not give one origin's reply to another
+            response.headers.add("vary", "Origin")  # a cache must not return one origin's response to another
         origin = request.headers.get("origin")
         if origin is not None and self.allows(origin):
             response.headers["access-control-allow-origin"] = "*" if self.any else origin
             response.headers["access-control-expose-headers"] = "*"
 
     async def preflight(self, request: web.Request, request_id: str) -> web.Response:
-        """The answer to `OPTIONS`, by which a browser asks whether it may send a request."""
+        """Return the response to `OPTIONS`, which a browser sends before a request to another origin."""
         origin = request.headers.get("origin")
         if origin is None or not self.allows(origin):
-            what = f"the origin {origin[:100]!a} is" if origin is not None else "a preflight without an Origin is"
-            message = f"{what} not allowed: server.cors_origins names the web pages that may use this gateway"
-            return error_response(asked_in(request), Failure(FailureKind.PERMISSION, message, 403), request_id)
+            subject = f"the origin {origin[:100]!a} is" if origin is not None else "a preflight without an Origin is"
+            message = f"{subject} not allowed: server.cors_origins names the web pages that may use this gateway"
+            return error_response(
+                infer_dialect(request), client_failure(FailureKind.PERMISSION, message, 403), request_id
+            )
         headers = {"access-control-allow-methods": "GET, HEAD, POST", "access-control-max-age": str(MAX_AGE)}
         wanted = request.headers.get("access-control-request-headers", "").strip()
         if _HEADER_NAMES.match(wanted):

@@ -1,9 +1,9 @@
-"""A streamed reply that begins before its upstream has answered (T-72).
+"""A streamed response that is started before the upstream's response has arrived (T-72).
 
-A model that thinks for minutes before its first event leaves its client's connection silent, and balancers and clients
-cut silent ones. After `timeouts.early_reply` seconds the reply's headers go out, and heartbeats behind them. That costs
-what comes with an answer: the upstream's status and headers. An error is told in the stream then, after which few
-clients try again by themselves; so it is off unless asked for.
+A model that reasons for minutes before its first event leaves the client's connection idle, and balancers and clients
+close idle connections. With `timeouts.early_reply`, the response's headers are sent after so many seconds, followed by
+heartbeats. The upstream's status and headers cannot be passed on then: an error is sent within the stream, and few
+clients retry after that. It is therefore off by default.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dragoman.aio.downstream.response import DownstreamResponse
+from dragoman.aio import DownstreamResponse
 
 
-class Early:
-    """Begins the reply to whom `made` gives, unless it is asked for `client` within so many seconds."""
+class EarlyResponse:
+    """Starts the response that `create` returns after `seconds`, unless `take` or `stop` was called before."""
 
-    __slots__ = ("_made", "_opening", "_timer")
+    __slots__ = ("_create", "_opening", "_timer")
 
-    def __init__(self, made: Callable[[], DownstreamResponse], seconds: float) -> None:
-        self._made = made
+    def __init__(self, create: Callable[[], DownstreamResponse], seconds: float) -> None:
+        self._create = create
         self._opening: asyncio.Task[DownstreamResponse] | None = None
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
 
-    def _begin(self) -> None:
-        self._opening = asyncio.get_running_loop().create_task(self._opened())
-        self._opening.add_done_callback(_seen)
+    def _start(self) -> None:
+        self._opening = asyncio.get_running_loop().create_task(self._open())
+        self._opening.add_done_callback(_retrieve_exception)
 
-    async def _opened(self) -> DownstreamResponse:
-        client = self._made()
+    async def _open(self) -> DownstreamResponse:
+        client = self._create()
         await client.open()
         client.flush()
         client.send_heartbeat()
         return client
 
-    async def client(self) -> DownstreamResponse | None:
-        """Who has the reply's beginning already; if nobody, it now begins as any other does.
+    async def take(self) -> DownstreamResponse | None:
+        """Return the response that was started, or None; then the timer is stopped and none will be started.
 
-        Raises ConnectionError if the client is gone.
+        Raises ConnectionError if the client has disconnected.
         """
         self._timer.cancel()
         return await self._opening if self._opening is not None else None
 
     def stop(self) -> None:
-        """Nothing more begins."""
+        """Stop the timer, or the start if it is under way."""
         self._timer.cancel()
         if self._opening is not None:
             self._opening.cancel()
 
 
-def _seen(task: asyncio.Task[DownstreamResponse]) -> None:
+def _retrieve_exception(task: asyncio.Task[DownstreamResponse]) -> None:
     if not task.cancelled():
-        task.exception()  # Whoever asks for the client gets it; a client that left is asked for by nobody.
+        task.exception()  # raised in `take`; if that is not called, asyncio must not log it

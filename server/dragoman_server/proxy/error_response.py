@@ -1,4 +1,4 @@
-"""An error becomes a response of the client's own dialect, with its real HTTP status."""
+"""Error responses in the client's dialect, with the real HTTP status."""
 
 from __future__ import annotations
 
@@ -6,46 +6,53 @@ import os
 
 from aiohttp import web
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import Failure, FailureKind
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, ErrorResponse, Failure, FailureKind, FailureOrigin
+from dragoman import error_response as engine_error
 
 _UNSUPPORTED = "unsupported_media_type"
+CLIENT_GONE = 499
+"""Status of a response whose client has disconnected, as in nginx. Only middlewares and access logs see it."""
 SOFTWARE = "dragoman"
 """The `server` header of all replies of `dragoman serve`."""
 OWN_ID = "x-dragoman-request-id"
-"""Our own id of a request, on every reply: the dialect's header holds the upstream's where it sent one."""
-REQUEST_ID = {Dialect.CHAT: "x-request-id", Dialect.MESSAGES: "request-id", Dialect.RESPONSES: "x-request-id"}
-"""Where each dialect's SDKs look for the request id."""
+"""Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
 
 
 def new_request_id() -> str:
-    """A fresh request id in the form both vendors use."""
+    """Return a new request id in the form that both vendors use."""
     return f"req_{os.urandom(16).hex()}"
 
 
 def error_response(client: Dialect, failure: Failure, request_id: str) -> web.Response:
-    """The failure in the client's envelope. `failure.headers` (retry-after and kin, translated) go along."""
-    status, body = CODECS[client].write_failure(failure, failure.request_id or request_id)
-    if failure.code == _UNSUPPORTED:
-        status = 415
-    headers = {REQUEST_ID[client]: failure.request_id or request_id, OWN_ID: request_id, **failure.headers}
-    return web.Response(status=status, body=dumps(body), content_type="application/json", headers=headers)
+    """Return the failure in the error envelope of a dialect, with `failure.headers` (such as retry-after)."""
+    return web_response(engine_error(client, failure, request_id), client, request_id)
+
+
+def web_response(error: ErrorResponse, client: Dialect, request_id: str) -> web.Response:
+    """Return an error response of the engine as an aiohttp response, with Dragoman's request id."""
+    name = client.request_id_header
+    headers = {name: error.headers.get(name, request_id), OWN_ID: request_id, **error.headers}
+    status = 415 if error.failure.code == _UNSUPPORTED else error.status
+    return web.Response(status=status, body=error.body, content_type="application/json", headers=headers)
+
+
+def client_failure(kind: FailureKind, message: str, status: int, *, code: str | None = None) -> Failure:
+    """Return the failure of a request that the gateway rejects."""
+    return Failure(kind, message, status, code=code, origin=FailureOrigin.CLIENT)
 
 
 def unsupported(message: str) -> Failure:
-    """A body of a type or an encoding that is not read: 415, though no dialect has a status of its own for it."""
-    return Failure(FailureKind.INVALID_REQUEST, message, 415, code=_UNSUPPORTED)
+    """Return the failure of a body with a type or an encoding that is not accepted: 415 in every dialect."""
+    return client_failure(FailureKind.INVALID_REQUEST, message, 415, code=_UNSUPPORTED)
 
 
-def asked_in(request: web.Request) -> Dialect:
-    """The dialect of whoever asks for what is no endpoint of one dialect (mapping §12.3)."""
+def infer_dialect(request: web.Request) -> Dialect:
+    """Return the dialect for a request to an endpoint that several dialects share (mapping §12.3)."""
     return dialect_of(request.path, "anthropic-version" in request.headers)
 
 
 def dialect_of(path: str, versioned: bool) -> Dialect:
-    """The dialect of a path; `versioned` says that the request has an `anthropic-version` header."""
+    """Return the dialect of a path. `versioned` is True if the request has an `anthropic-version` header."""
     if versioned or "/v1/messages" in path:
         return Dialect.MESSAGES
     if "/v1/responses" in path or "/v1/conversations" in path:

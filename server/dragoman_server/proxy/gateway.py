@@ -1,7 +1,7 @@
-"""The way of one request: key, body, route, translate, call, and the reply back (docs/explanation/how-it-works.md).
+"""The gateway: handles proxied requests, and owns everything that requests share (docs/explanation/how-it-works.md).
 
-Everything that can fail before the reply's headers raises a `DragomanError`, and one place turns it into a response of
-the client's dialect. Nothing is sent upstream before the whole request was understood.
+A failure before the response's headers raises a `DragomanError`, which one place turns into a response in the client's
+dialect. Nothing is sent upstream before the whole request was read and translated.
 """
 
 from __future__ import annotations
@@ -16,65 +16,67 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackableConnection
-from dragoman.aio.proxy_stream import DEFECT, STOPPING
-from dragoman.aio.stream_timers import ClientGone, StreamTimers
-from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
-from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import Transport, UpstreamRequest
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import sized
-from dragoman.dialects.errors.read import cleaned
-from dragoman.dialects.errors.redact import quote
-from dragoman.directions import DIRECTIONS
-from dragoman.errors import DragomanError, Failure, UpstreamUnreachable
-from dragoman.translate import Translation, parse_body, translate
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, DragomanError, Failure, UpstreamUnreachable, quote
+from dragoman.aio import (
+    DEFECT,
+    STOPPING,
+    AiohttpTransport,
+    ClientGone,
+    HijackableConnection,
+    Http11Transport,
+    StreamTimers,
+    Transport,
+    UpstreamRequest,
+)
 from dragoman_server.config.lint import remarks
-from dragoman_server.config.providers import Auth, Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
-from dragoman_server.observability.access_log import OUR_WORDS, before_reply, reason, request_line
+from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.prompt_cache import Prefixes
+from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
-from dragoman_server.observability.upstream_warnings import Outages
-from dragoman_server.proxy.auth import check_inbound, outbound_headers
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.error_response import OWN_ID, asked_in, error_response, new_request_id
-from dragoman_server.proxy.exchange import Exchange, tell_losses
+from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
+from dragoman_server.proxy.exchange import Exchange, add_loss_header
+from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
+from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
-from dragoman_server.proxy.request_body import Bodies, read_model, wished
-from dragoman_server.routing.client_profiles import Clients
-from dragoman_server.routing.known_models import KnownModels
+from dragoman_server.proxy.request_body import RequestBodies
+from dragoman_server.proxy.resolve_request import identify, resolve_request
+from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
-from dragoman_server.workers.peer_workers import Siblings
+from dragoman_server.workers.peer_workers import PeerWorkers
 
 log = logging.getLogger("dragoman")
-_SENDER = "x-dragoman-sender"
-"""Sent upstream with a random value of this process, so that a gateway recognises itself."""
-
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
-"""A handler of aiohttp's."""
+"""An aiohttp request handler."""
 
-_LAST_WORDS = 1.0
-CLIENT_GONE = 499
-"""nginx's word for it. Nobody reads it but middlewares and access logs."""
+_ERROR_SECONDS = 1.0
+"""Seconds that clients have to receive the errors that end their streams when the gateway stops."""
+_END_HOOK = 5.0
+"""Seconds that running `on_end` hooks have when the gateway closes."""
 
 
-def _gone() -> bool:
+def _disconnected() -> bool:
     return True
 
 
 class Gateway:
-    """One configured gateway. `open` and `close` bracket its life inside a running loop.
+    """One configured gateway. Call `open` in a running event loop before its first request, and `close` after the last.
 
-    `now` gives Unix seconds and `new_id` request ids; both are arguments so that tests are exact. `receipts` tells what
-    became of the last requests, `metrics` what was counted. Where several workers are one gateway, `siblings` are the
-    others, and `sender` is the same in all of them. `lines`: its server's connections are lines. `stopping` says that
-    it was told to stop.
+    Args:
+        config: The configuration; `reconfigure` replaces it. Raises `ConfigError` if it has problems.
+        upstream: The transport; by default `open` creates the configured one.
+        now: Returns Unix seconds.
+        new_id: Returns a new request id.
+        sender: The value by which the gateway recognises its own requests, the same in all workers of one gateway.
+        siblings: The other workers of the gateway, if there are any.
+        lines: True if the server is a `HijackServer`, whose connections long replies can take over.
+        hooks: The hooks of the application that embeds the gateway.
+
+    `receipts` has the receipts of the last requests, `metrics` the counters. `stopping` is True once `stop` was called.
     """
 
     def __init__(
@@ -85,27 +87,28 @@ class Gateway:
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_request_id,
         sender: str | None = None,
-        siblings: Siblings | None = None,
+        siblings: PeerWorkers | None = None,
         lines: bool = False,
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
-        self.prefixes = Prefixes(config.server.prefix_diagnostics)
+        self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
-        self.bodies = Bodies(config.server)
+        self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
         self._upstream = upstream
         self._now = now
         self.new_id = new_id
-        self._sender = sender or new_id()
-        self._upstream_models = UpstreamModels(self._get)
-        self._known_models = KnownModels(self._upstream_models, self._get_headers)
+        self.upstream_requests = UpstreamRequests(sender or new_id())
+        self._upstream_models = UpstreamModels(self._fetch_list)
+        self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
         self._discovering = False
         mask_logs(config)
         self._open: set[StreamTimers] = set()
-        # Not methods that await one: an open stream would keep a frame of each.
-        answer = self._attended if lines else self._answer
+        # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
+        answer = self._answer_detachable if lines else self._answer
         self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
         """`POST /v1/chat/completions`."""
         self.messages: Endpoint = partial(answer, client=Dialect.MESSAGES)
@@ -114,6 +117,8 @@ class Gateway:
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
         self.stopping = False
+        self.hooks = hooks
+        self._end_reporter = EndReporter(hooks.on_end) if hooks.on_end is not None else None
 
     @property
     def config(self) -> Config:
@@ -122,24 +127,15 @@ class Gateway:
 
     @property
     def router(self) -> Router:
-        """The routes of new requests."""
+        """The router of new requests."""
         return self.loaded.router
 
-    @property
-    def clients(self) -> Clients:
-        """The client profiles of new requests."""
-        return self.loaded.clients
+    def reconfigure(self, config: Config) -> None:
+        """Serve new requests by `config`. Open requests keep the configuration that they began with.
 
-    @property
-    def outages(self) -> Outages:
-        """The failures of the current providers."""
-        return self.loaded.outages
-
-    def reload(self, config: Config) -> None:
-        """Serve new requests by `config`. Open requests keep the configuration that they were admitted by.
-
-        The settings in `loaded_config.FIXED` keep their values; a warning names those that differ. Raises
-        `ConfigError`, and then nothing changes.
+        Call it in the event loop that the gateway runs in. The hooks stay. The settings in `loaded_config.FIXED` keep
+        their values; a warning in the log names those that differ. Raises `ConfigError` for a configuration with
+        problems, and then changes nothing.
         """
         config.check()
         config, ignored = with_fixed(self.config, config)
@@ -148,7 +144,7 @@ class Gateway:
         server = config.server
         self.bodies.configure(server)
         self.receipts.resize(server.receipts)
-        self.prefixes.resize(server.prefix_diagnostics)
+        self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
@@ -158,15 +154,15 @@ class Gateway:
             self.discover()
 
     def discover(self) -> None:
-        """Ask the upstreams for their models in the background, now and after each reload.
+        """Fetch the upstreams' model lists in the background, now and after each reconfiguration.
 
-        Without it they are asked when a client first asks for the list.
+        Without it they are fetched when a client first requests the list.
         """
         self._discovering = True
-        self._known_models.refresh(self.loaded)
+        self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
-        """Make the transport. Must run inside the event loop."""
+        """Create the transport. Must be called in the event loop."""
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -175,17 +171,17 @@ class Gateway:
                 self._upstream = Http11Transport(server.connections)
 
     async def stop(self, seconds: float) -> None:
-        """Refuse new requests, give open ones `seconds`, then end them with an in-band error (mapping §10.4)."""
+        """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
         self.stopping = True
         self.bodies.stop()
-        if await self._finished(seconds):
+        if await self._wait_until_idle(seconds):
             return
-        for watch in tuple(self._open):
-            watch.expire(DragomanError(replace(STOPPING)))
-        # Time for the errors to leave; clients that do not read are left to the server, which closes their connections.
-        await self._finished(_LAST_WORDS)
+        for timers in tuple(self._open):
+            timers.expire(DragomanError(replace(STOPPING)))
+        # The server closes the connections of clients that do not read in this time.
+        await self._wait_until_idle(_ERROR_SECONDS)
 
-    async def _finished(self, seconds: float) -> bool:
+    async def _wait_until_idle(self, seconds: float) -> bool:
         if self._open:
             self._idle.clear()
             try:
@@ -195,68 +191,54 @@ class Gateway:
                 return False
         return True
 
-    def _leave(self, watch: StreamTimers) -> None:
-        watch.stop()
-        self._open.discard(watch)
+    def _remove_timers(self, timers: StreamTimers) -> None:
+        timers.stop()
+        self._open.discard(timers)
         if not self._open:
             self._idle.set()
 
     async def close(self) -> None:
-        """Close the transport and all its connections."""
+        """Close the transport and all its connections, and wait for the tasks of `on_end`."""
         await self._upstream_models.close()
+        if self._end_reporter is not None:
+            await self._end_reporter.close(_END_HOOK)
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
 
     # --- endpoints -----------------------------------------------------------------------------------------------
 
-    async def models(self, request: web.Request) -> web.Response:
-        """`GET /v1/models`, and `GET /v1/models/{name}` of a name that would be answered."""
-        client, name = asked_in(request), request.match_info.get("name")
-        headers, loaded, messages = request.headers, self.loaded, client is Dialect.MESSAGES
-        try:
-            self.admit(request)
-            if name:
-                model = self._known_models.one(loaded, name, client, headers)
-                body = anthropic_model(model) if messages else openai_model(model)
-            else:
-                models = await self._known_models.all(loaded, client, headers)
-                body = anthropic_models(models, request.query) if messages else openai_models(models)
-        except DragomanError as error:
-            return error_response(client, error.failure, self.new_id())
-        return web.Response(body=dumps(body), content_type="application/json", headers={OWN_ID: self.new_id()})
-
     async def health(self, request: web.Request) -> web.Response:
-        """`GET /health` and `HEAD /`: alive, without a key and without a word about the configuration."""
+        """Return a 200 to `GET /health` and `HEAD /`, which need no key."""
         return web.Response(body=b'{"status":"ok"}', content_type="application/json")
 
     # --- one request ---------------------------------------------------------------------------------------------
 
-    async def _attended(self, request: web.Request, client: Dialect) -> web.StreamResponse:
+    async def _answer_detachable(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         work = self._answer(request, client)
         line = HijackableConnection.of(request)
         return await (line.run_detachable(work) if line is not None else work)
 
     async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
-        # One frame, and as few locals as can be: an open stream keeps them.
+        # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
+        receipt.on_end = self._end_reporter
         self.metrics.opened(receipt)
-        watch: StreamTimers | None = None
+        timers: StreamTimers | None = None
         try:
-            call, exchange = await self._understood(request, receipt)
-            watch = self._watched(request, call)
-            upstream = self._upstream
-            assert upstream is not None, "the gateway is not open"
-            opening = upstream.open(call, watch)
+            call, exchange = await self._prepared(request, receipt)
+            timers = self._new_timers(request, call)
+            assert self._upstream is not None, "the gateway is not open"
+            opening = self._upstream.open(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
-            # Nothing asks for the request again: a long one must not be kept for the length of its reply.
+            # Free the request's body, which may be large, for the duration of the reply.
             del call
             if early:
-                return await exchange.answer_early(request, opening, watch, early)
+                return await exchange.answer_early(request, opening, timers, early)
             answer = await opening
             del opening
             exchange.translation.body = b""
-            work = exchange.answer(request, answer, watch)
+            work = exchange.answer(request, answer, timers)
             del request, exchange
             try:
                 return await work
@@ -265,170 +247,103 @@ class Gateway:
         except DragomanError as error:
             failure = error.failure
             if receipt.translation is not None:
-                context = receipt.translation.context
-                failure = error.failure = sized(cleaned(failure, context.secrets), context)
-            # Whatever failed before there was anything to send is the gateway's own refusal.
+                failure = error.failure = receipt.translation.error_of(failure).failure
+            # A failure before the translation is the gateway's own: nothing was sent upstream.
             ended = "rejected" if receipt.translation is None else "failed"
             response = self._failure_response(receipt, failure)
-            level, note = self.outages.level(receipt.provider, failure)
+            level, note = self.loaded.upstream_warnings.level(receipt.provider, failure)
             if log.isEnabledFor(level):
-                words, because = before_reply(receipt, ended), reason(receipt, error, failure)
+                summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
                 status = response.status
-                log.log(level, request_line(receipt, words, ended, status, error=failure, because=because, note=note))
-            receipt.end(ended, response.status, failure, ours=isinstance(error, OUR_WORDS))
+                log.log(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
+            receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
             return response
         except (ClientGone, ConnectionError):
-            # The client's connection: the transport makes errors of its own of the upstream's.
+            # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
             return web.Response(status=CLIENT_GONE)
         except Exception:
-            # A defect of ours: the client still gets an error of its dialect, the details go to the log only.
+            # A defect of Dragoman: the client gets an error in its dialect, without the details, which are logged.
             failure = replace(DEFECT)
             response = self._failure_response(receipt, failure)
-            words = before_reply(receipt, "failed by a defect")
-            log.exception(request_line(receipt, words, "failed", response.status, error=failure))
+            summary = without_reply(receipt, "failed by a defect")
+            log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
             receipt.end("failed", response.status, failure, ours=True)
             return response
         finally:
-            if receipt.ended == "open":  # its client left, which may also have cancelled this
+            if receipt.ended == "open":  # the client has disconnected, which may have cancelled this
                 if log.isEnabledFor(logging.INFO):
-                    words = before_reply(receipt, "abandoned before the reply")
-                    log.info(request_line(receipt, words, "abandoned", CLIENT_GONE))
+                    summary = without_reply(receipt, "abandoned before the reply")
+                    log.info(request_line(receipt, summary, "abandoned", CLIENT_GONE))
                 receipt.end("abandoned", CLIENT_GONE)
-            if watch is not None:
-                self._leave(watch)
+            if timers is not None:
+                self._remove_timers(timers)
 
-    def _watched(self, request: web.Request, call: UpstreamRequest) -> StreamTimers:
+    def _new_timers(self, request: web.Request, call: UpstreamRequest) -> StreamTimers:
         transport = request.transport
-        watch = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _gone)
-        self._open.add(watch)
-        return watch
+        timers = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _disconnected)
+        self._open.add(timers)
+        return timers
 
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
-        tell_losses(response.headers, receipt.losses)
+        add_loss_header(response.headers, receipt.losses)
         return response
 
-    async def _understood(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
-        """What to send upstream, and what to make of the answer."""
-        headers = request.headers
-        client = receipt.client
-        receipt.owner = self.admit(request)
-        loaded = self.loaded  # a reload may replace it while the body comes
-        server = loaded.config.server
-        if (known := loaded.clients.recognise(headers)) is not None:
-            receipt.client_profile = known.name
+    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
+        """Resolve a request. Returns the upstream request, and the exchange that handles the response."""
+        receipt.owner, receipt.principal = await self.admit(request)
         self.receipts.file(receipt)
-        limits = server.limits
-        body = await self.bodies.read(request)
-        payload = parse_body(body, limits)
-        receipt.model = model = read_model(payload)
-        target = loaded.router.resolve(model, client)
+        loaded = self.loaded
+        target, translation, body, payload = await resolve_request(
+            request, receipt, loaded, self.bodies, self.hooks, clock=self._now
+        )
+        provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
-        provider = target.provider
-        receipt.provider, receipt.route = provider.name, target.route
-        receipt.translation = translation = translate(
-            DIRECTIONS[client, provider.dialect],
-            body,
-            payload=payload,
-            upstream_model=target.upstream_model,
-            profile=provider.profile,
-            knobs=wished(target.knobs_for(receipt.client_profile), headers),
-            limits=limits,
-            created=receipt.created,
-            request_id=receipt.request_id,
-            validate=server.validate,
-        )
-        translation.context.clock = self._now
-        translation.context.secrets = loaded.secrets_of(provider, headers)
-        if self.prefixes:
-            receipt.cache = self.prefixes.compare(translation, payload, headers, receipt.owner, receipt.request_id)
-        exchange = Exchange(client, translation, provider.name, receipt, self._now, loaded.outages)
-        call = self._call(request, translation, provider, loaded)
+        if self.prompt_cache:
+            receipt.cache = self.prompt_cache.compare(
+                translation, payload, request.headers, receipt.owner, receipt.request_id
+            )
+        exchange = Exchange(receipt.client, translation, provider.name, receipt, loaded.upstream_warnings)
+        call = self.upstream_requests.build(request, translation, provider, loaded)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
-                *(receipt.request_id, client, "stream" if translation.stream else "request", len(body)),
-                *(receipt.client_profile or "none", quote(model), quote(target.route), provider.name),
-                *(provider.place(), len(call.body), provider.profile_name or "of its own"),
+                *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
+                *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
+                *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
         return call, exchange
 
-    def owner(self, request: web.Request) -> bytes:
-        """The digest of the client's key. Raises DragomanError for a client that may not use the gateway."""
-        loaded = self.loaded
-        if loaded.websites is not None:
-            loaded.websites.check(request)
-        return check_inbound(loaded.config, request.headers)
-
-    def admit(self, request: web.Request) -> bytes:
-        """The digest of the client's key, if its request may be answered at all. Raises DragomanError."""
+    async def admit(self, request: web.Request) -> tuple[bytes, Principal | None]:
+        """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
-        if request.headers.get(_SENDER) == self._sender:
+        if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return self.owner(request)
+        return await identify(request, self.loaded, self.hooks)
 
-    async def fetch(self, request: web.Request, call: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body of a short answer, asked for on behalf of a client. Raises UpstreamError."""
-        watch = self._watched(request, call)
-        assert self._upstream is not None, "the gateway is not open"
-        try:
-            answer = await self._upstream.open(call, watch)
-            try:
-                return answer.status, answer.headers, await answer.read(self.config.server.limits.reply_body)
-            finally:
-                await answer.close()
-        finally:
-            self._leave(watch)
+    async def fetch(
+        self, call: UpstreamRequest, limit: int, request: web.Request | None = None
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request, and return status, headers and body of a response of up to `limit` bytes.
 
-    async def _get(self, call: UpstreamRequest) -> tuple[int, bytes]:
-        """Status and body of a short answer that no request waits for. Raises UpstreamError, LimitExceeded."""
+        `request` is the client's. Without one, `stop` does not wait for the response. Raises
+        UpstreamError and LimitExceeded.
+        """
         if self._upstream is None:
             raise UpstreamUnreachable("the gateway is not open")
-        watch = StreamTimers(call.timeouts)
+        timers = self._new_timers(request, call) if request is not None else StreamTimers(call.timeouts)
         try:
-            answer = await self._upstream.open(call, watch)
+            answer = await self._upstream.open(call, timers)
             try:
-                return answer.status, await answer.read(BODY_MAX)
+                return answer.status, answer.headers, await answer.read(limit)
             finally:
                 await answer.close()
         finally:
-            watch.stop()
+            self._remove_timers(timers)
 
-    def _get_headers(
-        self, provider: Provider, client_headers: Mapping[str, str], client: Dialect | None
-    ) -> dict[str, str]:
-        # Nothing of the client's that does not matter: what does is part of what a list is remembered by.
-        same_dialect = provider.auth is Auth.PASSTHROUGH and provider.dialect is client
-        headers = outbound_headers(provider, client_headers, same_dialect=same_dialect)
-        return {_SENDER: self._sender, "accept": "application/json", **headers}
-
-    def _call(
-        self, request: web.Request, translation: Translation, provider: Provider, loaded: LoadedConfig
-    ) -> UpstreamRequest:
-        timeouts = loaded.config.server.timeouts
-        same = translation.direction.passthrough and not translation.rewritten
-        if not same and provider.auth is Auth.CONFIGURED:
-            # Nothing of the client's goes along: the same for each request.
-            known = loaded.upstreams.get(provider.name)
-            if known is None:
-                url = provider.endpoint(translation.direction.upstream.path)
-                known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
-            return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
-        # `?beta=true` belongs to the body's dialect: it goes on with it, and nowhere else.
-        query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        url = provider.endpoint(translation.direction.upstream.path, query)
-        headers = self.headers(provider, request.headers, same_dialect=same)
-        return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
-
-    def headers(
-        self, provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
-    ) -> dict[str, str]:
-        """All headers of a request to a provider."""
-        return {
-            "content-type": "application/json",
-            _SENDER: self._sender,
-            **outbound_headers(provider, client_headers, same_dialect=same_dialect),
-        }
+    async def _fetch_list(self, call: UpstreamRequest) -> tuple[int, bytes]:
+        status, _, body = await self.fetch(call, BODY_MAX)
+        return status, body

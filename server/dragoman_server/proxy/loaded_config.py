@@ -1,4 +1,4 @@
-"""The configuration that a gateway serves by, with what is built from it."""
+"""A configuration with the objects that are built from it."""
 
 from __future__ import annotations
 
@@ -6,64 +6,68 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.redact import is_secret
+from dragoman import Dialect, is_secret
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.models import KnownModel
 from dragoman_server.observability.known_secrets import provider_secrets
-from dragoman_server.observability.upstream_warnings import Outages
+from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.web_origins import Websites
-from dragoman_server.routing.client_profiles import Clients
-from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.proxy.web_origins import WebOrigins
+from dragoman_server.routing.client_profiles import ClientProfiles
+from dragoman_server.routing.model_names import KnownModel, ModelNames
 from dragoman_server.routing.router import Router
 
 FIXED = (
     *("host", "port", "backlog", "workers", "transport", "connections", "cors_origins"),
     *("max_connections", "max_connections_per_address", "timeouts.head", "timeouts.keep_alive"),
 )
-"""Settings of `[server]` that take effect at the start only."""
+"""Settings of `[server]` that take effect only when the process starts."""
 
 
 class LoadedConfig:
-    """One configuration with what is built from it. Raises `ConfigError` if it has problems.
+    """One configuration with the objects that are built from it. Raises `ConfigError` if it has problems.
 
-    A reload replaces the whole object, and a request keeps the one that it was admitted by.
+    `Gateway.reconfigure` replaces the whole object; a request keeps the one that it began with.
     """
 
     __slots__ = (
         "__weakref__",
         "_secrets",
-        "clients",
+        "client_profiles",
         "config",
         "listings",
         "model_names",
-        "outages",
         "router",
+        "upstream_warnings",
         "upstreams",
-        "websites",
+        "web_origins",
     )
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.router = Router(config)
         self.model_names = ModelNames(self.router)
-        self.clients = Clients(config.server.client_profiles)
-        self.outages = Outages(config.providers)
+        self.client_profiles = ClientProfiles(config.server.client_profiles)
+        self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
-        self.websites = None if server.keys else Websites(server.host, server.allowed_hosts, Cors(server.cors_origins))
-        """The rules for requests of web pages; None where a key is asked for instead."""
+        self.web_origins = (
+            None if server.keys else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
+        )
+        """The rules for requests of web pages; None if keys are configured."""
         self._secrets = {name: provider_secrets(provider) for name, provider in config.providers.items()}
         self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
-        """URL and headers by provider, where they do not depend on the request."""
+        """URL and headers by provider, if they do not depend on the request."""
         self.listings: dict[tuple[Dialect, ...], tuple[Sequence[object], Sequence[KnownModel]]] = {}
-        """Lists of all models by the dialects of their clients, each with what it was made of (`known_models`)."""
+        """Model lists by the dialects of their clients, each with the upstreams' lists that it was made from."""
+
+    def has(self, provider: Provider) -> bool:
+        """True if the provider is one of this configuration, False if it was made for a single request."""
+        return self.config.providers.get(provider.name) is provider
 
     def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
-        """The texts that must not come back from a provider: the secrets it is sent, and the key of the client."""
-        known = self._secrets[provider.name]
+        """Return the texts to mask in a provider's responses: the secrets sent to it, and the client's key."""
+        known = self._secrets[provider.name] if self.has(provider) else provider_secrets(provider)
         if "authorization" not in headers and "x-api-key" not in headers:
             return known
         key = inbound_key(headers)
@@ -71,7 +75,7 @@ class LoadedConfig:
 
 
 def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:
-    """`new` with the fixed settings of `running`, and the paths of those in which the two differ."""
+    """Return `new` with the fixed settings of `running`, and the paths of the fixed settings that differ."""
     changed: list[str] = []
     server: Any = new.server
     for path in FIXED:
@@ -87,7 +91,7 @@ def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def _differences(old: Any, new: Any) -> list[str]:
-    """Which fields of two groups of settings differ, as `.name`; or `[""]` for other values that differ."""
+    """Return the fields that differ between two groups of settings, as `.name`; or `[""]` for two different values."""
     if old == new:
         return []
     if not is_dataclass(old):

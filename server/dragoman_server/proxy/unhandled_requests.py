@@ -1,5 +1,8 @@
-"""The replies to requests that reach no handler: they cannot be read as HTTP, come too slowly, or on one connection too
-many. Each is an error of the endpoint's dialect, if the beginning of the request names one."""
+"""Error responses to requests that reach no handler.
+
+They cannot be parsed as HTTP, arrive too slowly, or come on a connection above the limit. Each response is in the
+dialect of the endpoint, if the beginning of the request names one.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,26 @@ import time
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
 
-from dragoman.aio.downstream.connection_limits import ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
-from dragoman.aio.downstream.request_handler import BadVersion
-from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
-from dragoman.errors import Failure, FailureKind
-from dragoman.wire.json_codec import dumps
+from dragoman import Dialect, Failure, FailureKind, error_response
+from dragoman.aio import BadVersion, ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.error_response import OWN_ID, REQUEST_ID, SOFTWARE, dialect_of, new_request_id, unsupported
+from dragoman_server.proxy.error_response import OWN_ID, SOFTWARE, dialect_of, new_request_id, unsupported
 
 log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0
-"""Seconds between two lines of the log about refused connections: those who flood a server shall not flood its log."""
+"""Seconds between two lines of the log about refused connections: a flood of them must not flood the log."""
 _VERSION_2 = re.compile(rb"PRI \* HTTP/2")
 _KINDS = {500: FailureKind.API, 503: FailureKind.OVERLOADED, 504: FailureKind.TIMEOUT}
 
 
-def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
-    """The limits on the connections of one process. What is refused is counted in `totals`."""
+def connection_limits(server: Server, totals: Totals) -> ConnectionLimits:
+    """Return the limits on the connections of one process. Refused connections are counted in `totals`."""
     timeouts = server.timeouts
     return ConnectionLimits(
         timeouts.head,
         timeouts.keep_alive,
+        timeouts.write,
         server.max_connections or _half_the_descriptors(),
         server.max_connections_per_address,
         Unhandled(totals),
@@ -41,7 +41,7 @@ def bounds_of(server: Server, totals: Totals) -> ConnectionLimits:
 
 
 def _half_the_descriptors() -> int:
-    """Half of the files that this process may open: each stream needs a connection to an upstream, too."""
+    """Return half of the number of files that this process may open, as each stream has an upstream connection, too."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -51,14 +51,14 @@ def _half_the_descriptors() -> int:
 
 
 class Unhandled:
-    """Makes the replies. Refused connections are counted in `totals`."""
+    """Builds the responses. Refused connections are counted in `totals`."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
-        self._silent_until = 0.0
+        self._next_warning = 0.0
 
     def __call__(self, error: HttpProcessingError, start: bytes) -> PlainResponse:
-        """The reply to a request whose first bytes are `start`."""
+        """Return the response to a request whose first bytes are `start`."""
         status, message = _status_and_message(error, start)
         headers = {}
         if isinstance(error, TooManyConnections):
@@ -68,25 +68,24 @@ class Unhandled:
         request_id = new_request_id()
         kind = _KINDS.get(status, FailureKind.INVALID_REQUEST)
         failure = unsupported(message) if status == 415 else Failure(kind, message, status)
-        _, body = CODECS[dialect].write_failure(failure, request_id)
         headers |= {
             "content-type": "application/json",
             "server": SOFTWARE,
-            REQUEST_ID[dialect]: request_id,
+            dialect.request_id_header: request_id,
             OWN_ID: request_id,
         }
-        return PlainResponse(status, headers, dumps(body))
+        return PlainResponse(status, headers, error_response(dialect, failure, request_id).body)
 
     def _count(self, error: TooManyConnections) -> None:
         self._totals.add(REFUSED_CONNECTIONS, (error.limit,))
         now = time.monotonic()
-        if now >= self._silent_until:
-            self._silent_until = now + _WARN_EVERY
+        if now >= self._next_warning:
+            self._next_warning = now + _WARN_EVERY
             log.warning("connections are refused: there are more than server.%s allows", error.limit)
 
 
 def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, str]:
-    """Status and message. aiohttp's own messages quote what was sent, which may be somebody's key."""
+    """Return status and message. aiohttp's messages are shortened: they quote the request, which may hold a key."""
     words = " ".join(re.split(r":?\n\n|: b'|: bytearray", error.message)[0].split()).rstrip(" .")
     if isinstance(error, TooManyConnections):
         return 503, "the gateway has as many connections as it may have; try again"

@@ -1,8 +1,9 @@
-"""Keeps web pages away from a gateway that has no keys.
+"""Protection of a gateway without keys against requests that web pages cause.
 
-A browser sends requests to this machine for any page that is open in it. Without keys nothing tells such a request from
-a program's but what is refused here: a host name that is not this machine's (a page may point its own name here: DNS
-rebinding), an origin that is not the gateway's own, and a body of a type that a page may send without asking first.
+A browser sends requests to this machine for any page that is open in it. Without keys, they differ from a program's
+requests only by what is rejected here: a host name that is not this machine's (a page can point its own name at this
+machine: DNS rebinding), an origin that is not the gateway's own, and a content type that a page may send to another
+origin without a preflight request.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman import DragomanError, FailureKind
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.error_response import unsupported
+from dragoman_server.proxy.error_response import client_failure, unsupported
 
 _KNOWN_MAX = 64
-"""Host headers that are remembered as allowed: a client sends the same one each time."""
+"""Most `Host` headers that are cached as allowed."""
 
 
-class Websites:
-    """The rules while no keys are set. `host` is the address listened on, `allowed_hosts` are further names for it."""
+class WebOrigins:
+    """The rules. `host` is the address that the gateway listens on; `allowed_hosts` are further names of it."""
 
     def __init__(self, host: str, allowed_hosts: Sequence[str], cors: Cors) -> None:
         self._any_host = "*" in allowed_hosts
@@ -34,7 +35,7 @@ class Websites:
         self._known: set[str] = set()
 
     def check(self, request: web.Request) -> None:
-        """Raises DragomanError (403, 415) for a request that a web page of another site may have caused."""
+        """Raise DragomanError (403, 415) for a request that a web page of another site may have caused."""
         headers = request.headers
         host = headers.get("host", "")
         if not self._any_host and host not in self._known:
@@ -76,7 +77,7 @@ class Websites:
 
 
 def _plain(host: str) -> str:
-    """A `Host` without its port, its brackets and a name's last dot, in lower case."""
+    """Return a `Host` in lower case, without its port, its brackets and a final dot."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -93,16 +94,16 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """True if the page is of the same origin: one of an application that the gateway is mounted in."""
+    """True if the page has the gateway's own origin, such as a page of the application that embeds it."""
     scheme, _, where = origin.lower().partition("://")
     return bool(where) and scheme in ("http", "https") and where == host.strip().lower()
 
 
 def _is_json(content_type: str | None) -> bool:
-    """True if a body of this type is JSON, or the type is missing or that of any bytes.
+    """True if the type is JSON, is missing, or is `application/octet-stream`.
 
-    Some programs' HTTP clients send these two. Browsers send a body without a type only with an `Origin`, and one of
-    any bytes across sites only after a preflight.
+    Some HTTP clients of programs send the latter two. Browsers send a body without a type only with an `Origin`, and
+    `application/octet-stream` to another site only after a preflight request.
     """
     if content_type is None:
         return True
@@ -117,7 +118,7 @@ def _foreign_host(host: str) -> DragomanError:
         f"the host name {host[:100]!a} is not known to this gateway, which has no keys and so refuses names that a web"
         " page could have made up: add it to server.allowed_hosts, or set server.keys"
     )
-    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+    return DragomanError(client_failure(FailureKind.PERMISSION, message, 403))
 
 
 def _foreign_page(pages: str) -> DragomanError:
@@ -125,7 +126,7 @@ def _foreign_page(pages: str) -> DragomanError:
         f"{pages} may not use this gateway, which has no keys: add their origin to server.cors_origins, or set"
         " server.keys"
     )
-    return DragomanError(Failure(FailureKind.PERMISSION, message, 403))
+    return DragomanError(client_failure(FailureKind.PERMISSION, message, 403))
 
 
 def _wrong_type(content_type: str) -> DragomanError:

@@ -1,5 +1,5 @@
-"""Which provider and which upstream model a client's request goes to.
+"""The choice of provider, upstream model and knobs for a client's request.
 
-It imports `config`.
+It imports `config`; `observability`, `proxy` and `endpoints` may import it.
 Start with `router.py`.
 """

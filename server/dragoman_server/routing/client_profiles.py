@@ -1,7 +1,7 @@
-"""Known clients, told by the headers of their requests: what each needs that is not the default (mapping §17).
+"""Client profiles: known clients, recognised by the headers of their requests, and their knobs (mapping §17).
 
-A client profile changes knobs, and nothing else: whatever the operator set, for all requests or for a route, goes
-before it, and a request's own header before that. Which clients these are was recorded on the wire.
+A client profile changes knobs and nothing else. Knobs that the operator set, for all requests or for a route, override
+it, and a request's own header overrides those. The headers and needs of the clients were recorded on the wire.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.knobs import DEFAULT, KNOBS, Knobs
+from dragoman import DEFAULT_KNOBS, KNOBS, Knobs
 
 AGENTS_KEPT = 256
-"""User agents remembered: they come from clients, so their number has no bound of its own."""
+"""Most user agents that are cached. They come from clients, so their number is not limited otherwise."""
 AGENT_MAX = 256
-"""Longest user agent that is remembered, in characters."""
+"""Longest user agent that is cached, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProfile:
-    """One client. `agent` is what its user agent begins with, or empty; `header` another header and how its value
-    begins, for requests whose user agent was changed on the way; with `both`, neither is enough alone. `knobs` are the
-    values that it needs, and `why` says why."""
+    """One client.
+
+    `agent` is the beginning of its user agent, or empty. `header` is the name and the beginning of the value of another
+    header, for requests whose user agent was changed on the way. With `both`, the two must match together. `knobs` are
+    the values that the client needs, and `why` is the reason.
+    """
 
     name: str
     title: str
@@ -34,8 +37,8 @@ class ClientProfile:
 
 
 _HALF_CALLS = (
-    "a Chat call is done for it as soon as another one speaks: it raises on the half arguments of strict tools, and"
-    " tells those of others as done"
+    "it takes a Chat call as complete as soon as another one begins: it raises an error for the partial arguments of"
+    " strict tools, and reports those of others as complete"
 )
 
 CLIENTS: tuple[ClientProfile, ...] = (
@@ -70,7 +73,7 @@ CLIENTS: tuple[ClientProfile, ...] = (
         "QwenCode/",
         None,
         {},
-        "the defaults are what it needs; it is told in receipts",
+        "it needs the defaults only; receipts name it",
     ),
     ClientProfile(
         "ai-sdk",
@@ -111,15 +114,15 @@ _BY_AGENT = tuple((client.agent, client) for client in CLIENTS if client.agent a
 _FURTHER = tuple((client, *client.header) for client in CLIENTS if client.header is not None)
 
 
-class Clients:
-    """Recognises the clients of one gateway; with `enabled` False, none of them."""
+class ClientProfiles:
+    """Recognises the clients of one gateway; none if `enabled` is False."""
 
     def __init__(self, enabled: bool = True) -> None:
         self._enabled = enabled
         self._known: dict[str, ClientProfile | None] = {}
 
     def recognise(self, headers: Mapping[str, str]) -> ClientProfile | None:
-        """The client that sent a request with these headers (their names in any case), or None."""
+        """Return the client that sent a request with these headers, or None. Names must be case-insensitive."""
         if not self._enabled:
             return None
         agent = headers.get("user-agent", "")
@@ -144,13 +147,13 @@ class Clients:
         return found
 
 
-def chosen(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:
-    """The knobs that the operator set: those `named` in a file, and those that are not at their default."""
-    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT, name)}
+def explicit_knobs(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:
+    """Return the knobs that the operator set: those `named` in a file, and those that differ from their default."""
+    return frozenset(named) | {name for name in KNOBS if getattr(knobs, name) != getattr(DEFAULT_KNOBS, name)}
 
 
-def adapted(knobs: Knobs, fixed: Collection[str]) -> dict[str, Knobs]:
-    """`knobs` by client name, for the clients that they differ for; `fixed` are the ones no client profile changes."""
+def knobs_by_client(knobs: Knobs, fixed: Collection[str]) -> dict[str, Knobs]:
+    """Return `knobs` by client name, for the clients whose profile changes them. Knobs in `fixed` do not change."""
     by_client = {}
     for client in CLIENTS:
         changes = {name: value for name, value in client.knobs.items() if name not in fixed}

@@ -1,42 +1,52 @@
-"""The names by which clients can ask for a model that an upstream lists."""
+"""The names that clients can send for a model that an upstream lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from dragoman.dialects import Dialect
+from dragoman import Dialect
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Route
 from dragoman_server.routing.router import Router
 
 
+class KnownModel(NamedTuple):
+    """A model as clients see it. `owner` is the provider; `created` is in Unix seconds, 0 if unknown."""
+
+    name: str
+    owner: str
+    created: int = 0
+    title: str = ""
+
+
 class ModelNames:
-    """Finds client-visible names by a configuration's routes."""
+    """Finds the client's names of upstream models by a configuration's routes."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         routes = router.config.routes
         self._inverses = [inverse for route in routes if (inverse := _Inverse.of(route)) is not None]
-        # Exact names only are a list of the operator's choice: nothing is added to it.
+        # A provider that only has routes with exact names: the operator listed its models, so none are added.
         patterns = {route.provider for route in routes if route.pattern() is not None}
         self._chosen = {route.provider for route in routes} - patterns
 
     def of(self, provider: Provider, model: str, clients: Sequence[Dialect]) -> list[str]:
-        """The names that lead clients of any of the dialects to this model of this provider; none if there is no such.
+        """Return the names that lead clients of any of the dialects to this model of this provider.
 
-        A name with the provider in front (`openai/gpt-5`) counts only where there is no shorter one.
+        A name with the provider in front (`openai/gpt-5`) is returned only if there is no shorter one.
         """
         names: list[str] = []
         for name in dict.fromkeys(self._candidates(provider, model)):
             if names and name.endswith(f"/{model}"):
                 continue
-            if any(self._router.leads(name, client, provider, model) for client in clients):
+            if any(self._router.leads_to(name, client, provider, model) for client in clients):
                 names.append(name)
         return names
 
     def _candidates(self, provider: Provider, model: str) -> Iterator[str]:
         yield model
-        # Those with a provider in front come last, wherever their routes stand.
+        # Names with a provider in front come last, regardless of the order of routes.
         for namespaced in (False, True):
             for inverse in self._inverses:
                 name = inverse.name(model) if inverse.provider == provider.name else None
@@ -47,7 +57,7 @@ class ModelNames:
 
 
 class _Inverse:
-    """A glob with one `*` that is also in `upstream_model`, read from the upstream's name to the client's."""
+    """A route whose glob and `upstream_model` have one `*` each, applied from the upstream's name to the client's."""
 
     __slots__ = ("_after", "_before", "_prefix", "_suffix", "provider")
 
@@ -58,7 +68,7 @@ class _Inverse:
 
     @classmethod
     def of(cls, route: Route) -> _Inverse | None:
-        """The inverse of a route that has one."""
+        """Return the inverse of a route, or None if it has none."""
         if route.is_regex or not route.substitutes() or route.upstream_model is None:
             return None
         if "?" in route.model or "[" in route.model:
@@ -66,7 +76,7 @@ class _Inverse:
         return cls(route, route.upstream_model)
 
     def name(self, model: str) -> str | None:
-        """The client's name for an upstream's model, or None if the route does not lead to it."""
+        """Return the client's name of an upstream model, or None if the route does not lead to it."""
         end = len(model) - len(self._suffix)
         if end < len(self._prefix) or not model.startswith(self._prefix) or not model.endswith(self._suffix):
             return None

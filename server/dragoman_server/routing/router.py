@@ -1,4 +1,4 @@
-"""Which upstream answers for a model name, and by what name it knows the model (mapping §12.2)."""
+"""The router: the provider for a model name, and the model's name there (mapping §12.2)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError, Failure, FailureKind
-from dragoman.knobs import Knobs
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
 from dragoman_server.config.providers import Provider
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.routing.client_profiles import adapted, chosen
+from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client
 
 MEMO = 1024
-"""Resolved names kept: they come from clients, so their number has no bound of its own."""
+"""Most resolved names that are cached. They come from clients, so their number is not limited otherwise."""
 NAME_MAX = 512
-"""Longest model name looked at: bounds the memo's bytes and the patterns' time."""
+"""Longest model name that is resolved, in characters. It limits the cache's size and the time that patterns take."""
 
 _LISTED = 20
 _BIG = ("opus", "sonnet", "fable", "mythos")
@@ -25,39 +23,40 @@ _SMALL = ("haiku",)
 
 
 class Target(NamedTuple):
-    """Where a request goes. `warning` is told when the name was only guessed at.
+    """A provider, the model's name there, and the knobs of the request.
 
-    `route` is the configured pattern that led there, or which other rule did: never a name that a client chose.
+    `route` is the configured pattern that matched, or the name of another rule. It is never a name that a client sent,
+    so it may be a label of metrics. `warning` is logged for a model that is sent elsewhere because it is unknown.
     """
 
     provider: Provider
     upstream_model: str
-    renamed: bool
-    warning: str | None
     knobs: Knobs
     route: str = "models"
     by_client: Mapping[str, Knobs] = {}
-    """`knobs` for the known clients that they differ for."""
+    """The knobs by client profile, for the profiles that change them."""
+    warning: str | None = None
 
     def knobs_for(self, client: str | None) -> Knobs:
-        """The knobs of a request of the client with this profile name, if any."""
+        """Return the knobs of a request of a client with the profile `client`, or of one without a profile."""
         return self.knobs if client is None else self.by_client.get(client, self.knobs)
 
 
 class UnknownModel(DragomanError):
-    """No route leads from the model's name: 404 with the names and patterns there are (mapping §12.2)."""
+    """No route matches the model's name: 404 with the configured names and patterns (mapping §12.2)."""
 
     def __init__(self, model: str, known: Iterable[str], patterns: Iterable[str] = ()) -> None:
         lists = (("known models", list(known)), ("patterns", list(dict.fromkeys(patterns))))
-        there = "; ".join(f"{what}: {_listed(names)}" for what, names in lists if names)
-        there = there or "no model is configured by name"
+        configured = "; ".join(f"{title}: {_listed(names)}" for title, names in lists if names)
+        configured = configured or "no model is configured by name"
         super().__init__(
             Failure(
                 FailureKind.NOT_FOUND,
-                f"model {_shown(model)} is not configured; {there}",
+                f"model {_shown(model)} is not configured; {configured}",
                 404,
                 code="model_not_found",
                 param="model",
+                origin=FailureOrigin.CLIENT,
             )
         )
 
@@ -68,13 +67,13 @@ def _listed(names: list[str]) -> str:
 
 
 def _shown(model: str) -> str:
-    # A client's text, on its way into messages, logs and headers: short, and no control characters.
+    # A client's text for messages, logs and headers: shortened, and without control characters.
     return ascii(model if len(model) <= 100 else model[:100] + "...")
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A route with what can be worked out beforehand."""
+    """A route with everything that does not depend on the request."""
 
     route: Route
     pattern: re.Pattern[str] | None
@@ -89,61 +88,62 @@ class _Compiled:
                 upstream_model = match.expand(upstream_model)
             else:
                 upstream_model = upstream_model.replace("*", match[1])
-        renamed = upstream_model != model
-        return Target(self.provider, upstream_model, renamed, None, self.knobs, self.route.model, self.by_client)
+        return Target(self.provider, upstream_model, self.knobs, self.route.model, self.by_client)
 
 
 class Router:
-    """Resolves model names by the configuration. Raises `ConfigError` if that has problems."""
+    """Resolves model names by a configuration. Raises `ConfigError` if it has problems."""
 
     def __init__(self, config: Config) -> None:
         config.check()
         self.config = config
         self._exact: dict[str, list[_Compiled]] = {}
         self._patterns: list[_Compiled] = []
-        fixed = chosen(config.knobs, config.knobs_named)
-        self._by_client = adapted(config.knobs, fixed)
+        fixed = explicit_knobs(config.knobs, config.knobs_named)
+        self._by_client = knobs_by_client(config.knobs, fixed)
         for route in config.routes:
             pattern = route.pattern()
             knobs, by_client = config.knobs, self._by_client
             if route.knobs:
                 knobs = replace(config.knobs, **route.knobs)
-                by_client = adapted(knobs, fixed.union(route.knobs))
+                by_client = knobs_by_client(knobs, fixed.union(route.knobs))
             compiled = _Compiled(route, pattern, config.providers[route.provider], knobs, by_client)
             if pattern is None:
                 self._exact.setdefault(route.model, []).append(compiled)
             else:
                 self._patterns.append(compiled)
         models = config.models
-        # Either one stands in for the other where only one is configured.
+        # If only one of the two is configured, it is used for both.
         self._big = models.big or models.small
         self._small = models.small or models.big
         self._memo: dict[tuple[str, Dialect], Target] = {}
 
     def resolve(self, model: str, client: Dialect) -> Target:
-        """The target for a model name as a client of dialect `client` gave it. Raises `UnknownModel`."""
+        """Return the target of a model name that a client of the dialect `client` sent. Raises `UnknownModel`."""
         target = self._memo.get((model, client))
         if target is None:
             if not model or len(model) > NAME_MAX:
                 raise self._unknown(model, client)
-            target = self._routed(model, client) or self._by_size(model, client) or self._guessed(model, client)
+            target = (
+                self._by_route(model, client) or self._by_size_class(model, client) or self._fallback(model, client)
+            )
             if len(self._memo) >= MEMO:
                 del self._memo[next(iter(self._memo))]
             self._memo[model, client] = target
         return target
 
     def known_models(self) -> list[tuple[str, str]]:
-        """(name, provider) of every name that resolves and is no pattern, for `GET /v1/models`."""
+        """Return (name, provider) of every configured name that resolves and is not a pattern."""
         names = [*self._exact, *self._sizes(), *self.config.models_listed]
         known = []
         for name in dict.fromkeys(names):
             for client in Dialect:
-                if target := self._routed(name, client) or self._placed(name):
+                if target := self._by_route(name, client) or self._only_provider(name):
                     known.append((name, target.provider.name))
                     break
         return known
 
-    def _routed(self, model: str, client: Dialect) -> Target | None:
+    def _by_route(self, model: str, client: Dialect) -> Target | None:
         """Steps 1 to 3: exact route, patterns in file order, `provider/model`."""
         for compiled in self._exact.get(model, ()):
             if compiled.route.client in (None, client):
@@ -151,76 +151,76 @@ class Router:
         for compiled in self._patterns:
             if compiled.route.client in (None, client) and compiled.pattern is not None:
                 match = compiled.pattern.fullmatch(model)
-                # A group that matched nothing leaves no model to ask for.
+                # A group that matched nothing would leave the model's name empty.
                 if match is not None and (target := compiled.target(model, match)).upstream_model:
                     return target
         name, _, rest = model.partition("/")
         if rest and (provider := self.config.providers.get(name)):
-            return self.plain(provider, rest, f"{name}/*", renamed=True)
+            return self.direct_target(provider, rest, f"{name}/*")
         return None
 
-    def leads(self, name: str, client: Dialect, provider: Provider, upstream_model: str) -> bool:
-        """Whether a client that sends `name` gets this model of this provider.
+    def leads_to(self, name: str, client: Dialect, provider: Provider, upstream_model: str) -> bool:
+        """True if a client that sends `name` gets this model of this provider.
 
-        Remembers nothing: names that upstreams list must not push out those that clients send.
+        The result is not cached: names that upstreams list must not evict those that clients send.
         """
         if not name or len(name) > NAME_MAX:
             return False
         try:
-            target = self._routed(name, client) or self._by_size(name, client)
+            target = self._by_route(name, client) or self._by_size_class(name, client)
             if target is None and self.config.models.policy != "reject":
-                target = self._guessed(name, client)
+                target = self._fallback(name, client)
         except UnknownModel:
             return False
         return target is not None and target.provider is provider and target.upstream_model == upstream_model
 
     def knobs_for(self, client: str | None) -> Knobs:
-        """The general knobs for the client with this profile name, if any."""
+        """Return the general knobs for a client with the profile `client`, or for one without a profile."""
         return self.config.knobs if client is None else self._by_client.get(client, self.config.knobs)
 
-    def plain(self, provider: Provider, model: str, route: str = "models", *, renamed: bool = False) -> Target:
-        """The target of a model at a provider that no route speaks of."""
-        return Target(provider, model, renamed, None, self.config.knobs, route, self._by_client)
+    def direct_target(self, provider: Provider, model: str, route: str = "models") -> Target:
+        """Return the target of a model at a provider without a configured route, with the general knobs."""
+        return Target(provider, model, self.config.knobs, route, self._by_client)
 
-    def _placed(self, model: str) -> Target | None:
-        """One of our own names without a route: the only provider has it."""
+    def _only_provider(self, model: str) -> Target | None:
+        """Return the target of a configured name without a route, if there is a single provider."""
         if len(self.config.providers) == 1:
             (provider,) = self.config.providers.values()
-            return self.plain(provider, model)
+            return self.direct_target(provider, model)
         return None
 
     def _sizes(self) -> list[str]:
         return [name for name in (self.config.models.big, self.config.models.small) if name]
 
-    def _sized(self, name: str, model: str, client: Dialect) -> Target:
-        """The target of the big or small model, asked for as `model`."""
-        target = self._routed(name, client) or self._placed(name)
+    def _size_target(self, name: str, model: str, client: Dialect) -> Target:
+        """Return the target of the big or small model `name`, which stands in for `model`."""
+        target = self._by_route(name, client) or self._only_provider(name)
         if target is None:
             raise self._unknown(model, client)
-        return target._replace(renamed=target.upstream_model != model)
+        return target
 
-    def _by_size(self, model: str, client: Dialect) -> Target | None:
-        """Step 4: the big or small model by its own name, then by a family word of Claude's."""
+    def _by_size_class(self, model: str, client: Dialect) -> Target | None:
+        """Step 4: the big or small model by its own name, then by a word of Claude's model names."""
         for name in self._sizes():
             if model == name or name.partition("/")[::2] in ((p, model) for p in self.config.providers):
-                return self._sized(name, model, client)
+                return self._size_target(name, model, client)
         lower = model.lower()
         for words, size in ((_BIG, self._big), (_SMALL, self._small)):
             if size and any(word in lower for word in words):
-                return self._sized(size, model, client)
+                return self._size_target(size, model, client)
         return None
 
-    def _guessed(self, model: str, client: Dialect) -> Target:
-        """Step 5: what is configured for unknown names."""
+    def _fallback(self, model: str, client: Dialect) -> Target:
+        """Step 5: the configured policy for unknown names."""
         policy = self.config.models.policy
         if policy == "pass":
-            # The first one of the file; a route for `*` says otherwise.
+            # The first provider of the file; a route for `*` overrides it.
             provider = next(iter(self.config.providers.values()))
-            return self.plain(provider, model, "unknown")
+            return self.direct_target(provider, model, "unknown")
         if policy == "small" and self._small:
-            target = self._sized(self._small, model, client)
+            target = self._size_target(self._small, model, client)
             warning = f"unknown model {_shown(model)} was sent to {target.upstream_model}"
-            return target._replace(warning=warning, route="unknown")
+            return target._replace(route="unknown", warning=warning)
         raise self._unknown(model, client)
 
     def _unknown(self, model: str, client: Dialect) -> UnknownModel:

@@ -1,7 +1,7 @@
-"""The models that upstreams list themselves, remembered for a while.
+"""The model lists of upstreams, fetched in the background and cached.
 
-Upstreams are asked in the background. A client waits a moment for lists that were never asked for before, and never
-for others: a list stays while it is renewed, and an upstream that failed is not asked again for a while.
+A client waits up to `WAIT` seconds for a list that was never fetched before, and not for others: the old list is used
+until the new one is there. An upstream whose list cannot be fetched is tried again after `PAUSE` seconds.
 """
 
 from __future__ import annotations
@@ -13,123 +13,128 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from dragoman.aio.timeouts import Timeouts
-from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman.dialects.shared import model_lists
-from dragoman.dialects.shared.model_lists import ListedModel
-from dragoman.errors import DragomanError, UpstreamError
-from dragoman.wire.json_codec import dumps, loads
+from dragoman import (
+    MODEL_LIST_PATH,
+    DragomanError,
+    ListedModel,
+    UpstreamError,
+    json_dumps,
+    json_loads,
+    model_list_query,
+    read_model_list,
+)
+from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman_server.config.providers import Provider
 
 log = logging.getLogger("dragoman")
 
 FRESH = 300.0
-"""Seconds after which a list is asked for again."""
+"""Seconds after which a list is fetched again."""
 PAUSE = 30.0
-"""Seconds before an upstream without a list is asked again."""
+"""Seconds before a list that could not be fetched is tried again."""
 WAIT = 2.0
-"""Longest wait of a client for lists that were never there, in seconds."""
+"""Longest time that a client waits for lists that were never fetched, in seconds."""
 TIMEOUT = 5.0
-"""Seconds that an upstream has for its whole list."""
+"""Seconds that an upstream has to send its whole list."""
 MODELS_MAX = 2000
 """Most models of one upstream."""
 BODY_MAX = 4 * 1024 * 1024
-"""Bytes of one answer."""
+"""Most bytes of one page."""
 PAGES_MAX = 5
 KEPT = 64
-"""Most lists that are remembered; the one not wanted for longest goes first. Clients that bring their own keys have
-a list for each key."""
-ASKING_MAX = 8
-"""Most requests for lists at once."""
+"""Most lists that are cached; the least recently used one is dropped first. Clients with keys of their own have a list
+for each key."""
+FETCHES_MAX = 8
+"""Most requests for lists at the same time."""
 
 Fetch = Callable[[UpstreamRequest], Awaitable[tuple[int, bytes]]]
-"""Sends a call and gives status and body. Raises UpstreamError."""
+"""Sends a request and returns status and body. Raises UpstreamError."""
 
 
 @dataclass(slots=True)
 class _List:
-    """The list of one upstream with one key. `models` is None until the first answer or failure."""
+    """The list of one upstream with one key. `models` has no value until the first response or failure."""
 
     models: tuple[ListedModel, ...] | None = None
     due: float = 0.0
     failed: bool = False
-    asking: asyncio.Task[None] | None = None
+    refresh: asyncio.Task[None] | None = None
 
 
 class UpstreamModels:
-    """The lists of a gateway's upstreams. `clock` gives seconds from any origin, `wait` is the longest wait."""
+    """The lists of a gateway's upstreams. `clock` returns seconds from any origin; `wait` is in seconds."""
 
     def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic, wait: float = WAIT) -> None:
         self._fetch = fetch
         self._clock = clock
         self._wait = wait
         self._lists: dict[bytes, _List] = {}
-        self._asking: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(ASKING_MAX)
+        self._refreshes: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(FETCHES_MAX)
 
     def known(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
-        """The list of a provider as far as it is known, for requests with these headers."""
+        """Return the cached list of a provider for requests with these headers, empty if it was not fetched."""
         found = self._lists.get(_key(provider, headers))
         return (found.models or ()) if found is not None else ()
 
     def refresh(self, providers: Iterable[tuple[Provider, Mapping[str, str]]]) -> list[asyncio.Task[None]]:
-        """Ask in the background for the lists that are due. Returns the tasks that bring a first list."""
+        """Fetch the lists that are due in the background. Returns the tasks that fetch a list for the first time."""
         first = []
         for provider, headers in providers:
             key = _key(provider, headers)
-            known = self._lists.pop(key, None) or _List()
-            self._lists[key] = known
+            entry = self._lists.pop(key, None) or _List()
+            self._lists[key] = entry
             if len(self._lists) > KEPT:
                 del self._lists[next(iter(self._lists))]
-            if known.asking is None and self._clock() >= known.due and len(self._asking) < KEPT:
-                known.asking = task = asyncio.create_task(self._renew(known, provider, headers))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
-            if known.asking is not None and known.models is None:
-                first.append(known.asking)
+            if entry.refresh is None and self._clock() >= entry.due and len(self._refreshes) < KEPT:
+                entry.refresh = task = asyncio.create_task(self._refresh_one(entry, provider, headers))
+                self._refreshes.add(task)
+                task.add_done_callback(self._refreshes.discard)
+            if entry.refresh is not None and entry.models is None:
+                first.append(entry.refresh)
         return first
 
     async def lists(self, providers: Iterable[tuple[Provider, Mapping[str, str]]]) -> list[tuple[ListedModel, ...]]:
-        """The list of each provider as it is known now, or soon; empty where there is none."""
+        """Return the list of each provider; empty for one that has none, or does not send it in time."""
         wanted = list(providers)
         if first := self.refresh(wanted):
             await asyncio.wait(set(first), timeout=self._wait)
         return [self.known(provider, headers) for provider, headers in wanted]
 
     async def close(self) -> None:
-        """Ask no more."""
-        tasks = list(self._asking)
+        """Cancel all fetches."""
+        tasks = list(self._refreshes)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _renew(self, known: _List, provider: Provider, headers: Mapping[str, str]) -> None:
+    async def _refresh_one(self, entry: _List, provider: Provider, headers: Mapping[str, str]) -> None:
         try:
-            async with self._turns, asyncio.timeout(TIMEOUT):
-                known.models = await self._asked(provider, headers)
-            known.failed, known.due = False, self._clock() + FRESH
+            async with self._slots, asyncio.timeout(TIMEOUT):
+                entry.models = await self._fetch_all(provider, headers)
+            entry.failed, entry.due = False, self._clock() + FRESH
         except (DragomanError, TimeoutError, ValueError) as error:
-            known.models, known.due = known.models or (), self._clock() + PAUSE
-            if not known.failed:
+            entry.models, entry.due = entry.models or (), self._clock() + PAUSE
+            if not entry.failed:
                 log.info("provider %s does not list its models: %s", provider.name, _reason(error))
-            known.failed = True
+            entry.failed = True
         except Exception:
-            known.models, known.due = known.models or (), self._clock() + FRESH
+            entry.models, entry.due = entry.models or (), self._clock() + FRESH
             log.exception("the models of provider %s could not be read", provider.name)
         finally:
-            known.asking = None
+            entry.refresh = None
 
-    async def _asked(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
-        """All pages of a provider's list. Raises UpstreamError, ValueError."""
+    async def _fetch_all(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
+        """Fetch all pages of a provider's list. Raises UpstreamError and ValueError."""
         timeouts = Timeouts(connect=TIMEOUT, first_byte=TIMEOUT, idle=TIMEOUT)
         models: dict[str, ListedModel] = {}
         after = None
         for _ in range(PAGES_MAX):
-            url = provider.endpoint(model_lists.PATH, model_lists.query(provider.dialect, after))
+            url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect, after))
             status, body = await self._fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
             if status != 200:
                 raise ValueError(f"status {status}")
-            page = model_lists.read(await asyncio.to_thread(loads, body))
+            page = read_model_list(await asyncio.to_thread(json_loads, body))
             for model in page.models:
                 models.setdefault(model.name, model)
             if page.after is None or page.after == after or len(models) >= MODELS_MAX:
@@ -142,13 +147,13 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UpstreamError):
         return error.failure.code or str(error.failure.kind)
     if isinstance(error, TimeoutError):
-        return f"no answer within {TIMEOUT:g} s"
+        return f"no response within {TIMEOUT:g} s"
     return str(error)
 
 
 def _key(provider: Provider, headers: Mapping[str, str]) -> bytes:
-    """Two providers with one URL and one key have one list."""
-    url = provider.endpoint(model_lists.PATH, model_lists.query(provider.dialect))
+    """Return the cache key of a list: providers with the same URL and key share it."""
+    url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect))
     digest = blake2b(url.encode(), digest_size=16)
-    digest.update(dumps(sorted(headers.items())))
+    digest.update(json_dumps(sorted(headers.items())))
     return digest.digest()

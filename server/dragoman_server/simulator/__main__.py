@@ -1,4 +1,4 @@
-"""`python -m dragoman_server.simulator --port N --pace 0.02`: the simulated upstream as a server of its own."""
+"""`python -m dragoman_server.simulator --port N --pace 0.02`: serves the simulated upstream on its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dragoman_server.simulator.app import make_simulator
 
 
 async def serve(host: str, port: int, app: web.Application) -> None:
-    """Serves until SIGINT or SIGTERM. Port 0 takes a free one; the address is printed once it is open."""
+    """Serve until SIGINT or SIGTERM. Port 0 selects a free one; the address is printed once it is open."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):  # Windows has no signal handlers in loops.
+        with contextlib.suppress(NotImplementedError):  # Windows has no signal handlers in event loops
             loop.add_signal_handler(number, stop.set)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
     await runner.setup()
@@ -32,16 +32,15 @@ async def serve(host: str, port: int, app: web.Application) -> None:
 
 
 def main() -> None:
-    """Parses the command line and serves."""
+    """Parse the command line and serve."""
     parser = argparse.ArgumentParser(prog="python -m dragoman_server.simulator", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8811, help="0 takes a free one")
+    parser.add_argument("--port", type=int, default=8811, help="0 selects a free one")
     parser.add_argument("--pace", type=float, default=0.0, help="seconds between two frames")
     parser.add_argument("--slow", type=float, default=1.0, help="seconds before sim-slow's first byte")
-    parser.add_argument("--stall", type=float, default=60.0, help="seconds before a silent stream is cut")
-    parser.add_argument("--retry-after", type=float, default=1.0, help="seconds named by retry-after")
-    parser.add_argument("--require-key", action="store_true", help="refuse requests without an API key")
-    parser.add_argument("--verify", action="store_true", help="refuse reasoning that was not signed here")
+    parser.add_argument("--stall", type=float, default=60.0, help="seconds before a stalled stream is closed")
+    parser.add_argument("--retry-after", type=float, default=1.0, help="value of retry-after, in seconds")
+    parser.add_argument("--require-key", action="store_true", help="reject requests without an API key")
     given = parser.parse_args()
     app = make_simulator(
         given.pace,
@@ -49,7 +48,6 @@ def main() -> None:
         slow=given.slow,
         stall=given.stall,
         retry_after=given.retry_after,
-        verify=given.verify,
     )
     asyncio.run(serve(given.host, given.port, app))
 

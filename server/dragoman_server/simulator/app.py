@@ -1,4 +1,4 @@
-"""The simulated upstream as an aiohttp application: three dialects, recorded requests, scripted failures."""
+"""The simulated upstream as an aiohttp application: three APIs, recorded requests, scripted failures."""
 
 from __future__ import annotations
 
@@ -7,36 +7,43 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman_server.simulator import render_chat, render_messages, render_responses
-from dragoman_server.simulator.error_replies import ErrorReply, Refused, refusal_reply, scripted_reply
+from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
 from dragoman_server.simulator.message_threads import Threads
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
 from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
-from dragoman_server.simulator.validate import check, check_count, check_key
 
 _MIB = 1024 * 1024
 _RECORDED = 64
 _KNOWN_RESPONSES = 1024
 _CUT_PLANS = 64
-_MOMENT = 0.001
-"""Seconds between two writes that must not arrive as one."""
-_LEAD = re.compile(rb"[\xc2-\xf4]")
+_SPLIT_PAUSE = 0.001
+"""Seconds between two writes that must not arrive in one read."""
+_LEAD_BYTE = re.compile(rb"[\xc2-\xf4]")
+
+
+class RequestCheck(Protocol):
+    """Checks requests as the real API of a dialect does. `counting` is True for a token-counting request."""
+
+    def __call__(self, dialect: str, body: Json, headers: Mapping[str, str], *, counting: bool) -> object:
+        """Raise RequestRejected if the real API would reject the request."""
+        ...
 
 
 @dataclass(slots=True)
 class Received:
-    """A request as it arrived; `status` is what it was answered with (0 while it is being answered)."""
+    """A recorded request; `status` is that of its response (0 while it is pending)."""
 
     method: str
     path: str
@@ -54,31 +61,31 @@ class Streams:
     open: int = 0
     started: int = 0
     ended: int = 0
-    """Streams that got to their scripted end."""
+    """Streams that reached their scripted end."""
     abandoned: int = 0
-    """Streams whose client went away first."""
+    """Streams whose client disconnected first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the simulator behaves; see `make_simulator`."""
+    """Options of `make_simulator`."""
 
     pace: float
     slow: float
     stall: float
     retry_after: float
     require_key: bool
-    verify: bool
+    check: RequestCheck | None
     clock: Callable[[], float]
 
 
 @dataclass(slots=True)
 class _State:
-    serials: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    request_numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     responses: deque[str] = field(default_factory=lambda: deque(maxlen=_KNOWN_RESPONSES))
     """Ids of stored responses, for `previous_response_id`."""
-    cut: deque[str] = field(default_factory=lambda: deque(maxlen=_CUT_PLANS))
-    """Plans whose first stream was cut."""
+    cut_plans: deque[str] = field(default_factory=lambda: deque(maxlen=_CUT_PLANS))
+    """Plans (`tool_plan.py`) whose first stream was cut."""
     threads: Threads = field(default_factory=Threads)
 
 
@@ -113,17 +120,17 @@ def make_simulator(
     slow: float = 1.0,
     stall: float = 60.0,
     retry_after: float = 1.0,
-    verify: bool = False,
+    check: RequestCheck | None = None,
     clock: Callable[[], float] = time.time,
 ) -> web.Application:
-    """An upstream that plays the scripts of `scripts.SCRIPTS`, selected by model name.
+    """Return an upstream that plays the scripts of `scenarios.SCRIPTS`, selected by model name.
 
-    Seconds: `pace` between two frames, `slow` before `sim-slow`'s first byte, `stall` before a silent stream is cut,
-    `retry_after` in the header of that name. `verify` refuses reasoning that the simulator did not sign. The last
-    requests are in `app[REQUESTS]`, the streams' counts in `app[STREAMS]`.
+    In seconds: `pace` between two frames, `slow` before the first byte of `sim-slow`, `stall` before a stalled stream
+    is closed, `retry_after` in the header of that name. Without `check`, every request that can be
+    read is accepted. The last requests are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
     """
     app = web.Application(client_max_size=64 * _MIB)
-    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, verify, clock)
+    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, check, clock)
     app[_STATE] = _State()
     app[REQUESTS] = deque(maxlen=_RECORDED)
     app[STREAMS] = Streams()
@@ -134,15 +141,16 @@ def make_simulator(
     app.router.add_get("/v1/models", _recorded(_models))
     app.router.add_get("/v1/models/{id:.+}", _recorded(_model))
     app.router.add_get("/v1/responses", _no_websocket)
-    app.router.add_get("/", _hello)
-    app.router.add_get("/health", _hello)
+    app.router.add_get("/", _health)
+    app.router.add_get("/health", _health)
     return app
 
 
 def _recorded(
     handler: Callable[[web.Request, Received, str], Awaitable[web.StreamResponse]],
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Reads and records the request, checks its key, and answers refusals in the dialect's envelope."""
+    """Return a handler that records the request, checks its key, and answers `RequestRejected` in the dialect's
+    form."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
@@ -153,14 +161,14 @@ def _recorded(
         received = Received(request.method, request.path, dict(request.query), CIMultiDict(request.headers), body)
         request.app[REQUESTS].append(received)
         dialect = _DIALECT.get(request.path) or ("messages" if "anthropic-version" in request.headers else "chat")
-        serial = next(request.app[_STATE].serials)
+        serial = next(request.app[_STATE].request_numbers)
         request_id = f"req_sim{serial:024x}"
         try:
             if request.app[_SETTINGS].require_key:
-                check_key(dialect, request.headers)
+                _check_key(dialect, request.headers)
             response = await handler(request, received, request_id)
-        except Refused as refused:
-            response = _error(request, dialect, refusal_reply(dialect, refused, request_id), request_id)
+        except RequestRejected as refused:
+            response = _error(request, dialect, rejection_reply(dialect, refused, request_id), request_id)
         received.status = response.status
         return response
 
@@ -170,41 +178,65 @@ def _recorded(
 async def _create(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     dialect = _DIALECT[request.path]
     settings, state = request.app[_SETTINGS], request.app[_STATE]
-    asked = state.threads.resumed(received.body) if isinstance(received.body, dict) else received.body
-    body = check(dialect, asked, request.headers, verify=settings.verify)
+    request_body = state.threads.resume(received.body) if isinstance(received.body, dict) else received.body
+    body = _checked(request, dialect, request_body)
     if dialect == "responses":
-        _known_response(state, body)
-    turn = _READ[dialect](body)
+        _check_previous_response(state, body)
+    try:
+        turn = _READ[dialect](body)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RequestRejected(f"The request could not be read: {error!r}") from None
     scenario = scenario_for(turn)
-    if "sim-agent-cut" in turn.model and turn.offers and turn.plan and turn.plan not in state.cut:
-        state.cut.append(turn.plan)
+    if "sim-agent-cut" in turn.model and turn.offers and turn.plan and turn.plan not in state.cut_plans:
+        state.cut_plans.append(turn.plan)
         scenario = SCRIPTS[CUT_ONCE](turn)
     if scenario.status >= 400:
         failed = scripted_reply(dialect, scenario.status, scenario.variant, request_id, settings.retry_after)
         return _error(request, dialect, failed, request_id)
-    if scenario.slow and not await _still_there(request, settings.slow):
-        raise ConnectionResetError("the client went away while it waited for the first byte")
+    if scenario.slow and not await _wait_for_client(request, settings.slow):
+        raise ConnectionResetError("the client disconnected before the first byte")
     reply = Reply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
     headers = reply_headers(dialect, request_id, settings.clock())
     if dialect == "messages" and body.get("thread") is not None:
-        # Rendered twice: the same serial and time give the same ids.
-        state.threads.keep(body, render_messages.whole(scenario, replace(reply))[1])
+        # Rendered twice: equal number and time produce equal ids.
+        state.threads.store(body, render_messages.whole_reply(scenario, replace(reply))[1])
     if body.get("stream"):
         frames: list[bytes] = _RENDER[dialect].frames(scenario, reply)
         if dialect == "responses" and body.get("store") is not False:
             state.responses.append(_response_id(frames[0]))
-        return await _stream(request, received, scenario, frames, headers)
-    status, whole = _RENDER[dialect].whole(scenario, reply)
+        return await _send_stream(request, received, scenario, frames, headers)
+    status, whole = _RENDER[dialect].whole_reply(scenario, reply)
     if dialect == "responses" and body.get("store") is not False:
         state.responses.append(whole["id"])
-    return await _whole(request, scenario, status, orjson.dumps(whole), headers)
+    return await _send_whole(request, scenario, status, orjson.dumps(whole), headers)
 
 
-def _known_response(state: _State, body: Json) -> None:
+def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
+    """Accept any key: Bearer, or `x-api-key` in Messages. Raises RequestRejected without one."""
+    scheme, _, key = headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key.strip():
+        return
+    if dialect == "messages":
+        if headers.get("x-api-key", "").strip():
+            return
+        raise RequestRejected("x-api-key header is required", status=401)
+    raise RequestRejected("You didn't provide an API key in the Authorization header.", status=401)
+
+
+def _checked(request: web.Request, dialect: str, body: object, *, counting: bool = False) -> Json:
+    """Return the body if it is an object that the configured check accepts. Raises RequestRejected."""
+    if not isinstance(body, dict):
+        raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
+    if (check := request.app[_SETTINGS].check) is not None:
+        check(dialect, body, request.headers, counting=counting)
+    return body
+
+
+def _check_previous_response(state: _State, body: Json) -> None:
     previous = body.get("previous_response_id")
     if previous is not None and previous not in state.responses:
         why = f"Previous response with id '{previous}' not found."
-        raise Refused(why, "previous_response_id", "previous_response_not_found")
+        raise RequestRejected(why, "previous_response_id", "previous_response_not_found")
 
 
 def _response_id(created: bytes) -> str:
@@ -212,7 +244,7 @@ def _response_id(created: bytes) -> str:
     return str(event["response"]["id"])
 
 
-async def _stream(
+async def _send_stream(
     request: web.Request, received: Received, scenario: Scenario, frames: list[bytes], headers: dict[str, str]
 ) -> web.StreamResponse:
     settings, streams = request.app[_SETTINGS], request.app[STREAMS]
@@ -222,7 +254,7 @@ async def _stream(
     received.status = 200
     pace = settings.pace
     if scenario.split_characters:
-        frames, pace = _halved(b"".join(frames)), max(pace, _MOMENT)
+        frames, pace = _split_characters(b"".join(frames)), max(pace, _SPLIT_PAUSE)
     elif scenario.split:
         joined = b"".join(frames)
         frames = [joined[at : at + scenario.split] for at in range(0, len(joined), scenario.split)]
@@ -235,10 +267,10 @@ async def _stream(
             if number and pace > 0:
                 await asyncio.sleep(pace)
             elif number % 16 == 15:
-                await asyncio.sleep(0)  # Small writes never wait, and the loop has other streams.
+                await asyncio.sleep(0)  # small writes never block, and the loop has other streams
             await response.write(frame)
         if scenario.ending is Ending.STALL:
-            there = await _still_there(request, settings.stall)
+            there = await _wait_for_client(request, settings.stall)
         if there and scenario.ending is Ending.WHOLE:
             await response.write_eof()
         else:
@@ -255,21 +287,21 @@ async def _stream(
     return response
 
 
-async def _whole(
+async def _send_whole(
     request: web.Request, scenario: Scenario, status: int, body: bytes, headers: dict[str, str]
 ) -> web.StreamResponse:
-    """The same fates for a reply in one piece: half of it arrives, or none."""
+    """Send a whole reply; if the scenario cuts it, half of it or nothing."""
     if scenario.ending is Ending.STALL:
-        await _still_there(request, request.app[_SETTINGS].stall)
+        await _wait_for_client(request, request.app[_SETTINGS].stall)
     if scenario.ending is Ending.WHOLE and not scenario.split_characters:
         return web.Response(status=status, body=body, headers=headers, content_type="application/json")
     response = web.StreamResponse(status=status, headers={**headers, "Content-Type": "application/json"})
     response.content_length = len(body)
     await response.prepare(request)
     if scenario.ending is Ending.WHOLE:
-        for piece in _halved(body):
+        for piece in _split_characters(body):
             await response.write(piece)
-            await asyncio.sleep(_MOMENT)
+            await asyncio.sleep(_SPLIT_PAUSE)
         return response
     if scenario.ending is not Ending.STALL:
         await response.write(body[: len(body) // 2])
@@ -277,14 +309,14 @@ async def _whole(
     return response
 
 
-def _halved(data: bytes) -> list[bytes]:
-    """The data in pieces that end behind the first byte of each character of several bytes."""
-    ends = [found.end() for found in _LEAD.finditer(data)]
+def _split_characters(data: bytes) -> list[bytes]:
+    """Return the data in pieces that end after the first byte of each multi-byte character."""
+    ends = [found.end() for found in _LEAD_BYTE.finditer(data)]
     return [data[start:end] for start, end in itertools.pairwise([0, *ends, len(data)])]
 
 
 def _cut(request: web.Request, ending: Ending) -> None:
-    """Ends the connection in the middle. Only a reset may lose what was written before."""
+    """Close the connection in the middle of a reply. Only a reset may lose data written before."""
     transport = request.transport
     if transport is not None:
         if ending is Ending.RESET:
@@ -293,10 +325,10 @@ def _cut(request: web.Request, ending: Ending) -> None:
             transport.close()
 
 
-async def _still_there(request: web.Request, seconds: float) -> bool:
-    """Waits, but no longer than the client does. Whether it is still there.
+async def _wait_for_client(request: web.Request, seconds: float) -> bool:
+    """Wait for `seconds`, or until the client disconnects. Returns True if it is still connected.
 
-    Polls: an aiohttp handler that writes nothing is not told of a hang-up unless its runner cancels handlers.
+    It polls: aiohttp does not report a disconnect to a handler that writes nothing, unless its runner cancels handlers.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -318,9 +350,9 @@ def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: s
 
 
 async def _count(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
-    """About a token for four characters of what is counted; never 0."""
+    """Answer a token-counting request: one token per four characters, at least 1."""
     dialect = _DIALECT[request.path]
-    body = check_count(dialect, received.body, request.headers)
+    body = _checked(request, dialect, received.body, counting=True)
     counted = {key: body.get(key) for key in ("system", "instructions", "messages", "input", "tools")}
     answer: Json = {} if dialect == "messages" else {"object": "response.input_tokens"}
     answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
@@ -344,7 +376,7 @@ async def _models(request: web.Request, received: Received, request_id: str) -> 
 async def _model(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     name = request.match_info["id"]
     if name not in SCRIPTS:
-        raise Refused(f"The model '{name}' does not exist", "model", "model_not_found", status=404)
+        raise RequestRejected(f"The model '{name}' does not exist", "model", "model_not_found", status=404)
     if "anthropic-version" in request.headers:
         return _json(request, "messages", request_id, anthropic_model(name))
     return _json(request, "chat", request_id, openai_model(name))
@@ -355,10 +387,10 @@ def _json(request: web.Request, dialect: str, request_id: str, body: Json) -> we
     return web.Response(body=orjson.dumps(body), headers=headers, content_type="application/json")
 
 
-async def _hello(request: web.Request) -> web.StreamResponse:
+async def _health(request: web.Request) -> web.StreamResponse:
     return web.json_response({"status": "ok", "service": "dragoman simulator"})
 
 
 async def _no_websocket(request: web.Request) -> web.StreamResponse:
-    # 426 is what makes a client that tries the WebSocket first go on with HTTP at once.
+    # 426 makes clients that try the WebSocket first continue with HTTP at once.
     return web.json_response({"error": {"message": "Use HTTP", "type": "invalid_request_error"}}, status=426)

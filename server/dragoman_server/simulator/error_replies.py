@@ -1,4 +1,4 @@
-"""Errors before the first byte: the status tables, envelopes and retry headers of the two vendors."""
+"""Error responses: the status tables, bodies and retry headers of the two vendors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ANTHROPIC: dict[int, str] = {
 """`error.type` by status, as Anthropic sends it."""
 
 THREAD_NOT_FOUND = "thread_not_found"
-"""Anthropic's code for a conversation that it does not have (any more): its SDKs send the whole history again."""
+"""Anthropic's code for an unknown or expired thread: its SDKs send the whole history again."""
 _MESSAGES = {
     401: "Incorrect API key provided",
     402: "Your credit balance is too low",
@@ -54,8 +54,8 @@ _RETRIED = frozenset({408, 409, 429})
 _WITH_WAIT = frozenset({429, 503, 529})
 
 
-class Refused(Exception):
-    """A request that is answered with an error. `param` is the field's path in OpenAI's spelling."""
+class RequestRejected(Exception):
+    """A request that gets an error response. `param` is the field's path in OpenAI's notation."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, *, status: int = 400) -> None:
         super().__init__(message)
@@ -67,15 +67,15 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
-    """An error as it goes out."""
+    """An error response."""
 
     status: int
     body: Json
     headers: dict[str, str]
 
 
-def refusal_reply(dialect: str, refused: Refused, request_id: str) -> ErrorReply:
-    """A refused request in the envelope of its dialect."""
+def rejection_reply(dialect: str, refused: RequestRejected, request_id: str) -> ErrorReply:
+    """Return the response to a rejected request, in the form of its dialect."""
     status = refused.status
     if dialect == "messages":
         reply = _anthropic(status, refused.message, request_id, {})
@@ -87,9 +87,9 @@ def refusal_reply(dialect: str, refused: Refused, request_id: str) -> ErrorReply
 
 
 def scripted_reply(dialect: str, status: int, variant: str, request_id: str, retry_after: float) -> ErrorReply:
-    """The error that `sim-error-STATUS` asks for.
+    """Return the error response of `sim-error-STATUS`.
 
-    Variant `quota` is the 429 that must not be retried, `context` the 400 of a prompt that is too long.
+    Variant `quota` is the 429 that clients must not retry, `context` the 400 for a prompt that is too long.
     """
     message = _MESSAGES.get(status, f"Simulated error {status}")
     headers: dict[str, str] = {}

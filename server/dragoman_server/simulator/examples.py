@@ -1,11 +1,11 @@
-"""A plausible JSON value for a JSON schema: the simulated model's tool arguments and structured answers."""
+"""Example values for JSON schemas: the simulated model's tool arguments and structured outputs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PATCH = '*** Begin Patch\n*** Add File: notes.txt\n+print("Grüße \\n 👋🏽")\n*** End Patch\n'
-"""A free-text tool's input, with all that has to be escaped in JSON."""
+"""Input of a free-text tool, with characters that must be escaped in JSON."""
 
 _TEXT_BY_NAME: dict[str, str] = {
     "city": "Oslo",
@@ -37,28 +37,28 @@ _TEXT_BY_FORMAT: dict[str, str] = {
     "uuid": "00000000-0000-4000-8000-000000000001",
 }
 _DEEPEST = 12
-"""Recursive schemas end here: below it, arrays are empty and optional properties left out."""
+"""Maximum depth in recursive schemas; from half of it on, arrays are empty."""
 
 
-def example(schema: Any, name: str = "", *, root: Any = None, depth: int = 0) -> Any:
-    """A value that satisfies `schema` as far as its types, enums, bounds and required properties go.
+def example_value(schema: Any, name: str = "", *, root: Any = None, depth: int = 0) -> Any:
+    """Return a value that satisfies the types, enums, bounds and required properties of `schema`.
 
-    `name` is the property's name: it makes texts look sensible. Patterns are not solved.
+    `name` is the property's name, which selects a plausible text. Patterns are ignored.
     """
     if not isinstance(schema, dict):
         return f"{name or 'text'}"
     root = schema if root is None else root
     if "$ref" in schema and depth < _DEEPEST:
-        return example(_resolve(root, schema["$ref"]), name, root=root, depth=depth + 1)
+        return example_value(_resolve(root, schema["$ref"]), name, root=root, depth=depth + 1)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return schema["enum"][0]
     for key in ("anyOf", "oneOf"):
         if schema.get(key):
-            return example(_first_solid(schema[key]), name, root=root, depth=depth + 1)
+            return example_value(_first_not_null(schema[key]), name, root=root, depth=depth + 1)
     if schema.get("allOf"):
-        return example(_merged(schema, root), name, root=root, depth=depth + 1)
+        return example_value(_merged(schema, root), name, root=root, depth=depth + 1)
     match _kind(schema):
         case "object":
             return _object(schema, root, depth)
@@ -89,14 +89,14 @@ def _object(schema: dict[str, Any], root: Any, depth: int) -> dict[str, Any]:
     properties, required = schema.get("properties"), schema.get("required")
     children = properties if isinstance(properties, dict) else {}
     names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-    return {name: example(children.get(name, {}), name, root=root, depth=depth + 1) for name in names}
+    return {name: example_value(children.get(name, {}), name, root=root, depth=depth + 1) for name in names}
 
 
 def _array(schema: dict[str, Any], name: str, root: Any, depth: int) -> list[Any]:
     count = max(int(schema.get("minItems", 0)), 0 if depth >= _DEEPEST // 2 else 1)
     count = min(count, int(schema.get("maxItems", count)))
     items = schema.get("items", {})
-    return [example(items, name, root=root, depth=depth + 1) for _ in range(count)]
+    return [example_value(items, name, root=root, depth=depth + 1) for _ in range(count)]
 
 
 def _number(schema: dict[str, Any]) -> float | int:
@@ -114,7 +114,7 @@ def _text(schema: dict[str, Any], name: str) -> str:
     return text[: int(schema.get("maxLength", len(text)))]
 
 
-def _first_solid(options: list[Any]) -> Any:
+def _first_not_null(options: list[Any]) -> Any:
     return next((o for o in options if not (isinstance(o, dict) and o.get("type") == "null")), options[0])
 
 
@@ -133,7 +133,7 @@ def _merged(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _resolve(root: Any, reference: str) -> Any:
-    """The target of a local reference such as `#/$defs/Point`; an unknown one stands for any text."""
+    """Return the target of a local reference such as `#/$defs/Point`, or {} for an unknown one."""
     target = root
     for part in reference.removeprefix("#").strip("/").split("/"):
         if not part:

@@ -1,4 +1,4 @@
-"""What the real services send around a reply: their headers and their lists of models."""
+"""Response headers and model lists as the real services send them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dragoman_server.simulator.parse_request import Json
 
 
 def reply_headers(dialect: str, request_id: str, now: float) -> dict[str, str]:
-    """The headers that the real services send with every reply."""
+    """Return the headers that the real services send with every response."""
     if dialect == "messages":
         reset = datetime.fromtimestamp(int(now) + 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         headers = {"request-id": request_id, "anthropic-organization-id": "00000000-0000-4000-8000-000000000001"}
@@ -35,12 +35,12 @@ _OPENAI_HEADERS = {
 
 
 def openai_model(name: str) -> Json:
-    """A `Model` of OpenAI's list."""
+    """Return a `Model` of OpenAI's list."""
     return {"id": name, "object": "model", "created": 1_790_000_000, "owned_by": "simulator"}
 
 
 def anthropic_model(name: str) -> Json:
-    """A `ModelInfo` of Anthropic's list."""
+    """Return a `ModelInfo` of Anthropic's list."""
     return {
         "type": "model",
         "id": name,

@@ -1,4 +1,7 @@
-"""What a script needs to know of a request, read from each dialect's own body. Bodies were checked before."""
+"""Reads a request of any dialect into a `Turn`, which is what scripts depend on.
+
+It expects valid bodies: an invalid one raises AttributeError, KeyError or TypeError.
+"""
 
 from __future__ import annotations
 
@@ -7,87 +10,87 @@ from typing import Any
 
 Json = dict[str, Any]
 
-PLANNED = "[[call "
-"""What begins a turn of a plan in a prompt (`plan.py`)."""
+PLAN_MARK = "[[call "
+"""Marks the beginning of a model turn in a plan (`tool_plan.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool the model may call."""
+    """A tool that the model may call."""
 
     name: str
     schema: Any = None
     custom: bool = False
     """A free-text tool: its input is a string, not JSON."""
     namespace: str | None = None
-    """Responses only: the namespace whose member the tool is."""
+    """The namespace of the tool (Responses only)."""
     search: bool = False
-    """Responses only: the search for deferred tools, which the client runs."""
+    """True for the search for deferred tools, which the client runs (Responses only)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request, without its dialect."""
+    """One request, independent of its dialect."""
 
     model: str
     body: Json
     last_user: str = ""
     results: tuple[str, ...] = ()
-    """Texts of the tool results that came after the last thing the assistant said."""
+    """Texts of the tool results after the assistant's last message."""
     plan: str = ""
-    """The last text of the user's that dictates calls."""
+    """The last user text with a plan (`tool_plan.py`)."""
     answered: tuple[str, ...] = ()
-    """Texts of the tool results that came after that text."""
+    """Texts of the tool results after that text."""
     offers: tuple[Offer, ...] = ()
     searches: tuple[Offer, ...] = ()
-    """Client-run tool searches: only called by name."""
+    """Tool searches that the client runs; they are called by name only."""
     forced: str | None = None
     """Name of the one tool that must be called."""
     may_call: bool = True
     parallel: bool = True
     stops: tuple[str, ...] = ()
     schema: Any = None
-    """The requested output schema; `{}` where any JSON object is asked for."""
+    """The requested output schema; `{}` for any JSON object."""
     thinks: bool = True
-    """False where thinking was switched off explicitly."""
+    """False if the request disables thinking."""
     empty: bool = False
-    """Messages `max_tokens: 0`: fill the cache, generate nothing."""
+    """True for `max_tokens: 0` in Messages: fill the cache, generate nothing."""
 
 
 @dataclass(slots=True)
 class _History:
-    """Collects what follows the assistant's last word."""
+    """Collects the user texts and tool results that follow the assistant's last message."""
 
     last_user: str = ""
     results: list[str] = field(default_factory=list)
     plan: str = ""
     answered: list[str] = field(default_factory=list)
 
-    def spoke(self) -> None:
+    def on_assistant(self) -> None:
         self.results.clear()
 
-    def asked(self, text: str) -> None:
+    def on_user(self, text: str) -> None:
         self.last_user = text
-        if PLANNED in text:
+        if PLAN_MARK in text:
             self.plan = text
             self.answered.clear()
 
-    def answer(self, text: str) -> None:
+    def on_result(self, text: str) -> None:
         self.results.append(text)
         self.answered.append(text)
 
 
 def read_chat(body: Json) -> Turn:
-    """The turn of a Chat Completions request."""
+    """Return the turn of a Chat Completions request."""
     history = _History()
     for message in body["messages"]:
         match message["role"]:
             case "assistant":
-                history.spoke()
+                history.on_assistant()
             case "user":
-                history.asked(_text(message["content"]))
+                history.on_user(_text(message["content"]))
             case "tool":
-                history.answer(_text(message["content"]))
+                history.on_result(_text(message["content"]))
     offers = []
     for tool in body.get("tools") or []:
         if tool["type"] == "custom":
@@ -112,25 +115,25 @@ def read_chat(body: Json) -> Turn:
         may_call=choice != "none",
         parallel=body.get("parallel_tool_calls") is not False,
         stops=(stop,) if isinstance(stop, str) else tuple(stop),
-        schema=_asked_schema(form, form.get("json_schema") or {}),
+        schema=_output_schema(form, form.get("json_schema") or {}),
         thinks=body.get("reasoning_effort") != "none",
     )
 
 
 def read_messages(body: Json) -> Turn:
-    """The turn of a Messages request."""
+    """Return the turn of a Messages request."""
     history = _History()
     for message in body["messages"]:
         content = message["content"]
         if message["role"] == "assistant":
-            history.spoke()
+            history.on_assistant()
         elif message["role"] == "user":
             text = _text(content)
             if text:
-                history.asked(text)
+                history.on_user(text)
             for block in content if isinstance(content, list) else []:
                 if block["type"] == "tool_result":
-                    history.answer(_text(block.get("content") or ""))
+                    history.on_result(_text(block.get("content") or ""))
     choice = body.get("tool_choice") or {}
     output = body.get("output_config") or {}
     form = output.get("format") or body.get("output_format") or {}
@@ -150,19 +153,19 @@ def read_messages(body: Json) -> Turn:
         may_call=choice.get("type") != "none",
         parallel=not choice.get("disable_parallel_tool_use"),
         stops=tuple(body.get("stop_sequences") or ()),
-        schema=_asked_schema(form, form),
+        schema=_output_schema(form, form),
         thinks=(body.get("thinking") or {}).get("type") != "disabled",
         empty=body.get("max_tokens") == 0,
     )
 
 
-_SPOKEN = frozenset({"function_call", "custom_tool_call", "reasoning", "tool_search_call"})
-_RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-_FOUND = frozenset({"additional_tools", "tool_search_output"})
+_ASSISTANT_ITEMS = frozenset({"function_call", "custom_tool_call", "reasoning", "tool_search_call"})
+_RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
+_TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
 
 
 def read_responses(body: Json) -> Turn:
-    """The turn of a Responses request."""
+    """Return the turn of a Responses request."""
     history = _History()
     offers = _flat_offers(body.get("tools") or [])
     items = body.get("input") or []
@@ -170,16 +173,16 @@ def read_responses(body: Json) -> Turn:
         items = [{"role": "user", "content": items}]
     for item in items:
         kind = item.get("type", "message")
-        if kind in _SPOKEN or (kind == "message" and item["role"] == "assistant"):
-            history.spoke()
+        if kind in _ASSISTANT_ITEMS or (kind == "message" and item["role"] == "assistant"):
+            history.on_assistant()
         elif kind == "message" and item["role"] == "user":
-            history.asked(_text(item["content"]))
-        elif kind in _RESULTS:
-            history.answer(_text(item["output"]))
-        elif kind in _FOUND:
+            history.on_user(_text(item["content"]))
+        elif kind in _RESULT_ITEMS:
+            history.on_result(_text(item["output"]))
+        elif kind in _TOOL_ITEMS:
             offers += _flat_offers(item["tools"])
             if kind == "tool_search_output":
-                history.answer(" ".join(tool["name"] for tool in item["tools"]))
+                history.on_result(" ".join(tool["name"] for tool in item["tools"]))
     choice = body.get("tool_choice")
     form = (body.get("text") or {}).get("format") or {}
     return Turn(
@@ -194,7 +197,7 @@ def read_responses(body: Json) -> Turn:
         forced=choice.get("name") if isinstance(choice, dict) else None,
         may_call=choice != "none",
         parallel=body.get("parallel_tool_calls") is not False,
-        schema=_asked_schema(form, form),
+        schema=_output_schema(form, form),
         thinks=(body.get("reasoning") or {}).get("effort") != "none",
     )
 
@@ -214,7 +217,7 @@ def _flat_offers(tools: list[Json], namespace: str | None = None) -> list[Offer]
     return offers
 
 
-def _asked_schema(form: Json, holder: Json) -> Any:
+def _output_schema(form: Json, holder: Json) -> Any:
     match form.get("type"):
         case "json_schema":
             return holder.get("schema") or {}
@@ -225,7 +228,7 @@ def _asked_schema(form: Json, holder: Json) -> Any:
 
 
 def _text(content: Any) -> str:
-    """The texts of a content string or of its text parts, of whatever dialect."""
+    """Return the text of a content string or of its text parts, in any dialect."""
     if isinstance(content, str):
         return content
     return " ".join(part["text"] for part in content or [] if part.get("type") in ("text", "input_text", "output_text"))

@@ -1,11 +1,11 @@
-"""Chat Completions: a scenario as `chat.completion.chunk` frames or as one `chat.completion`."""
+"""Renders a scenario in Chat Completions: as `chat.completion.chunk` frames or as one `chat.completion`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, spent
+from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, count_output_tokens
 from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
@@ -19,7 +19,7 @@ FINISH = {
 
 
 def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
-    """The stream up to the point where the scenario ends it; `[DONE]` only after a finish."""
+    """Return the frames of the stream; `[DONE]` only after a `Finish`."""
     options = reply.body.get("stream_options") or {}
     with_usage = bool(options.get("include_usage"))
     obfuscated = options.get("include_obfuscation") is not False
@@ -50,7 +50,7 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
             case ToolStart(call, tool):
                 if tool.custom:
                     custom.add(call)
-                started = {"index": call, "id": reply.mint("call_"), **_called(tool.name, "", tool.custom)}
+                started = {"index": call, "id": reply.mint("call_"), **_call_body(tool.name, "", tool.custom)}
                 delta({"tool_calls": [started]})
             case ToolArgs(call, text):
                 fragment: Json = {"custom": {"input": text}} if call in custom else {"function": {"arguments": text}}
@@ -63,12 +63,12 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
             case Failure(message):
                 out.append(bare_frame({"error": error_of(message)}))
             case _:
-                pass  # ToolEnd: Chat does not say when a call is whole.
+                pass  # ToolEnd: Chat has no event for the end of a call
     return out
 
 
-def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
-    """Status and body of the same reply, not streamed."""
+def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Return status and body of the reply, not streamed."""
     message: Json = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     calls: list[Json] = []
     finish = "stop"
@@ -82,7 +82,7 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
             case Refusal(text):
                 message["refusal"] = (message["refusal"] or "") + text
             case ToolStart(_, tool):
-                calls.append({"id": reply.mint("call_"), **_called(tool.name, "", tool.custom)})
+                calls.append({"id": reply.mint("call_"), **_call_body(tool.name, "", tool.custom)})
             case ToolArgs(call, text):
                 _append(calls[call], text)
             case Finish(reason):
@@ -106,12 +106,12 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
 
 
 def usage_of(scenario: Scenario) -> Json:
-    """`CompletionUsage`: the prompt includes what the cache gave, the completion includes reasoning."""
-    out = spent(scenario)
+    """Return a `CompletionUsage`: prompt tokens include cached ones, completion tokens include reasoning."""
+    out = count_output_tokens(scenario)
     return {
         "prompt_tokens": PROMPT_TOKENS,
-        "completion_tokens": out.output,
-        "total_tokens": PROMPT_TOKENS + out.output,
+        "completion_tokens": out.total,
+        "total_tokens": PROMPT_TOKENS + out.total,
         "prompt_tokens_details": {
             "cached_tokens": CACHED_TOKENS,
             "cache_write_tokens": scenario.cache_write,
@@ -127,7 +127,7 @@ def usage_of(scenario: Scenario) -> Json:
 
 
 def error_of(message: str) -> Json:
-    """The error object of a stream that fails."""
+    """Return the error object of a stream that fails."""
     return {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
 
 
@@ -141,7 +141,7 @@ def _common(reply: Reply) -> Json:
     }
 
 
-def _called(name: str, arguments: str, custom: bool) -> Json:
+def _call_body(name: str, arguments: str, custom: bool) -> Json:
     if custom:
         return {"type": "custom", "custom": {"name": name, "input": arguments}}
     return {"type": "function", "function": {"name": name, "arguments": arguments}}

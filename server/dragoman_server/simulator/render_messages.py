@@ -1,4 +1,4 @@
-"""Messages: a scenario as named events or as one `message`."""
+"""Renders a scenario in Messages: as named events or as one `message`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 import orjson
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
+from dragoman_server.simulator.reply import (
+    CACHED_TOKENS,
+    PROMPT_TOKENS,
+    Reply,
+    count_output_tokens,
+    named_frame,
+    signature_of,
+)
 from dragoman_server.simulator.scenarios import (
     Failure,
     Finish,
@@ -28,11 +35,11 @@ FINISH = {
     "refusal": "refusal",
     "content_filter": "refusal",
 }
-_LATE = "The answer was stopped by a safety classifier."
+_LATE_REFUSAL = "The answer was stopped by a safety classifier."
 
 
 class _Stream:
-    """Numbers the blocks of one stream and keeps track of the open ones."""
+    """Writes the events of one stream and tracks its open blocks."""
 
     def __init__(self, scenario: Scenario, reply: Reply) -> None:
         self.reply = reply
@@ -41,13 +48,13 @@ class _Stream:
         self.out: list[bytes] = []
         self.blocks = 0
         self.current: str | None = None
-        """Kind of the open text or thinking block, whose index is the newest."""
-        self.thought = ""
+        """Kind of the open text or thinking block, which is the last one."""
+        self.thinking = ""
         self.refused = ""
         self.tools: dict[int, int] = {}
-        """Open tool blocks: call → index."""
+        """Open tool blocks: call number → block index."""
 
-    def put(self, **event: Any) -> None:
+    def emit(self, **event: Any) -> None:
         self.out.append(named_frame(event))
 
     def start(self) -> None:
@@ -55,39 +62,39 @@ class _Stream:
         del usage["output_tokens_details"]
         written = usage["cache_creation_input_tokens"]
         usage["cache_creation"] = {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}
-        self.put(type="message_start", message=message_of(self.reply, [], None, usage))
+        self.emit(type="message_start", message=message_of(self.reply, [], None, usage))
 
     def open(self, block: Json) -> int:
         index = self.blocks
         self.blocks += 1
-        self.put(type="content_block_start", index=index, content_block=block)
+        self.emit(type="content_block_start", index=index, content_block=block)
         if index == 0:
-            self.put(type="ping")
+            self.emit(type="ping")
         return index
 
     def delta(self, index: int, **delta: Any) -> None:
-        self.put(type="content_block_delta", index=index, delta=delta)
+        self.emit(type="content_block_delta", index=index, delta=delta)
 
     def close_current(self) -> None:
         if self.current is None:
             return
         index = self.blocks - 1
         if self.current == "thinking":
-            self.delta(index, type="signature_delta", signature=sealed(self.thought))
-            self.thought = ""
-        self.put(type="content_block_stop", index=index)
+            self.delta(index, type="signature_delta", signature=signature_of(self.thinking))
+            self.thinking = ""
+        self.emit(type="content_block_stop", index=index)
         self.current = None
 
     def text(self, kind: str, text: str) -> None:
         if self.current != kind:
             self.close_current()
-            empty = {"type": "text", "text": ""} if kind == "text" else _NO_THOUGHT
+            empty = {"type": "text", "text": ""} if kind == "text" else _EMPTY_THINKING
             self.open(empty)
             self.current = kind
         if kind == "text":
             self.delta(self.blocks - 1, type="text_delta", text=text)
             return
-        self.thought += text
+        self.thinking += text
         if not self.omitted:
             self.delta(self.blocks - 1, type="thinking_delta", thinking=text)
 
@@ -95,25 +102,25 @@ class _Stream:
         self.close_current()
         block = {"type": "tool_use", "id": self.reply.mint("toolu_01", 22), "name": name, "input": {}}
         self.tools[call] = self.open(block)
-        # The real API begins with an empty fragment.
+        # The real API sends an empty fragment first.
         self.delta(self.tools[call], type="input_json_delta", partial_json="")
 
     def finish(self, reason: str, stop_sequence: str | None) -> None:
         self.close_current()
         for index in self.tools.values():
-            self.put(type="content_block_stop", index=index)
+            self.emit(type="content_block_stop", index=index)
         delta: Json = {"stop_reason": FINISH[reason], "stop_sequence": stop_sequence}
         if details := _stop_details(reason, self.refused):
             delta["stop_details"] = details
-        self.put(type="message_delta", delta=delta, usage=self.usage)
-        self.put(type="message_stop")
+        self.emit(type="message_delta", delta=delta, usage=self.usage)
+        self.emit(type="message_stop")
 
 
-_NO_THOUGHT: Json = {"type": "thinking", "thinking": "", "signature": ""}
+_EMPTY_THINKING: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
 def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
-    """The stream up to the point where the scenario ends it; `message_stop` only after a finish."""
+    """Return the frames of the stream; `message_stop` only after a `Finish`."""
     stream = _Stream(scenario, reply)
     stream.start()
     for step in scenario.steps:
@@ -123,28 +130,28 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
             case Reasoning(text):
                 stream.text("thinking", text)
             case Refusal(text):
-                stream.refused += text  # No wording is generated: it becomes the explanation.
+                stream.refused += text  # not generated as text: it becomes the explanation
             case ToolStart(call, tool):
                 stream.tool(call, tool.name)
             case ToolArgs(call, text):
                 stream.delta(stream.tools[call], type="input_json_delta", partial_json=text)
             case ToolEnd(call):
-                stream.put(type="content_block_stop", index=stream.tools.pop(call))
+                stream.emit(type="content_block_stop", index=stream.tools.pop(call))
             case Finish(reason, stop_sequence):
                 stream.finish(reason, stop_sequence)
             case Failure(message):
-                stream.put(type="error", error=error_of(message), request_id=reply.mint("req_"))
+                stream.emit(type="error", error=error_of(message), request_id=reply.mint("req_"))
     return stream.out
 
 
-def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
-    """Status and body of the same reply, with the same ids, not streamed."""
+def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Return status and body of the reply, not streamed, with the ids of the stream."""
     omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
     content: list[Json] = []
     body = message_of(reply, content, None, {**usage_of(scenario), "service_tier": "standard"})
     partial: dict[int, list[str]] = {}
     blocks: dict[int, Json] = {}
-    refused = thought = ""
+    refused = thinking = ""
     reason, stop_sequence = "stop", None
     for step in scenario.steps:
         match step:
@@ -154,10 +161,10 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
                 content[-1]["text"] += text
             case Reasoning(text):
                 if not content or content[-1]["type"] != "thinking":
-                    content.append(dict(_NO_THOUGHT))
-                    thought = ""
-                thought += text
-                content[-1].update(thinking="" if omitted else thought, signature=sealed(thought))
+                    content.append(dict(_EMPTY_THINKING))
+                    thinking = ""
+                thinking += text
+                content[-1].update(thinking="" if omitted else thinking, signature=signature_of(thinking))
             case Refusal(text):
                 refused += text
             case ToolStart(call, tool):
@@ -178,7 +185,7 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
 
 
 def message_of(reply: Reply, content: list[Json], stop_reason: str | None, usage: Json) -> Json:
-    """The `message` object of a start event or of a whole reply."""
+    """Return the `message` object of a start event or of a whole reply."""
     return {
         "id": reply.mint("msg_01", 22),
         "type": "message",
@@ -193,9 +200,9 @@ def message_of(reply: Reply, content: list[Json], stop_reason: str | None, usage
 
 
 def usage_of(scenario: Scenario) -> Json:
-    """`Usage`: `input_tokens` excludes what the cache gave; a classifier's refusal costs no output."""
-    out = spent(scenario)
-    output = out.output - sum(type(step) is Refusal for step in scenario.steps)
+    """Return a `Usage`: `input_tokens` excludes cached tokens; a classifier's refusal has no output tokens."""
+    out = count_output_tokens(scenario)
+    output = out.total - sum(type(step) is Refusal for step in scenario.steps)
     return {
         "input_tokens": PROMPT_TOKENS - CACHED_TOKENS - scenario.cache_write,
         "cache_creation_input_tokens": scenario.cache_write,
@@ -206,11 +213,11 @@ def usage_of(scenario: Scenario) -> Json:
 
 
 def error_of(message: str) -> Json:
-    """The error object of a stream that fails."""
+    """Return the error object of a stream that fails."""
     return {"type": "overloaded_error", "message": message}
 
 
 def _stop_details(reason: str, refused: str) -> Json | None:
     if FINISH[reason] != "refusal":
         return None
-    return {"type": "refusal", "category": "general_harms", "explanation": refused or _LATE}
+    return {"type": "refusal", "category": "general_harms", "explanation": refused or _LATE_REFUSAL}

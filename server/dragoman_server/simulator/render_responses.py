@@ -1,4 +1,4 @@
-"""Responses: a scenario as typed events with snapshots, or as one `response`."""
+"""Renders a scenario in Responses: as typed events with snapshots, or as one `response`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 import orjson
 
 from dragoman_server.simulator.parse_request import Json, Offer
-from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, named_frame, sealed, spent
+from dragoman_server.simulator.reply import (
+    CACHED_TOKENS,
+    PROMPT_TOKENS,
+    Reply,
+    count_output_tokens,
+    named_frame,
+    signature_of,
+)
 from dragoman_server.simulator.scenarios import (
     Failure,
     Finish,
@@ -24,7 +31,7 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 
 class _Builder:
-    """Builds the output items step by step and writes an event for each change."""
+    """Builds the output items and writes an event for each change."""
 
     def __init__(self, scenario: Scenario, reply: Reply) -> None:
         self.reply = reply
@@ -36,38 +43,38 @@ class _Builder:
         self.response = response_of(reply)
         self.items: list[Json] = self.response["output"]
         self.kind: type | None = None
-        """Which of Text, Refusal and Reasoning the open message or reasoning item is fed with."""
+        """Step type of the open item: Text or Refusal for a message, Reasoning for a reasoning item."""
         self.calls: dict[int, int] = {}
-        """Open calls: call → output index."""
+        """Open calls: call number → output index."""
         self.searched: dict[int, str] = {}
-        """Arguments of tool searches, which are an object in this dialect."""
+        """Arguments of open tool searches as text; the item has them as an object."""
 
-    def put(self, kind: str, **fields: Any) -> None:
+    def emit(self, kind: str, **fields: Any) -> None:
         self.out.append(named_frame({"type": kind, "sequence_number": self.sequence, **fields}))
         self.sequence += 1
 
     def delta(self, kind: str, text: str, **where: Any) -> None:
         if self.obfuscated:
             where["obfuscation"] = self.reply.padding(len(text))
-        self.put(kind, **where, delta=text)
+        self.emit(kind, **where, delta=text)
 
     def start(self) -> None:
-        # Items are added to the snapshot only once they are there.
+        # The snapshot has no items yet.
         for kind in ("response.created", "response.in_progress"):
-            self.put(kind, response=self.response)
+            self.emit(kind, response=self.response)
 
     def add(self, item: Json) -> int:
         self.items.append(item)
-        self.put("response.output_item.added", output_index=len(self.items) - 1, item=item)
+        self.emit("response.output_item.added", output_index=len(self.items) - 1, item=item)
         return len(self.items) - 1
 
     def done(self, index: int, status: str) -> None:
         item = self.items[index]
         item["status"] = status
-        self.put("response.output_item.done", output_index=index, item=item)
+        self.emit("response.output_item.done", output_index=index, item=item)
 
     def text(self, kind: type, text: str) -> None:
-        """Visible text or a refusal: one message item each."""
+        """Add visible text or a refusal; each has a message item of its own."""
         part_type = "refusal" if kind is Refusal else "output_text"
         field = "refusal" if kind is Refusal else "text"
         where = self._message(kind, part_type, field)
@@ -87,7 +94,7 @@ class _Builder:
         item: Json = {"id": self.reply.mint("msg_", 50), "type": "message", "status": "in_progress", "content": []}
         item["role"] = "assistant"
         where = {"item_id": item["id"], "output_index": self.add(item), "content_index": 0}
-        self.put("response.content_part.added", **where, part=part)
+        self.emit("response.content_part.added", **where, part=part)
         item["content"] = [part]
         self.kind = kind
         return where
@@ -95,12 +102,12 @@ class _Builder:
     def reason(self, text: str) -> None:
         if self.kind is not Reasoning:
             self.close()
-            # The value of `.added` is provisional on the real wire too: the one of `.done` counts.
+            # The real API also sends a provisional value in `.added`; the value in `.done` is final.
             item: Json = {"id": self.reply.mint("rs_", 50), "type": "reasoning", "summary": []}
-            item["encrypted_content"] = sealed("")
+            item["encrypted_content"] = signature_of("")
             where = {"item_id": item["id"], "output_index": self.add(item), "summary_index": 0}
             part = {"type": "summary_text", "text": ""}
-            self.put("response.reasoning_summary_part.added", **where, part=part)
+            self.emit("response.reasoning_summary_part.added", **where, part=part)
             item["summary"] = [part]
             self.kind = Reasoning
         index = len(self.items) - 1
@@ -110,7 +117,7 @@ class _Builder:
         self.delta("response.reasoning_summary_text.delta", text, **where)
 
     def close(self, status: str = "completed") -> None:
-        """Ends the open message or reasoning item."""
+        """Complete the open message or reasoning item."""
         kind, self.kind = self.kind, None
         if kind is None:
             return
@@ -118,18 +125,18 @@ class _Builder:
         item = self.items[index]
         if kind is Reasoning:
             part = item["summary"][0]
-            item["encrypted_content"] = sealed(part["text"])
+            item["encrypted_content"] = signature_of(part["text"])
             where = {"item_id": item["id"], "output_index": index, "summary_index": 0}
-            self.put("response.reasoning_summary_text.done", **where, text=part["text"])
-            self.put("response.reasoning_summary_part.done", **where, part=part)
+            self.emit("response.reasoning_summary_text.done", **where, text=part["text"])
+            self.emit("response.reasoning_summary_part.done", **where, part=part)
         else:
             part = item["content"][0]
             where = {"item_id": item["id"], "output_index": index, "content_index": 0}
             if kind is Refusal:
-                self.put("response.refusal.done", **where, refusal=part["refusal"])
+                self.emit("response.refusal.done", **where, refusal=part["refusal"])
             else:
-                self.put("response.output_text.done", **where, text=part["text"], logprobs=[])
-            self.put("response.content_part.done", **where, part=part)
+                self.emit("response.output_text.done", **where, text=part["text"], logprobs=[])
+            self.emit("response.content_part.done", **where, part=part)
         self.done(index, status)
 
     def call(self, number: int, tool: Offer) -> None:
@@ -152,7 +159,7 @@ class _Builder:
         item = self.items[index]
         where = {"item_id": item["id"], "output_index": index}
         if number in self.searched:
-            self.searched[number] += text  # No event tells of it before the item is done.
+            self.searched[number] += text  # no events before the item is done
         elif item["type"] == "custom_tool_call":
             item["input"] += text
             self.delta("response.custom_tool_call_input.delta", text, **where)
@@ -167,10 +174,10 @@ class _Builder:
         if number in self.searched:
             item["arguments"] = orjson.loads(self.searched[number])
         elif item["type"] == "custom_tool_call":
-            self.put("response.custom_tool_call_input.done", **where, input=item["input"])
+            self.emit("response.custom_tool_call_input.done", **where, input=item["input"])
         else:
             where["name"] = item["name"]
-            self.put("response.function_call_arguments.done", **where, arguments=item["arguments"])
+            self.emit("response.function_call_arguments.done", **where, arguments=item["arguments"])
         self.done(index, "completed")
 
     def finish(self, reason: str) -> None:
@@ -181,20 +188,20 @@ class _Builder:
         self.response["usage"] = self.usage
         if cut:
             self.response |= {"status": "incomplete", "incomplete_details": {"reason": cut}}
-            self.put("response.incomplete", response=self.response)
+            self.emit("response.incomplete", response=self.response)
             return
         self.response |= {"status": "completed", "completed_at": self.reply.created + 1}
-        self.put("response.completed", response=self.response)
+        self.emit("response.completed", response=self.response)
 
     def fail(self, failure: Failure) -> None:
         error = {"code": "server_is_overloaded", "message": failure.message}
         self._abandon()
         self.response |= {"status": "failed", "error": error}
         if failure.as_event:
-            # Nested, as the wire has it; the published schema says flat.
-            self.put("error", error={"type": "service_unavailable_error", **error, "param": None})
+            # Nested, as on the wire; the published schema is flat.
+            self.emit("error", error={"type": "service_unavailable_error", **error, "param": None})
         else:
-            self.put("response.failed", response=self.response)
+            self.emit("response.failed", response=self.response)
 
     def _abandon(self) -> None:
         for item in self.items:
@@ -225,12 +232,12 @@ def _play(scenario: Scenario, reply: Reply) -> _Builder:
 
 
 def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
-    """The stream up to the point where the scenario ends it. No `[DONE]`: the dialect has none."""
+    """Return the frames of the stream. The dialect has no `[DONE]`."""
     return _play(scenario, reply).out
 
 
-def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
-    """Status and body of the same reply, not streamed; a failure is a 200 with status `failed`."""
+def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+    """Return status and body of the reply, not streamed; a failure is a 200 with status `failed`."""
     builder = _play(scenario, reply)
     if builder.response["status"] == "in_progress":
         builder.response["status"] = "failed"
@@ -239,19 +246,19 @@ def whole(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
 
 
 def usage_of(scenario: Scenario) -> Json:
-    """`ResponseUsage`: the input includes what the cache gave, the output includes reasoning."""
-    out = spent(scenario)
+    """Return a `ResponseUsage`: input tokens include cached ones, output tokens include reasoning."""
+    out = count_output_tokens(scenario)
     return {
         "input_tokens": PROMPT_TOKENS,
         "input_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": scenario.cache_write},
-        "output_tokens": out.output,
+        "output_tokens": out.total,
         "output_tokens_details": {"reasoning_tokens": out.reasoning},
-        "total_tokens": PROMPT_TOKENS + out.output,
+        "total_tokens": PROMPT_TOKENS + out.total,
     }
 
 
 def response_of(reply: Reply) -> Json:
-    """The snapshot of a response that has just begun, echoing the request."""
+    """Return the snapshot of a new response, which echoes the request."""
     body: Json = {key: value for key, value in reply.body.items() if value is not None}
     tier = body.get("service_tier", "auto")
     return {
@@ -291,7 +298,7 @@ def response_of(reply: Reply) -> Json:
 
 
 def _text_of(text: Json) -> Json:
-    """The output format with every key that the schema of a reply requires."""
+    """Return the output format with every key that the schema of a reply requires."""
     echo = {"format": {"type": "text"}, "verbosity": "medium"} | {k: v for k, v in text.items() if v is not None}
     if echo["format"].get("type") == "json_schema":
         strict = echo["format"].get("strict") or False
@@ -300,12 +307,12 @@ def _text_of(text: Json) -> Json:
 
 
 def _choice_of(choice: Any) -> Any:
-    """A choice among allowed tools has its mode."""
+    """Return the tool choice; one among allowed tools gets its default mode."""
     return {"mode": "auto"} | choice if isinstance(choice, dict) and choice.get("type") == "allowed_tools" else choice
 
 
 def _tool_of(tool: Json) -> Json:
-    """A function with every key that the schema of a reply requires. OpenAI tries `strict` where none is given."""
+    """Return a function tool with every key that the schema of a reply requires. OpenAI's default is `strict`."""
     if tool.get("type") != "function":
         return tool
     return {"description": None, "parameters": None, "strict": True} | tool

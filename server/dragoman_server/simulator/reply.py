@@ -1,4 +1,4 @@
-"""What the renderers share: one reply's ids, time and usage, and the spelling of event frames."""
+"""Common parts of the renderers: ids, time and token counts of one reply, and the format of SSE frames."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dragoman_server.simulator.scenarios import Reasoning, Refusal, Scenario, Te
 
 PROMPT_TOKENS = 12
 CACHED_TOKENS = 4
-"""Every prompt has 12 tokens, 4 of them read from a cache: constants, so that tests can add up."""
+"""Every prompt has 12 tokens, 4 of them cached: constants, so that tests can compute sums."""
 
-SEAL = "sim1:"
-"""What the simulator's signatures and encrypted reasoning begin with, once decoded."""
+SIGNATURE_PREFIX = "sim1:"
+"""First bytes of the simulator's signatures and encrypted reasoning, after base64 decoding."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """Everything a renderer needs besides the scenario. Same serial and time, same bytes."""
+    """Parameters of a renderer besides the scenario. Equal `serial` and `created` produce equal bytes."""
 
     model: str
     body: Json
@@ -31,13 +31,13 @@ class Reply:
     _minted: int = field(default=0, repr=False)
 
     def mint(self, prefix: str, length: int = 24) -> str:
-        """A fresh id that looks like a real one and is the same in every run."""
+        """Return a new id that resembles a real one. The sequence of ids is deterministic."""
         self._minted += 1
         digest = blake2b(f"{self.serial}.{self._minted}".encode(), digest_size=32).hexdigest()
         return prefix + digest[:length]
 
     def padding(self, length: int) -> str:
-        """The `obfuscation` of a delta: fills it up so that its size does not tell the text's."""
+        """Return the `obfuscation` of a delta, which pads it to hide the length of its text."""
         return _PADDING[: 16 - length % 16]
 
 
@@ -45,30 +45,30 @@ _PADDING = "aZ3kQ9xT7mB1vR5c"
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """Output tokens of a scenario: one per fragment."""
+class OutputTokens:
+    """Output tokens of a scenario: one per fragment. `total` includes `reasoning`."""
 
-    output: int
+    total: int
     reasoning: int
 
 
-def spent(scenario: Scenario) -> Spent:
-    """Counts the fragments of a scenario."""
+def count_output_tokens(scenario: Scenario) -> OutputTokens:
+    """Count the fragments of a scenario."""
     kinds = [type(step) for step in scenario.steps]
     reasoning = kinds.count(Reasoning)
-    return Spent(reasoning + kinds.count(Text) + kinds.count(Refusal) + kinds.count(ToolArgs), reasoning)
+    return OutputTokens(reasoning + kinds.count(Text) + kinds.count(Refusal) + kinds.count(ToolArgs), reasoning)
 
 
-def sealed(text: str) -> str:
-    """An opaque signature over `text` that `opens` can verify."""
-    return b64encode(SEAL.encode() + blake2b(text.encode(), digest_size=24).digest()).decode()
+def signature_of(text: str) -> str:
+    """Return an opaque signature of `text`, also used as encrypted reasoning."""
+    return b64encode(SIGNATURE_PREFIX.encode() + blake2b(text.encode(), digest_size=24).digest()).decode()
 
 
 def named_frame(event: Json) -> bytes:
-    """A frame whose `event:` line repeats the data's type (Messages and Responses)."""
+    """Return a frame whose `event:` line repeats the type of the data (Messages and Responses)."""
     return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps(event))
 
 
 def bare_frame(chunk: Any) -> bytes:
-    """A frame of data only (Chat Completions)."""
+    """Return a frame with data only (Chat Completions)."""
     return b"data: %b\n\n" % orjson.dumps(chunk)

@@ -1,7 +1,7 @@
-"""The scripts of the simulated models: what a model says, in steps that belong to no dialect.
+"""Scripts of the simulated models: replies as sequences of steps that are independent of any dialect.
 
-A model name that contains a script's name selects it; any other name plays `sim-text`. The steps are this package's
-own words and not the engine's events, so that the simulator can judge the engine.
+A model name that contains a script's name selects it; any other name selects `sim-text`. The steps are types of this
+package, not the engine's events, so that tests of the engine are independent of it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from itertools import zip_longest
 
 import orjson
 
-from dragoman_server.simulator.examples import PATCH, example
+from dragoman_server.simulator.examples import PATCH, example_value
 from dragoman_server.simulator.parse_request import Offer, Turn
-from dragoman_server.simulator.tool_plan import Unplayable, next_calls, pictures
+from dragoman_server.simulator.tool_plan import Unplayable, count_images, next_calls
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A fragment of the model's thinking."""
+    """A fragment of the model's reasoning."""
 
     text: str
 
@@ -35,7 +35,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A fragment of a refusal's wording."""
+    """A fragment of a refusal's text."""
 
     text: str
 
@@ -58,7 +58,7 @@ class ToolArgs:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnd:
-    """A call is whole. A call without it was cut."""
+    """The end of a call. A call without it is incomplete."""
 
     call: int
 
@@ -73,7 +73,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The dialect's own error in a stream. `as_event`: Responses sends `error` instead of `response.failed`."""
+    """An in-band error. With `as_event`, Responses sends `error` instead of `response.failed`."""
 
     message: str = "The server is overloaded"
     as_event: bool = False
@@ -83,12 +83,12 @@ Step = Reasoning | Text | Refusal | ToolStart | ToolArgs | ToolEnd | Finish | Fa
 
 
 class Ending(Enum):
-    """What happens to the connection after the last step."""
+    """Fate of the connection after the last step."""
 
-    WHOLE = "ends as HTTP says"
+    WHOLE = "ends normally"
     CUT = "is closed before the last chunk"
     RESET = "is reset"
-    STALL = "stays open and silent"
+    STALL = "stays open without data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,16 @@ class Scenario:
     steps: tuple[Step, ...] = ()
     ending: Ending = Ending.WHOLE
     slow: bool = False
-    """The first byte waits."""
+    """Delay the first byte."""
     split: int = 0
-    """Cut the stream into writes of so many bytes, whatever the frames (0: one write per frame)."""
+    """Write the stream in pieces of this many bytes (0: one write per frame)."""
     split_characters: bool = False
-    """Every character of several bytes comes in two writes, a moment apart, so that no reader gets both at once."""
+    """Send every multi-byte character in two writes that arrive in two reads."""
     cache_write: int = 0
     """Prompt tokens that were written to a cache."""
     status: int = 200
     variant: str = ""
-    """Of an error status: `quota`, `context` or empty."""
+    """Variant of an error status: `quota`, `context` or empty."""
 
 
 WEATHER = Offer("get_weather", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
@@ -115,7 +115,7 @@ TIME = Offer("get_time", {"type": "object", "properties": {"tz": {"type": "strin
 
 
 def scenario_for(turn: Turn) -> Scenario:
-    """The scenario that the turn's model name selects, with the turn's stop sequences applied."""
+    """Return the scenario that the turn's model name selects, with the turn's stop sequences applied."""
     model = turn.model
     if found := _ERROR.search(model):
         return Scenario(status=int(found[1]), variant=found[2] or "")
@@ -130,22 +130,24 @@ def scenario_for(turn: Turn) -> Scenario:
     scenario = SCRIPTS[name](turn)
     if not turn.thinks:
         scenario = replace(scenario, steps=tuple(s for s in scenario.steps if type(s) is not Reasoning))
-    # An echo must stay valid JSON, though it quotes the stop sequences.
+    # An echo must remain valid JSON although it contains the stop sequences.
     if turn.stops and name != "sim-echo":
-        scenario = replace(scenario, steps=_stopped(scenario.steps, turn.stops))
+        scenario = replace(scenario, steps=_cut_at_stop(scenario.steps, turn.stops))
     return scenario
 
 
 def _text(turn: Turn) -> Scenario:
-    said = turn.last_user.strip()[:200] or "nothing"
-    # U+2028 is not a line end of an event stream; a reader that thinks so breaks here.
-    return Scenario((*_texts("You said: ", said, ". Grüße", " 👋🏽", " aus 東京", "\u2028—", " done."), Finish("stop")))
+    quoted = turn.last_user.strip()[:200] or "nothing"
+    # U+2028 does not end a line of an event stream; a reader that splits there fails on this text.
+    return Scenario(
+        (*_texts("You said: ", quoted, ". Grüße", " 👋🏽", " aus 東京", "\u2028—", " done."), Finish("stop"))
+    )
 
 
 def _tools(turn: Turn) -> Scenario:
     if turn.results:
-        return _quote(turn)
-    offers = _picked(turn, 1)
+        return _quote_results(turn)
+    offers = _tools_to_call(turn, 1)
     if not offers:
         return _text(turn)
     return Scenario((*_texts("I will ", "look it up."), *_call(0, offers[0]), Finish("tool_calls")))
@@ -153,8 +155,8 @@ def _tools(turn: Turn) -> Scenario:
 
 def _parallel(turn: Turn) -> Scenario:
     if turn.results:
-        return _quote(turn)
-    offers = _picked(turn, 2 if turn.parallel else 1)
+        return _quote_results(turn)
+    offers = _tools_to_call(turn, 2 if turn.parallel else 1)
     if not offers:
         return _text(turn)
     calls = [_call(number, offer) for number, offer in enumerate(offers)]
@@ -162,7 +164,7 @@ def _parallel(turn: Turn) -> Scenario:
 
 
 def _parallel_in_turn(turn: Turn) -> Scenario:
-    """The same calls, but each whole before the next, as the vendors themselves send them."""
+    """Return the calls of `sim-parallel` one after the other, as the vendors send them."""
     scenario = _parallel(turn)
     calls = sorted((step for step in scenario.steps if isinstance(step, ToolStart | ToolArgs | ToolEnd)), key=_number)
     around = [step for step in scenario.steps if not isinstance(step, ToolStart | ToolArgs | ToolEnd)]
@@ -174,9 +176,9 @@ def _number(step: ToolStart | ToolArgs | ToolEnd) -> int:
 
 
 def _thinking(turn: Turn) -> Scenario:
-    thoughts = (Reasoning("The user needs"), Reasoning(" a look-up"), Reasoning(" – naïvely, one call. 🤔"))
+    reasoning = (Reasoning("The user needs"), Reasoning(" a look-up"), Reasoning(" – naïvely, one call. 🤔"))
     after = _tools(turn)
-    return Scenario((*thoughts, *after.steps))
+    return Scenario((*reasoning, *after.steps))
 
 
 def _refusal(turn: Turn) -> Scenario:
@@ -196,7 +198,7 @@ def _length_text(turn: Turn) -> Scenario:
 
 
 def _stop(turn: Turn) -> Scenario:
-    # A model that was not told of a stop goes on behind it, and the stop comes in two fragments.
+    # A model without the stop sequence goes on after it; the sequence arrives in two fragments.
     wanted = turn.stops[0] if turn.stops else "###"
     return Scenario((*_texts("one, ", "two, ", f"three{wanted[:1]}", f"{wanted[1:]} never", " shown"), Finish("stop")))
 
@@ -206,7 +208,7 @@ def _empty(turn: Turn) -> Scenario:
 
 
 def _json(turn: Turn) -> Scenario:
-    value = example(turn.schema) if turn.schema else {"answer": turn.last_user[:200]}
+    value = example_value(turn.schema) if turn.schema else {"answer": turn.last_user[:200]}
     return Scenario((*map(Text, _pieces(orjson.dumps(value).decode())), Finish("stop")))
 
 
@@ -227,30 +229,30 @@ def _split_characters(turn: Turn) -> Scenario:
 
 
 def _usage(turn: Turn) -> Scenario:
-    thoughts = (Reasoning("Counting"), Reasoning(" tokens"))
-    return Scenario((*thoughts, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
+    reasoning = (Reasoning("Counting"), Reasoning(" tokens"))
+    return Scenario((*reasoning, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
 
 
 def _agent(turn: Turn) -> Scenario:
-    """The calls that the prompt dictates, with thoughts and words between them; then what the tools said."""
+    """Return the calls of the prompt's plan, with reasoning and text between them; at the end, the tools' results."""
     try:
         planned = next_calls(turn)
     except Unplayable as error:
         return Scenario((*_texts("The plan ", f"cannot be played: {error}."), Finish("stop")))
     if not planned:
         quoted = " and ".join(turn.answered) or "nothing"
-        if seen := pictures(turn.body):
+        if seen := count_images(turn.body):
             quoted += f" (pictures: {seen})"
-        thoughts = (Reasoning("That is"), Reasoning(" all there was to do."))
-        return Scenario((*thoughts, *_texts("The tools", " said: ", *_pieces(quoted), "."), Finish("stop")))
+        reasoning = (Reasoning("That is"), Reasoning(" all there was to do."))
+        return Scenario((*reasoning, *_texts("The tools", " said: ", *_pieces(quoted), "."), Finish("stop")))
     calls = [_call(number, call.tool, call.arguments) for number, call in enumerate(planned)]
-    thoughts = (Reasoning("The plan says"), Reasoning(" what is next – naïvely, a call. 🤔"))
+    reasoning = (Reasoning("The plan says"), Reasoning(" what is next – naïvely, a call. 🤔"))
     words: tuple[Step, ...] = (*_texts("Now ", "as planned. "), Reasoning("It is there"), Reasoning(" to be called."))
-    return Scenario((*thoughts, *words, *_side_by_side(calls), Finish("tool_calls")))
+    return Scenario((*reasoning, *words, *_side_by_side(calls), Finish("tool_calls")))
 
 
 def _named_call(turn: Turn, name: str) -> Scenario:
-    """One call of the tool of that name and nothing else, whatever came before."""
+    """Return one call of the tool `name` and nothing else, whatever precedes it."""
     tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
     return Scenario((*_call(0, tool), Finish("tool_calls")))
 
@@ -294,10 +296,10 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-stall": _broken(Ending.STALL),
     "sim-stall-tools": _broken(Ending.STALL, in_tool=True),
 }
-"""Scripts by name. Read from the model name itself: `sim-error-STATUS[-quota|-context]`, `sim-long-N`,
-`sim-call-TOOL`. `sim-agent-cut` is `sim-agent` after `CUT_ONCE` (`app.py`)."""
+"""Scripts by name. Further names have parameters: `sim-error-STATUS[-quota|-context]`, `sim-long-N`, `sim-call-TOOL`.
+`sim-agent-cut` plays `CUT_ONCE` for the first stream of each plan, then `sim-agent` (`app.py`)."""
 CUT_ONCE = "sim-cut-tools"
-"""How the first stream of each plan ends with `sim-agent-cut`."""
+"""The script of the first stream of each plan with `sim-agent-cut`."""
 
 _LONGEST_FIRST = sorted(SCRIPTS, key=len, reverse=True)
 _ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
@@ -309,13 +311,13 @@ def _texts(*texts: str) -> tuple[Text, ...]:
     return tuple(Text(text) for text in texts if text)
 
 
-def _quote(turn: Turn) -> Scenario:
+def _quote_results(turn: Turn) -> Scenario:
     quoted = " and ".join(result[:200] or "nothing" for result in turn.results)
     return Scenario((*_texts("The tool says: ", quoted, "."), Finish("stop")))
 
 
-def _picked(turn: Turn, count: int) -> list[Offer]:
-    """The tools to call: the forced one, else the first ones offered, else the weather and the time."""
+def _tools_to_call(turn: Turn, count: int) -> list[Offer]:
+    """Return the tools to call: the forced one, else the first ones offered, else weather and time."""
     if not turn.may_call:
         return []
     if turn.forced is not None:
@@ -331,20 +333,20 @@ def _call(number: int, tool: Offer, arguments: str | None = None) -> tuple[Step,
 
 
 def _side_by_side(calls: list[tuple[Step, ...]]) -> list[Step]:
-    """The calls begun in order, and a fragment of each in turn."""
+    """Return the steps of parallel calls, interleaved fragment by fragment."""
     return [step for steps in zip_longest(*calls) for step in steps if step is not None]
 
 
 def _cut_call(turn: Turn) -> tuple[Step, ...]:
-    """A call whose arguments end in the middle of a string."""
-    tool = (_picked(turn, 1) or [WEATHER])[0]
+    """Return a call whose arguments end in the middle of a string."""
+    tool = (_tools_to_call(turn, 1) or [WEATHER])[0]
     return ToolStart(0, tool), ToolArgs(0, '{"path":"no'), ToolArgs(0, "tes")
 
 
 def _arguments(tool: Offer) -> str:
     if tool.custom:
         return PATCH
-    value = example(tool.schema) if isinstance(tool.schema, dict) else {}
+    value = example_value(tool.schema) if isinstance(tool.schema, dict) else {}
     return orjson.dumps(value if isinstance(value, dict) else {}).decode()
 
 
@@ -353,8 +355,8 @@ def _pieces(text: str) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _stopped(steps: tuple[Step, ...], stops: tuple[str, ...]) -> tuple[Step, ...]:
-    """The steps up to the first stop sequence of the visible text, which itself is not shown."""
+def _cut_at_stop(steps: tuple[Step, ...], stops: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return the steps up to the first stop sequence in the visible text, without the sequence."""
     visible = "".join(step.text for step in steps if type(step) is Text)
     found = [(at, stop) for stop in stops if stop and (at := visible.find(stop)) >= 0]
     if not found:

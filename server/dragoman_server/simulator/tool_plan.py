@@ -1,9 +1,9 @@
-"""Calls that a prompt dictates: what `sim-agent` does for a client whose tools really run.
+"""Plans: tool calls that the prompt lists, for `sim-agent` with a client that runs its tools.
 
     Do as planned. [[call Bash {"command": "ls"}]] [[call Write {"path": "a"} + Write {"path": "b"}]]
 
 Each pair of brackets is one turn of the model, `+` joins parallel calls, and the arguments are JSON: an object, or a
-string for a free-text tool. What is called next follows from how many results came back.
+string for a free-text tool. The number of results in the request selects the next calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from dragoman_server.simulator.parse_request import PLANNED, Offer, Turn
+from dragoman_server.simulator.parse_request import PLAN_MARK, Offer, Turn
 
 _PICTURES = ("image_url", "image", "input_image")
 _DECODER = json.JSONDecoder()
@@ -22,18 +22,18 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A tool that was offered, and what to give it: JSON, or a free-text tool's input."""
+    """An offered tool and its arguments: JSON, or the input of a free-text tool."""
 
     tool: Offer
     arguments: str
 
 
 class Unplayable(Exception):
-    """The plan cannot go on with what the request offers. The message says why, for whoever reads the reply."""
+    """The plan cannot be played with the request's tools. The message becomes part of the reply."""
 
 
 def next_calls(turn: Turn) -> list[PlannedCall]:
-    """The calls of this turn; none where there is no plan, where it is done, or where nothing may be called.
+    """Return the calls of this turn: none without a plan, at its end, or if the request allows no calls.
 
     Raises Unplayable if a tool is not offered or the plan is malformed.
     """
@@ -48,18 +48,18 @@ def next_calls(turn: Turn) -> list[PlannedCall]:
     return []
 
 
-def pictures(part: Any) -> int:
-    """How many pictures stand anywhere in a body, of whatever dialect."""
+def count_images(part: Any) -> int:
+    """Return the number of images in a body of any dialect."""
     if isinstance(part, list):
-        return sum(map(pictures, part))
+        return sum(map(count_images, part))
     if not isinstance(part, dict):
         return 0
-    return 1 if part.get("type") in _PICTURES else sum(map(pictures, part.values()))
+    return 1 if part.get("type") in _PICTURES else sum(map(count_images, part.values()))
 
 
 def _rounds(plan: str) -> list[list[tuple[str, Any]]]:
     rounds = []
-    for part in plan.split(PLANNED)[1:]:
+    for part in plan.split(PLAN_MARK)[1:]:
         calls = []
         rest = part
         while True:
@@ -78,21 +78,21 @@ def _rounds(plan: str) -> list[list[tuple[str, Any]]]:
 
 
 def _planned(name: str, arguments: Any, offers: list[Offer]) -> PlannedCall:
-    offer = _found(name, offers)
+    offer = _offered_tool(name, offers)
     if isinstance(arguments, str) and not offer.custom:
-        # A free-text tool where the dialect has none comes as a function with one string.
+        # In a dialect without free-text tools, the tool is a function with one string parameter.
         field = next(iter((offer.schema or {}).get("properties") or {"input": None}))
         arguments = {field: arguments}
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     return PlannedCall(offer, text)
 
 
-def _found(name: str, offers: list[Offer]) -> Offer:
-    """The tool of that name, or the only one whose name ends with it: a member of a namespace that was flattened."""
+def _offered_tool(name: str, offers: list[Offer]) -> Offer:
+    """Return the tool `name`, or the only one whose name ends with it: a member of a flattened namespace."""
     for offer in offers:
         if offer.name == name:
             return offer
-    behind = [offer for offer in offers if offer.name.endswith(name) and not offer.name[-len(name) - 1].isalnum()]
-    if len(behind) != 1:
+    suffixed = [offer for offer in offers if offer.name.endswith(name) and not offer.name[-len(name) - 1].isalnum()]
+    if len(suffixed) != 1:
         raise Unplayable(f"no tool {name} is offered, only {', '.join(offer.name for offer in offers)}")
-    return behind[0]
+    return suffixed[0]

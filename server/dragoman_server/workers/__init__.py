@@ -1,5 +1,5 @@
-"""Processes: one that serves until a signal, or a supervisor with several workers.
+"""Server processes: one process that serves until a signal, or a supervisor with several workers.
 
-It imports every other package of the server but `cli` and `demo`.
-Start with `serve.py`, then `supervisor.py`.
+May import every package of the server except `cli` and `demo`; `cli` and `demo` import it.
+Start with `serve.py` (one process), then `supervisor.py` and `worker.py`.
 """

@@ -1,8 +1,8 @@
-"""How a worker leaves while others serve the same address: nobody is refused, nobody is cut.
+"""Drain of a worker's connections, so that it can exit without losing a request while other workers serve the address.
 
-It has stopped accepting. Each reply from now on says `connection: close`, so that a client's next request opens a
-connection to another worker. A connection that is idle is kept for a while, for clients that use it once more: a
-request that crosses a close on its way is lost, and a client may not send a POST again by itself.
+The worker has stopped accepting. From then on each response carries `connection: close`, so that the client's next
+request opens a connection to another worker. Idle connections stay open for `linger` seconds, because a client may
+reuse one: a request that is sent while the server closes the connection is lost, and clients do not retry a POST.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman.aio.downstream.hijack import HijackServer
+from dragoman.aio import HijackServer
 
 LINGER = 20.0
-"""Seconds an idle connection is kept: the HTTP clients of the vendors' SDKs give theirs up after 4 to 15 s."""
-_LOOK = 0.1
+"""Seconds that an idle connection stays open. The HTTP clients of the vendors' SDKs drop theirs after 4 to 15 s."""
+_POLL_SECONDS = 0.1
 
 
-class Retirement:
-    """The connections of `app`, which must not have started. `clock` gives seconds; default: the event loop's."""
+class ConnectionDrain:
+    """Tracks the connections of `app`, which must not have started yet, and closes them after `start`.
+
+    `linger` is in seconds; `clock` returns seconds (default: the event loop's clock).
+    """
 
     def __init__(
         self, app: web.Application, *, linger: float = LINGER, clock: Callable[[], float] | None = None
@@ -31,37 +34,37 @@ class Retirement:
         self._begun_at: float | None = None
         self._busy: set[object] = set()
         self._idle_since: dict[object, float] = {}
-        app.middlewares.insert(0, self._noting)
-        app.on_response_prepare.append(self._last_reply)
+        app.middlewares.insert(0, self._track_request)
+        app.on_response_prepare.append(self._mark_last_reply)
 
-    def begin(self, lines: HijackServer) -> None:
-        """From now on replies are the last of their connection."""
+    def begin(self, hijack_server: HijackServer) -> None:
+        """Begin to drain: every response from now on is the last of its connection."""
         now = self._begun_at = self._clock()
-        self._idle_since = dict.fromkeys(lines.server.connections, now)
+        self._idle_since = dict.fromkeys(hijack_server.server.connections, now)
 
-    def close_idle(self, lines: HijackServer) -> None:
-        """Close connections that were idle for long enough."""
+    def close_idle(self, hijack_server: HijackServer) -> None:
+        """Close the connections that have been idle for `linger` seconds."""
         assert self._begun_at is not None
         now = self._clock()
-        for connection in lines.server.connections:
-            # One that a long reply had for itself comes back as another; it is idle from here on.
+        for connection in hijack_server.server.connections:
+            # A connection that was detached for a long stream returns as a new object: it counts as idle from now on.
             idle_since = self._idle_since.setdefault(connection, now)
             if connection not in self._busy and now - idle_since >= self._linger:
                 connection.force_close()
 
-    async def finish(self, lines: HijackServer, seconds: float) -> bool:
-        """Wait until all connections are closed, `seconds` at most. Returns whether they are."""
+    async def finish(self, hijack_server: HijackServer, seconds: float) -> bool:
+        """Wait at most `seconds` until all connections are closed. Returns True if they are."""
         try:
             async with asyncio.timeout(seconds):
-                while lines.connections:
-                    self.close_idle(lines)
-                    await asyncio.sleep(_LOOK)  # nothing announces a closed connection
+                while hijack_server.connections:
+                    self.close_idle(hijack_server)
+                    await asyncio.sleep(_POLL_SECONDS)  # aiohttp has no event for a closed connection
         except TimeoutError:
             return False
         return True
 
     @web.middleware
-    async def _noting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _track_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
         self._busy.add(connection)
         try:
@@ -71,12 +74,12 @@ class Retirement:
             if self._begun_at is not None:
                 self._idle_since[connection] = self._clock()
 
-    async def _last_reply(self, _: web.Request, response: web.StreamResponse) -> None:
+    async def _mark_last_reply(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._begun_at is not None:
-            say_last(response)
+            mark_last_reply(response)
 
 
-def say_last(response: web.StreamResponse) -> None:
-    """Let a response that is being prepared be the last of its connection, and its client know (RFC 9112 §9.6)."""
+def mark_last_reply(response: web.StreamResponse) -> None:
+    """Make a response that is being prepared the last of its connection, with `connection: close` (RFC 9112 §9.6)."""
     response.headers["connection"] = "close"
     response.force_close()

@@ -1,7 +1,8 @@
-"""Words between a supervisor and one of its workers: JSON over a socket pair, questions and answers among them.
+"""Message channel between the supervisor and one worker: JSON frames over a socket pair.
 
-A frame is its length in four bytes and its content. Either side may tell and ask at any time; answers come in any
-order. The first frame a worker gets is no JSON: `send_first` and `receive_first`, before it has an event loop.
+A frame is a length in four bytes, then the content. Either side may send messages and questions at any time; answers
+arrive in any order. The first frame to a worker is not JSON: it is sent with `send_first` and read with
+`receive_first`, before the worker has an event loop.
 """
 
 from __future__ import annotations
@@ -12,88 +13,91 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from dragoman.canonical.request import Json
-from dragoman.wire.json_codec import dumps, loads
+from dragoman import Json, json_dumps, json_loads
 
 FRAME_MAX = 16 << 20
-"""Longest frame, in bytes: thousands of series, or the largest receipt many times over."""
+"""Maximum size of a frame in bytes: enough for thousands of metric series, or for any receipt."""
 PENDING_MAX = 64
-"""Most questions under way in each direction; further ones are unanswered at once."""
-_HEAD = 4
+"""Maximum number of pending questions per direction; further ones fail at once."""
+_LENGTH_SIZE = 4
 
 
 class Unanswered(Exception):
-    """The other side did not answer: it is busy, leaving or gone."""
+    """The peer did not answer in time, has too many pending questions, or has closed the channel."""
 
 
-class Channel:
-    """One end. `hear(what, message)` gets what is told, `answer(what, message)` makes the answer to a question."""
+class IpcChannel:
+    """One end of the channel.
+
+    `on_message(kind, message)` is called for each message; `answer(kind, message)` returns the answer to a question, or
+    raises Unanswered.
+    """
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        hear: Callable[[str, Json], None],
+        on_message: Callable[[str, Json], None],
         answer: Callable[[str, Json], Awaitable[Any]],
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._hear = hear
+        self._on_message = on_message
         self._answer = answer
         self._ids = count()
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._pending: dict[int, asyncio.Future[Any]] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(
-        cls, sock: socket.socket, hear: Callable[[str, Json], None], answer: Callable[[str, Json], Awaitable[Any]]
-    ) -> Channel:
-        """A channel over one end of a socket pair, which it owns from now on."""
-        return cls(*await asyncio.open_unix_connection(sock=sock), hear, answer)
+        cls, sock: socket.socket, on_message: Callable[[str, Json], None], answer: Callable[[str, Json], Awaitable[Any]]
+    ) -> IpcChannel:
+        """Return a channel over one end of a socket pair, which the channel owns from now on."""
+        return cls(*await asyncio.open_unix_connection(sock=sock), on_message, answer)
 
     def send_first(self, content: bytes) -> None:
-        """Send what the other side takes with `receive_first`."""
-        self._writer.write(_framed(content))
+        """Send the frame that the other side reads with `receive_first`."""
+        self._writer.write(_frame(content))
 
-    def tell(self, what: str, **more: Any) -> None:
-        """Say something that needs no answer. Nothing happens if the other side is gone."""
+    def send(self, kind: str, **more: Any) -> None:
+        """Send a message that needs no answer. Does nothing if the channel is closed."""
         if not self._writer.is_closing():
-            self._writer.write(_framed(dumps({"what": what, **more})))
+            self._writer.write(_frame(json_dumps({"what": kind, **more})))
 
-    async def ask(self, what: str, seconds: float, **more: Any) -> Any:
-        """The other side's answer. Raises Unanswered if there is none within `seconds`."""
-        if self._writer.is_closing() or len(self._asked) >= PENDING_MAX:
+    async def ask(self, kind: str, seconds: float, **more: Any) -> Any:
+        """Send a question and return the answer. Raises Unanswered if none arrives within `seconds`."""
+        if self._writer.is_closing() or len(self._pending) >= PENDING_MAX:
             raise Unanswered
         number = next(self._ids)
-        future = self._asked[number] = asyncio.get_running_loop().create_future()
-        self.tell(what, ask=number, **more)
+        future = self._pending[number] = asyncio.get_running_loop().create_future()
+        self.send(kind, ask=number, **more)
         try:
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
             raise Unanswered from None
         finally:
-            del self._asked[number]
+            del self._pending[number]
 
     async def run(self) -> None:
-        """Read until the other side is gone."""
+        """Read and dispatch frames until the other side closes the channel."""
         try:
             while True:
-                size = int.from_bytes(await self._reader.readexactly(_HEAD))
+                size = int.from_bytes(await self._reader.readexactly(_LENGTH_SIZE))
                 if size > FRAME_MAX:
                     break
-                self._take(loads(await self._reader.readexactly(size)))
+                self._dispatch(json_loads(await self._reader.readexactly(size)))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             self._writer.close()
-            for future in self._asked.values():
+            for future in self._pending.values():
                 if not future.done():
                     future.set_exception(Unanswered())
 
-    def _take(self, message: Json) -> None:
+    def _dispatch(self, message: Json) -> None:
         if (number := message.get("answered")) is not None:
-            future = self._asked.get(number)
+            future = self._pending.get(number)
             if future is not None and not future.done():
                 if message["known"]:
                     future.set_result(message["answer"])
@@ -101,24 +105,24 @@ class Channel:
                     future.set_exception(Unanswered())
         elif (number := message.get("ask")) is not None:
             if len(self._answering) >= PENDING_MAX:
-                self.tell("", answered=number, known=False)
+                self.send("", answered=number, known=False)
                 return
             task = asyncio.get_running_loop().create_task(self._reply(number, message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            self._hear(message["what"], message)
+            self._on_message(message["what"], message)
 
     async def _reply(self, number: int, message: Json) -> None:
         try:
             answer = await self._answer(message["what"], message)
         except Unanswered:
-            self.tell("", answered=number, known=False)
+            self.send("", answered=number, known=False)
         else:
-            self.tell("", answered=number, known=True, answer=answer)
+            self.send("", answered=number, known=True, answer=answer)
 
     async def close(self) -> None:
-        """Let what was said leave, then close."""
+        """Flush what was sent, then close."""
         for task in self._answering:
             task.cancel()
         self._writer.close()
@@ -128,20 +132,23 @@ class Channel:
             return
 
 
-def _framed(content: bytes) -> bytes:
-    return len(content).to_bytes(_HEAD) + content
+def _frame(content: bytes) -> bytes:
+    return len(content).to_bytes(_LENGTH_SIZE) + content
 
 
 def receive_first(sock: socket.socket) -> bytes:
-    """The first frame, waited for. Raises EOFError if the other side is gone before it came."""
-    return _exactly(sock, int.from_bytes(_exactly(sock, _HEAD)))
+    """Block until the first frame has arrived, and return it.
+
+    Raises EOFError if the supervisor has closed the socket.
+    """
+    return _receive_exactly(sock, int.from_bytes(_receive_exactly(sock, _LENGTH_SIZE)))
 
 
-def _exactly(sock: socket.socket, size: int) -> bytes:
+def _receive_exactly(sock: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         piece = sock.recv(size - len(data))
         if not piece:
-            raise EOFError("the supervisor is gone")
+            raise EOFError("the supervisor closed the socket")
         data += piece
     return bytes(data)

@@ -1,8 +1,8 @@
 """The listening sockets of an address that several processes share.
 
-The supervisor binds them, all workers inherit them, and none is closed before the end: closing a listener resets the
-connections that wait in its queue, also those that had nothing to do with why it was closed. So a worker that leaves
-only stops accepting, and whoever accepts from the same socket next finds the queue as it was.
+The supervisor binds them, all workers inherit them, and none is closed before the end: closing a listening socket
+resets the connections in its accept queue. A worker that exits therefore only stops accepting, and the next worker that
+accepts from the same socket takes over the queue.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import socket
 import sys
 
 BALANCED = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
-"""Whether the system spreads connections over several sockets of one address. Elsewhere SO_REUSEPORT is missing, or the
-socket bound last gets all of them."""
+"""True if the system spreads connections over several sockets of one address (SO_REUSEPORT on Linux). On other systems
+the option is missing, or the socket bound last receives all connections."""
 
 
 class Listeners:
-    """`groups[i]` are the sockets of one share of the connections: one for each address that `host` stands for.
+    """The bound sockets of `host:port`, in groups.
 
-    A share is meant for one worker. With `balanced` each share has sockets of its own (SO_REUSEPORT); else there is one
-    share, which all workers accept from. Raises OSError if the address cannot be had.
+    `groups[i]` holds the sockets of share `i` of the connections: one socket for each address that `host` resolves to.
+    A share is meant for one worker. With `balanced` each share has its own sockets (SO_REUSEPORT); otherwise there is
+    one share, from which all workers accept. Raises OSError if an address cannot be bound.
     """
 
     def __init__(self, host: str, port: int, *, balanced: bool = BALANCED) -> None:
@@ -30,7 +31,7 @@ class Listeners:
         self._host = host
         self._addresses = _resolved(host, port)
         if port and balanced:
-            # With SO_REUSEPORT, a port that another gateway of this user has would be shared with it silently.
+            # SO_REUSEPORT would silently share the port with another gateway of the same user.
             for sock in self._bound(reuse_port=False):
                 sock.close()
         self.groups.append(self._bound(reuse_port=balanced))
@@ -38,26 +39,26 @@ class Listeners:
 
     @property
     def url(self) -> str:
-        """Where the gateway is, without a path."""
+        """The gateway's base URL, without a path."""
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}"
 
     def grow(self, shares: int) -> None:
-        """Have at least so many shares, where there can be more than one. Raises OSError."""
+        """Bind more sockets until there are `shares` groups. Does nothing if not `balanced`. Raises OSError."""
         while self.balanced and len(self.groups) < shares:
             self.groups.append(self._bound(reuse_port=True))
 
     def listen(self, backlog: int) -> None:
-        """Let connections come. They wait until a worker accepts them, `backlog` of them in each socket's queue."""
+        """Start to listen. At most `backlog` connections wait in each socket's queue until a worker accepts them."""
         for group in self.groups:
             for sock in group:
                 sock.listen(backlog)
 
     def descriptors(self) -> list[list[int]]:
-        """The file descriptors, as `groups`."""
+        """Return the file descriptors, grouped as in `groups`."""
         return [[sock.fileno() for sock in group] for group in self.groups]
 
     def close(self) -> None:
-        """Give the address up; whoever inherited the sockets still has it."""
+        """Close this process's sockets. Processes that inherited them keep the address."""
         for group in self.groups:
             for sock in group:
                 sock.close()
@@ -75,7 +76,7 @@ class Listeners:
                 except OSError as error:
                     if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                         raise cannot_listen(where, error) from None
-                    missing = error  # `localhost` is ::1 as well, also where there is no IPv6
+                    missing = error  # `localhost` resolves to ::1 as well, even without IPv6
                 else:
                     port = group[-1].getsockname()[1]
             if not group and missing is not None:
@@ -88,7 +89,7 @@ class Listeners:
 
 
 def cannot_listen(address: tuple[object, ...], error: OSError) -> OSError:
-    """The same error in words that name the address and the reason."""
+    """Return an OSError whose text names the address and the reason."""
     return OSError(error.errno, f"cannot listen on {_shown(address)}: {_reason(error)}")
 
 
@@ -123,5 +124,5 @@ def _shown(address: tuple[object, ...]) -> str:
 
 def _reason(error: OSError) -> str:
     if error.errno and not isinstance(error, socket.gaierror):
-        return os.strerror(error.errno).lower()  # asyncio's own words for it are longer and say the address again
+        return os.strerror(error.errno).lower()  # asyncio's own text repeats the address
     return (error.strerror or str(error)).lower()

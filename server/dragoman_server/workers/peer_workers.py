@@ -1,4 +1,7 @@
-"""What a worker may ask of the others: the numbers of all, and a receipt that one of them keeps."""
+"""Interface through which the gateway of one worker reaches the other workers.
+
+It has no imports of this package, so that `proxy` can use it without an import circle.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from typing import Protocol
 from dragoman_server.observability.metric_families import Totals
 
 
-class Siblings(Protocol):
-    """The workers of one gateway, asked by one of them. Both raise a `DragomanError` (503) if there is no answer."""
+class PeerWorkers(Protocol):
+    """The other workers of one gateway. Both methods raise DragomanError (503) if the supervisor does not answer."""
 
     async def totals(self) -> Totals:
-        """The numbers of all workers together, those that have left included."""
+        """Return the summed metrics of all workers, including those that have ended."""
         ...
 
     async def receipt(self, request_id: str, owner: bytes) -> bytes | None:
-        """The JSON of a receipt that the key with the digest `owner` may read, from whichever worker has it."""
+        """Return a receipt as JSON, or None if no worker has it. `owner` is the digest of the key that may read it."""
         ...

@@ -1,4 +1,4 @@
-"""What is asked of all workers together: their numbers, and who of them keeps a receipt."""
+"""Registry of the running workers: it sums their metrics and finds the one that has a receipt."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import asyncio
 import time
 from typing import Any
 
-from dragoman.canonical.request import Json
+from dragoman import Json
 from dragoman_server.observability.metric_families import WORKER_UP, WORKERS_LEAVING, Totals
 from dragoman_server.observability.metrics import footprint, identify
 from dragoman_server.workers.ipc import Unanswered
-from dragoman_server.workers.worker_process import Hired
+from dragoman_server.workers.worker_process import WorkerProcess
 
 ANSWER_SECONDS = 1.0
-"""Longest wait for one worker's answer."""
+"""Maximum wait for one worker's answer, in seconds."""
 
 
-class Census:
-    """The workers that run, and the numbers of those that have left, so that no counter ever goes down.
+class WorkerRegistry:
+    """The running workers, and the metrics of those that have ended, so that no counter ever goes down.
 
-    `serving` are by their number those that accept connections; `expected` is how many there should be. `own` counts
-    what the supervisor itself does.
+    `serving` maps a worker's number to the worker that accepts connections under it; `expected` is how many there
+    should be. `supervisor_totals` holds the supervisor's own metrics.
     """
 
     def __init__(self) -> None:
-        self.workers: list[Hired] = []
-        self.serving: dict[int, Hired] = {}
+        self.workers: list[WorkerProcess] = []
+        self.serving: dict[int, WorkerProcess] = {}
         self.expected = 0
-        self.own = Totals()
-        self._left = Totals()
+        self.supervisor_totals = Totals()
+        self._ended_totals = Totals()
         self._started = time.time()
         self._asking: asyncio.Task[None] | None = None
 
-    def leave(self, worker: Hired) -> None:
-        """A worker's process has ended."""
+    def remove(self, worker: WorkerProcess) -> None:
+        """Remove a worker whose process has ended, and keep its counters."""
         self.workers.remove(worker)
         if worker.totals is not None:
-            self._left.merge(worker.totals, lasting=True)
+            self._ended_totals.merge(worker.totals, counters_only=True)
 
-    async def answer(self, asker: Hired, what: str, message: Json) -> Any:
-        """A worker's question: the `totals` of all, or a `receipt` that it does not have itself."""
+    async def answer(self, asker: WorkerProcess, what: str, message: Json) -> Any:
+        """Answer a worker's question: the `totals` of all workers, or a `receipt` that it does not have itself."""
         if what == "receipt":
             return await self._receipt(asker, message["id"], message["owner"])
-        # Scrapes that come at once share one round, so that they cannot keep the workers busy.
+        # Concurrent scrapes share one round of questions, so that they cannot keep the workers busy.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_all())
         await asyncio.shield(self._asking)
         return self.totals().pack()
 
     def totals(self) -> Totals:
-        """All numbers as last heard."""
+        """Return the sum of all metrics as last received."""
         totals = footprint()
-        for some in (self.own, self._left, *(worker.totals for worker in self.workers)):
+        for some in (self.supervisor_totals, self._ended_totals, *(worker.totals for worker in self.workers)):
             if some is not None:
                 totals.merge(some)
         for number in range(1, self.expected + 1):
@@ -62,7 +62,7 @@ class Census:
         return totals
 
     async def _ask_all(self) -> None:
-        async def ask(worker: Hired) -> None:
+        async def ask(worker: WorkerProcess) -> None:
             try:
                 worker.totals = Totals.unpack(await worker.channel.ask("totals", ANSWER_SECONDS))
                 worker.answered = True
@@ -71,8 +71,8 @@ class Census:
 
         await asyncio.gather(*(ask(worker) for worker in self.workers if worker.started))
 
-    async def _receipt(self, asker: Hired, request_id: str, owner: str) -> str | None:
-        async def look(worker: Hired) -> str | None:
+    async def _receipt(self, asker: WorkerProcess, request_id: str, owner: str) -> str | None:
+        async def look(worker: WorkerProcess) -> str | None:
             try:
                 found: str | None = await worker.channel.ask("receipt", ANSWER_SECONDS, id=request_id, owner=owner)
             except Unanswered:

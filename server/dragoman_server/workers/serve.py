@@ -1,4 +1,4 @@
-"""Running a configured gateway until it is told to stop, with the simulated upstream beside it if one is asked for."""
+"""Serving of a configured gateway in this process until a signal, with the simulated upstream if it is configured."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner
-from dragoman.aio.upstream.interface import Transport
+from dragoman.aio import HijackRunner, Transport
 from dragoman_server.app import make_app
-from dragoman_server.config.lint import open_doors
+from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.metric_families import RELOADS, Totals
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.unhandled_requests import bounds_of
+from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import cannot_listen
 from dragoman_server.workers.systemd import notify
 
@@ -31,12 +30,12 @@ log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
 DRAIN = 10.0
-"""Seconds that open replies have when the gateway is told to stop."""
+"""Seconds that open replies have to end when the gateway stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A gateway that listens. `url` has no path; `simulator_url` is None without the simulated upstream."""
+    """A listening gateway. `url` has no path; `simulator_url` is unset without the simulated upstream."""
 
     config: Config
     url: str
@@ -45,8 +44,12 @@ class Running:
 
 
 @asynccontextmanager
-async def with_upstream(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
-    """The configuration to serve, with `config.simulated` that of a simulated upstream which is up, and its URL."""
+async def with_simulator(config: Config, *, pace: float = 0.02) -> AsyncIterator[tuple[Config, str | None]]:
+    """Yield the configuration to serve and the URL of the simulated upstream.
+
+    With `config.simulated`, start that upstream and put its URL into the configuration. Without it, the URL is `None`.
+    `pace` is the upstream's pause between two frames, in seconds.
+    """
     if not config.simulated:
         yield config, None
         return
@@ -66,14 +69,14 @@ async def listening(
     totals: Totals | None = None,
     server: Server | None = None,
 ) -> AsyncIterator[str]:
-    """Serve `app` on `host:port` (0 = any free port) and give its URL.
+    """Serve `app` on `host:port` (0 = any free port) and yield its URL.
 
-    At the end, requests that the app itself did not bring to an end get `drain` seconds. What is no request is counted
-    in `totals`. `server` has the limits on connections. Raises OSError if the address cannot be had.
+    On exit, requests that are still open have `drain` seconds to end. Input that is not HTTP is counted in `totals`.
+    `server` holds the limits on connections. Raises OSError if the address cannot be bound.
     """
     server, totals = server or Server(), totals or Totals()
-    bounds = bounds_of(server, totals)
-    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), bounds=bounds)
+    bounds = connection_limits(server, totals)
+    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, backlog=server.backlog)
@@ -92,13 +95,13 @@ async def listening(
 async def running(
     config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Transport | None = None
 ) -> AsyncIterator[Running]:
-    """The gateway, listening. With `config.simulated` the simulated upstream listens on a loopback port beside it.
+    """Serve the gateway, and with `config.simulated` the simulated upstream on a loopback port of its own.
 
-    `pace` is the simulated upstream's pause between two frames and `drain` the time for open replies at the end, in
-    seconds; `upstream` is a transport instead of the usual one, which the gateway then closes.
+    `pace` is the simulated upstream's pause between two frames, `drain` the time that open replies have on exit, both
+    in seconds. `upstream` replaces the usual transport; the gateway closes it.
     """
     server = config.server
-    async with with_upstream(config, pace=pace) as (filled, simulator_url):
+    async with with_simulator(config, pace=pace) as (filled, simulator_url):
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
         async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
@@ -106,11 +109,13 @@ async def running(
             yield Running(filled, url, simulator_url, gateway)
 
 
-async def until_told_to_stop() -> None:
+async def wait_for_stop_signal() -> None:
     """Wait for SIGINT or SIGTERM."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in ("SIGINT", "SIGTERM"):
-        with suppress(NotImplementedError):  # Windows has no loop signal handlers: Ctrl-C raises there
+        with suppress(
+            NotImplementedError
+        ):  # Windows has no loop signal handlers: Ctrl-C raises KeyboardInterrupt there
             loop.add_signal_handler(getattr(signal, name), stop.set)
     await stop.wait()
 
@@ -122,9 +127,9 @@ def on_hangup(do: Callable[[], None]) -> None:
 
 
 def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
-    """Let the gateway serve new requests by what `load()` returns; if that fails, log why and change nothing.
+    """Load the configuration with `load()` and use it for new requests; if that fails, log why and change nothing.
 
-    Without `load` there is no file to read again, and the log says so.
+    Without `load` the configuration is not in a file, and a warning is logged.
     """
     if load is None:
         log.warning("there is nothing to reload: the configuration is not in a file (dragoman serve FILE.toml)")
@@ -132,7 +137,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
     notify("RELOADING=1")
     log.info("dragoman reloads its configuration")
     try:
-        gateway.reload(load())
+        gateway.reconfigure(load())
     except ConfigError as error:
         result = "refused"
         log.error("the new configuration is refused, the old one stays:\n%s", error)
@@ -141,7 +146,7 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
         log.exception("dragoman could not reload, the old configuration stays")
     else:
         result = "done"
-        for sentence in open_doors(gateway.config):
+        for sentence in warn_if_exposed(gateway.config):
             log.warning("%s", sentence)
         config = gateway.config
         log.info("dragoman has reloaded; providers: %d, routes: %d", len(config.providers), len(config.routes))
@@ -150,13 +155,13 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run to completion on uvloop where there is one. Returns what `main` does, such as an exit status."""
+    """Run `main` to completion, on uvloop except on Windows. Returns its result, such as an exit status."""
     factory = None
     if sys.platform != "win32":
         import uvloop
 
         factory = uvloop.new_event_loop
-    # What was imported lives as long as the process: the collector need not walk it again and again.
+    # Imported objects live as long as the process: keep the garbage collector from scanning them again and again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=factory) as runner:

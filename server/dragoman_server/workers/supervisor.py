@@ -1,10 +1,10 @@
-"""The supervisor of `dragoman serve --workers N`: it starts workers, replaces lost ones, reloads, and stops them.
+"""Supervisor of `dragoman serve --workers N`: starts workers, replaces those that crash, reloads, and stops them.
 
-It owns the listening sockets and serves nothing itself. Workers are processes of their own, not forks: what they need
-comes over a socket pair each, and all that one of them wants to know of the others goes through the supervisor.
+It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
+configuration over a socket pair, and reaches the other workers through the supervisor.
 
     SIGTERM, SIGINT   stop: open replies have `drain` seconds; a second one kills the workers
-    SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones retire
+    SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
 
 from __future__ import annotations
@@ -23,38 +23,40 @@ from dragoman_server.observability.metric_families import RELOADS, RESTARTS
 from dragoman_server.proxy.error_response import new_request_id
 from dragoman_server.workers.drain import LINGER
 from dragoman_server.workers.listeners import BALANCED, Listeners
-from dragoman_server.workers.registry import Census
+from dragoman_server.workers.registry import WorkerRegistry
 from dragoman_server.workers.serve import DRAIN
 from dragoman_server.workers.systemd import notify
 from dragoman_server.workers.worker import Assignment
-from dragoman_server.workers.worker_process import Hired, WorkerFailed
+from dragoman_server.workers.worker_process import WorkerFailed, WorkerProcess
 
 log = logging.getLogger("dragoman")
 
 STEADY_SECONDS = 60.0
-"""A worker that served for so long is replaced as if it had been the first one that was lost."""
-LAST_WORDS = 5.0
-"""Seconds on top of `drain` before a worker that does not leave is killed."""
-GIVE_UP = 5
-"""Starts that fail one after the other, while no worker is left, before the supervisor gives up."""
+"""A worker that served for this many seconds before it crashed does not count towards repeated failures."""
+KILL_AFTER = 5.0
+"""Seconds on top of `drain` after which a worker that has not ended is killed."""
+FAILED_STARTS_MAX = 5
+"""Consecutive failed starts, while no worker is left, after which the supervisor stops."""
 _PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def pause_before(failures: int) -> float:
-    """Seconds to wait before a worker is started again that was lost or did not start `failures` times in a row."""
+    """Return the pause in seconds before a worker is started again, after `failures` failures in a row."""
     return min(_LONGEST_PAUSE, _PAUSE * 2.0 ** min(failures - 1, 20))
 
 
 class Supervisor:
-    """`load()` gives the configuration again, for a reload, or raises ConfigError; `announce(url, config)` is called
-    when all workers are ready. `config.server.workers` says how many there are, 0 as many as `cores()`.
+    """Runs `config.server.workers` workers (0: as many as `cores()`).
+
+    `load()` returns the configuration for a reload, or raises ConfigError; `announce(url, config)` is called once, when
+    all workers are ready. `drain` and `linger` are in seconds (`worker.Assignment`).
     """
 
     def __init__(
@@ -77,20 +79,20 @@ class Supervisor:
         self._linger = linger
         self._balanced = balanced
         self._sender = new_request_id()
-        self._census = Census()
+        self._registry = WorkerRegistry()
         self._shares = 0
         self._failures: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._reload = False
         self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._empty = asyncio.Event()
+        self._kill_now = asyncio.Event()
+        self._all_ended = asyncio.Event()
         self._failure: str | None = None
 
     def stop(self) -> None:
-        """Stop gracefully; a second time: at once."""
-        (self._hurry if self._stop.is_set() else self._stop).set()
+        """Stop gracefully; on a second call, kill the workers."""
+        (self._kill_now if self._stop.is_set() else self._stop).set()
         self._wake.set()
 
     def reload(self) -> None:
@@ -99,11 +101,11 @@ class Supervisor:
         self._wake.set()
 
     def pids(self) -> list[int]:
-        """The process ids of the workers that serve."""
-        return [worker.process.pid for worker in self._census.serving.values()]
+        """Return the process ids of the workers that accept connections."""
+        return [worker.process.pid for worker in self._registry.serving.values()]
 
     async def run(self) -> int:
-        """Serve until stopped. Returns the exit status. Raises OSError if the address cannot be had."""
+        """Run until stopped. Returns the exit status. Raises OSError if the address cannot be bound."""
         loop, server = asyncio.get_running_loop(), self._config.server
         for name, do in ((signal.SIGTERM, self.stop), (signal.SIGINT, self.stop), (signal.SIGHUP, self.reload)):
             loop.add_signal_handler(name, do)
@@ -120,18 +122,18 @@ class Supervisor:
                 self._wake.clear()
                 if self._reload:
                     self._reload = False
-                    await self._unless_stopped(self._renew())
+                    await self._unless_stopped(self._reload_config())
         except WorkerFailed as error:
             self._failure = str(error)
         finally:
             await self._shut_down()
         if self._failure is not None:
-            log.error("dragoman gives up: %s", self._failure)
+            log.error("dragoman stops: %s", self._failure)
             return 1
         return 0
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, but let it be as soon as all is to stop."""
+        """Await `work`, and cancel it when the supervisor is to stop."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,9 +146,9 @@ class Supervisor:
     # --- start -------------------------------------------------------------------------------------------------------
 
     async def _replace_all(self, config: Config) -> None:
-        """New workers for `config`; the old ones retire when all are ready.
+        """Start new workers for `config`; when all are ready, drain the old ones.
 
-        Raises WorkerFailed, OSError, and all is as before.
+        If one cannot start, raises WorkerFailed or OSError and keeps the old workers.
         """
         count = config.server.workers or cores()
         self._listeners.grow(count)
@@ -159,24 +161,24 @@ class Supervisor:
             for task in tasks:
                 task.cancel()
             for started in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(started, Hired):
+                if isinstance(started, WorkerProcess):
                     started.dismiss("stop")
             raise
-        old, self._census.serving = (
-            self._census.serving,
+        old, self._registry.serving = (
+            self._registry.serving,
             {number: task.result() for number, task in enumerate(tasks, 1)},
         )
-        self._census.expected = count
+        self._registry.expected = count
         self._config, self._shares = config, len(self._listeners.groups)
         self._failures.clear()
         self._listeners.listen(config.server.backlog)
-        self._deal()
+        self._assign_shares()
         for worker in old.values():
             worker.dismiss("retire")
 
-    async def _start(self, number: int, config: Config) -> Hired:
-        """A worker that is ready and accepts from no socket yet. Raises WorkerFailed, OSError."""
-        told = Assignment(
+    async def _start(self, number: int, config: Config) -> WorkerProcess:
+        """Start a worker and wait until it is ready; it does not accept yet. Raises WorkerFailed, OSError."""
+        assignment = Assignment(
             number,
             config,
             self._listeners.descriptors(),
@@ -186,21 +188,21 @@ class Supervisor:
             drain=self._drain,
             linger=self._linger,
         )
-        worker = await Hired.start(told, self._census.answer)
-        self._census.workers.append(worker)
-        self._keep(self._mind(worker))
+        worker = await WorkerProcess.start(assignment, self._registry.answer)
+        self._registry.workers.append(worker)
+        self._start_task(self._supervise(worker))
         await worker.until_ready()
         log.info("%s is ready", worker)
         return worker
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _deal(self) -> None:
-        """Tell each worker which share of the connections is its own; one that nobody has goes to another."""
-        serving = self._census.serving
+    def _assign_shares(self) -> None:
+        """Send each worker the shares of the connections that it is to accept; shares without a worker go to others."""
+        serving = self._registry.serving
         workers = [serving[number] for number in sorted(serving)]
         shares: dict[int, list[int]] = {worker.number: [] for worker in workers}
         for share in range(self._shares):
@@ -211,69 +213,71 @@ class Supervisor:
                 owner = serving.get(share + 1) or workers[share % len(workers)]
                 shares[owner.number].append(share)
         for worker in workers:
-            worker.channel.tell("listen", shares=shares[worker.number])
+            worker.channel.send("listen", shares=shares[worker.number])
 
     # --- loss --------------------------------------------------------------------------------------------------------
 
-    async def _mind(self, worker: Hired) -> None:
-        """Stay with a worker until its process is gone, and see to what it leaves."""
+    async def _supervise(self, worker: WorkerProcess) -> None:
+        """Wait until a worker's process has ended; if it crashed, reassign its share and start another worker."""
         how = await worker.until_gone()
-        self._census.leave(worker)
-        serving = self._census.serving.get(worker.number) is worker
+        self._registry.remove(worker)
+        serving = self._registry.serving.get(worker.number) is worker
         if serving:
-            del self._census.serving[worker.number]
+            del self._registry.serving[worker.number]
         if worker.leaving and worker.started:
             log.info("%s has left", worker)
         elif serving:
             log.warning("%s %s", worker, how)
-            self._deal()
+            self._assign_shares()
             steady = asyncio.get_running_loop().time() - worker.ready_at >= STEADY_SECONDS
             failures = 1 if steady else self._failures.get(worker.number, 0) + 1
-            self._keep(self._restore(worker.number, failures))
-        if not self._census.workers:
-            self._empty.set()
+            self._start_task(self._restore(worker.number, failures))
+        if not self._registry.workers:
+            self._all_ended.set()
 
     async def _restore(self, number: int, failures: int) -> None:
-        """Another worker for one that was lost, as often as it takes; until then the others accept in its place."""
+        """Start another worker in place of one that crashed, and retry with growing pauses until it is ready."""
         config = self._config
         while True:
             self._failures[number] = failures
             pause = pause_before(failures)
             log.warning("another worker %d starts in %g s", number, pause)
             await asyncio.sleep(pause)
-            if self._settled(config):
+            if self._is_superseded(config):
                 return
             try:
                 worker = await self._start(number, config)
             except (WorkerFailed, OSError) as error:
                 failures += 1
                 log.error("worker %d could not start: %s", number, error)
-                if not self._census.serving and failures > GIVE_UP:
-                    self._failure = f"no worker is left, and none could start {GIVE_UP} times in a row: {error}"
+                if not self._registry.serving and failures > FAILED_STARTS_MAX:
+                    self._failure = (
+                        f"no worker is left, and none could start {FAILED_STARTS_MAX} times in a row: {error}"
+                    )
                     self._stop.set()
                     self._wake.set()
                     return
                 continue
-            if self._settled(config):
+            if self._is_superseded(config):
                 worker.dismiss("stop")
                 return
-            self._census.serving[number] = worker
-            self._census.own.add(RESTARTS, (str(number),))
-            self._deal()
+            self._registry.serving[number] = worker
+            self._registry.supervisor_totals.add(RESTARTS, (str(number),))
+            self._assign_shares()
             return
 
-    def _settled(self, config: Config) -> bool:
-        """Whether a worker for `config` is no longer wanted: all are to stop, or a reload has replaced them."""
+    def _is_superseded(self, config: Config) -> bool:
+        """True if no worker for `config` is needed any longer: the supervisor stops, or a reload has replaced them."""
         return self._stop.is_set() or self._config is not config
 
     # --- reload and stop ---------------------------------------------------------------------------------------------
 
-    async def _renew(self) -> None:
+    async def _reload_config(self) -> None:
         notify("RELOADING=1")
         log.info("dragoman reloads its configuration")
         try:
             config = self._load()
-            _refuse_to_move(self._config, config)
+            _check_address_unchanged(self._config, config)
             await self._replace_all(config)
         except ConfigError as error:
             result = "refused"
@@ -283,8 +287,8 @@ class Supervisor:
             log.error("dragoman could not reload, the old workers stay: %s", error)
         else:
             result = "done"
-            log.info("dragoman has reloaded; workers: %d", len(self._census.serving))
-        self._census.own.add(RELOADS, (result,))
+            log.info("dragoman has reloaded; workers: %d", len(self._registry.serving))
+        self._registry.supervisor_totals.add(RELOADS, (result,))
         notify("READY=1")
 
     async def _shut_down(self) -> None:
@@ -293,13 +297,13 @@ class Supervisor:
         self._listeners.close()
         if self._failure is None:
             log.info("dragoman stops")
-        workers = self._census.workers
-        self._empty.clear()
+        workers = self._registry.workers
+        self._all_ended.clear()
         for worker in workers:
             worker.dismiss("stop")
         if workers:
-            waits = [asyncio.create_task(event.wait()) for event in (self._empty, self._hurry)]
-            await asyncio.wait(waits, timeout=self._drain + LAST_WORDS, return_when=asyncio.FIRST_COMPLETED)
+            waits = [asyncio.create_task(event.wait()) for event in (self._all_ended, self._kill_now)]
+            await asyncio.wait(waits, timeout=self._drain + KILL_AFTER, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
         for worker in workers:
@@ -307,12 +311,12 @@ class Supervisor:
             worker.kill()
         if workers:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), LAST_WORDS)
+                await asyncio.wait_for(self._all_ended.wait(), KILL_AFTER)
         for task in self._tasks:
             task.cancel()
 
 
-def _refuse_to_move(old: Config, new: Config) -> None:
+def _check_address_unchanged(old: Config, new: Config) -> None:
     for name in ("host", "port"):
         if getattr(old.server, name) != getattr(new.server, name):
             raise ConfigError(f"server.{name}", "cannot change while the gateway runs: stop it and start it again")

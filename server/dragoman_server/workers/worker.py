@@ -1,7 +1,8 @@
-"""One worker: `python -m dragoman_server.workers.worker FD`, started by `workers.supervisor` only.
+"""Worker process: `python -m dragoman_server.workers.worker FD`, started by `workers.supervisor` only.
 
-FD is this end of a socket pair. What to serve comes over it, so that no key is ever on a command line, and so do the
-orders: which listening sockets to accept from, to retire, to stop. A supervisor that is gone means to stop as well.
+FD is this end of a socket pair. The configuration arrives over it, so that no key is on a command line, and so do the
+orders: which listening sockets to accept from, to drain (`retire`), to stop. The worker also stops if the supervisor
+closes the socket.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
-from dragoman.canonical.request import Json
-from dragoman.errors import DragomanError, Failure, FailureKind
+from dragoman import DragomanError, Failure, FailureKind, Json
+from dragoman.aio import HijackRunner, HijackServer
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
@@ -30,20 +30,25 @@ from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.logs import configure
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.unhandled_requests import bounds_of
-from dragoman_server.workers.drain import LINGER, Retirement
-from dragoman_server.workers.ipc import Channel, Unanswered, receive_first
-from dragoman_server.workers.serve import DRAIN, run_loop, with_upstream
+from dragoman_server.proxy.unhandled_requests import connection_limits
+from dragoman_server.workers.drain import LINGER, ConnectionDrain
+from dragoman_server.workers.ipc import IpcChannel, Unanswered, receive_first
+from dragoman_server.workers.serve import DRAIN, run_loop, with_simulator
 
 REPORT_EVERY = 5.0
-"""Seconds between two reports of a worker's numbers: what it counted after the last one dies with it if it crashes."""
+"""Seconds between two reports of a worker's metrics. A crash loses what was counted after the last report."""
 ASK_SECONDS = 3.0
-"""Longest wait for the other workers, who have less than that to answer."""
+"""Maximum wait for an answer of the supervisor, in seconds; longer than `registry.ANSWER_SECONDS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a worker is told first. `listeners` are file descriptors of the listening sockets, by share."""
+    """The first message to a worker: what it serves.
+
+    `listeners` are the file descriptors of the listening sockets, by share. `sender` identifies the gateway, so that it
+    recognizes its own requests (a routing loop). `drain` is the time in seconds that open replies have at a stop,
+    `linger` that idle connections stay open while the worker drains.
+    """
 
     number: int
     config: Config
@@ -56,22 +61,22 @@ class Assignment:
 
 
 class Worker:
-    """A gateway that does as its supervisor says."""
+    """A gateway that follows the orders of its supervisor."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self._shares = [[socket.socket(fileno=fd) for fd in group] for group in assignment.listeners]
         self._sites: dict[int, list[web.SockSite]] = {}
-        self._wanted: list[int] = []
+        self._wanted_shares: list[int] = []
         self._changed = asyncio.Event()
         self._retire = False
         self._stop = asyncio.Event()
         self._gateway: Gateway | None = None
 
-    def hear(self, what: str, message: Json) -> None:
-        """An order: `listen` to `shares`, `retire` or `stop`."""
+    def on_message(self, what: str, message: Json) -> None:
+        """Follow an order: `listen` (accept from `shares`), `retire` (drain) or `stop`."""
         if what == "listen":
-            self._wanted = message["shares"]
+            self._wanted_shares = message["shares"]
         elif what == "retire":
             self._retire = True
         elif what == "stop":
@@ -79,11 +84,11 @@ class Worker:
         self._changed.set()
 
     def stop(self) -> None:
-        """As if the supervisor had said so."""
-        self.hear("stop", {})
+        """Stop, as after the order `stop`."""
+        self.on_message("stop", {})
 
     async def answer(self, what: str, message: Json) -> Any:
-        """A question: `totals`, or the `receipt` of a request that the key with the digest `owner` made."""
+        """Answer a question: `totals`, or the `receipt` of a request made with the key whose digest is `owner`."""
         gateway = self._gateway
         if gateway is None:
             raise Unanswered
@@ -92,47 +97,49 @@ class Worker:
         receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
         return receipt.json().decode() if receipt is not None else None
 
-    async def serve(self, channel: Channel) -> None:
-        """Serve until told to leave. Raises ConfigError, OSError if it cannot begin."""
-        told = self._assignment
-        async with with_upstream(told.config) as (config, _):
-            gateway = self._gateway = Gateway(config, sender=told.sender, siblings=_Siblings(channel), lines=True)
-            app = make_app(config, gateway=gateway, drain=told.drain)
-            retirement = Retirement(app, linger=told.linger)
+    async def serve(self, channel: IpcChannel) -> None:
+        """Serve until the order `retire` or `stop`. Raises ConfigError or OSError if it cannot start."""
+        assignment = self._assignment
+        async with with_simulator(assignment.config) as (config, _):
+            gateway = self._gateway = Gateway(
+                config, sender=assignment.sender, siblings=_OtherWorkers(channel), lines=True
+            )
+            app = make_app(config, gateway=gateway, drain=assignment.drain)
+            drain = ConnectionDrain(app, linger=assignment.linger)
             totals = gateway.metrics.totals
-            bounds = bounds_of(config.server, totals)
-            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), bounds=bounds)
+            bounds = connection_limits(config.server, totals)
+            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), limits=bounds)
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:
-                channel.tell("ready")
+                channel.send("ready")
                 gateway.discover()
                 await self._accept(runner)
                 if not self._stop.is_set() and runner.connections is not None:
-                    retirement.begin(runner.connections)
-                    if not await self._finish(retirement, runner.connections):
+                    drain.begin(runner.connections)
+                    if not await self._drain_connections(drain, runner.connections):
                         await gateway.stop(0.0)
             finally:
                 reports.cancel()
                 await runner.cleanup()
-                # All replies have ended, so these numbers are the last.
-                channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+                # All replies have ended: these metrics are final.
+                channel.send("totals", totals=gateway.metrics.snapshot().pack())
 
     async def _accept(self, runner: web.AppRunner) -> None:
-        """Accept from the sockets that are wanted, until told to leave."""
+        """Accept from the assigned shares until the order `retire` or `stop`."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            leaving = self._retire or self._stop.is_set()
-            wanted = [] if leaving else self._wanted
+            stopping = self._retire or self._stop.is_set()
+            wanted = [] if stopping else self._wanted_shares
             for share in [share for share in self._sites if share not in wanted]:
                 for site in self._sites.pop(share):
                     await site.stop()
-            if leaving:
+            if stopping:
                 break
             for share in wanted:
                 if share not in self._sites:
-                    # Duplicates, as a site closes its socket and may be wanted again.
+                    # A duplicate: the site closes its socket, and the share may be assigned again later.
                     backlog = self._assignment.config.server.backlog
                     self._sites[share] = [
                         web.SockSite(runner, sock.dup(), backlog=backlog) for sock in self._shares[share]
@@ -142,8 +149,8 @@ class Worker:
         for sock in (sock for share in self._shares for sock in share):
             sock.close()
 
-    async def _finish(self, retirement: Retirement, lines: HijackServer) -> bool:
-        """Let all connections come to their end. Returns False if it took too long."""
+    async def _drain_connections(self, retirement: ConnectionDrain, lines: HijackServer) -> bool:
+        """Wait until all connections have ended, or for the order `stop`. Returns False if it took too long."""
         finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait({finishing, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -151,16 +158,16 @@ class Worker:
             task.cancel()
         return not finishing.done() or finishing.result()
 
-    async def _report(self, channel: Channel, gateway: Gateway) -> None:
+    async def _report(self, channel: IpcChannel, gateway: Gateway) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY)
-            channel.tell("totals", totals=gateway.metrics.snapshot().pack())
+            channel.send("totals", totals=gateway.metrics.snapshot().pack())
 
 
-class _Siblings:
-    """The other workers, by way of the supervisor."""
+class _OtherWorkers:
+    """Reaches the other workers through the supervisor (`PeerWorkers`)."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: IpcChannel) -> None:
         self._channel = channel
 
     async def totals(self) -> Totals:
@@ -178,20 +185,20 @@ class _Siblings:
             raise DragomanError(Failure(FailureKind.OVERLOADED, message, 503)) from None
 
 
-async def work(assignment: Assignment, sock: socket.socket) -> int:
-    """Run one worker with its end of the socket pair. Returns the exit status."""
+async def run_worker(assignment: Assignment, sock: socket.socket) -> int:
+    """Run one worker on its end of the socket pair. Returns the exit status."""
     worker = Worker(assignment)
-    channel = await Channel.open(sock, worker.hear, worker.answer)
+    channel = await IpcChannel.open(sock, worker.on_message, worker.answer)
     reading = asyncio.create_task(channel.run())
     reading.add_done_callback(lambda _: worker.stop())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     try:
         await worker.serve(channel)
     except (ConfigError, OSError) as error:
-        channel.tell("failed", message=str(error))
+        channel.send("failed", message=str(error))
         return 1
     except Exception:
-        channel.tell("failed", message=traceback.format_exc())
+        channel.send("failed", message=traceback.format_exc())
         return 1
     finally:
         await channel.close()
@@ -205,9 +212,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the process. Returns the exit status."""
     args = sys.argv[1:] if argv is None else list(argv)
     if len(args) != 1 or not args[0].isdigit():
-        print("this is started by `dragoman serve --workers N`", file=sys.stderr)
+        print("this module is started by `dragoman serve --workers N`", file=sys.stderr)
         return 2
-    # A terminal's Ctrl-C and hang-up are the supervisor's business.
+    # The supervisor handles Ctrl-C and the hang-up of the terminal.
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     sock = socket.socket(fileno=int(args[0]))
@@ -216,11 +223,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EOFError:
         return 1
     configure(assignment.log_level, assignment.log_format, worker=assignment.number)
-    return run_loop(work(assignment, sock))
+    return run_loop(run_worker(assignment, sock))
 
 
 if __name__ == "__main__":
-    # Under its own name, as what was pickled says where its class is.
+    # Imported under its own name, because the pickle names the module of its class.
     from dragoman_server.workers.worker import main as worker_main
 
     sys.exit(worker_main())

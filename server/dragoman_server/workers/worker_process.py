@@ -1,4 +1,4 @@
-"""A worker as its supervisor sees it: a process, the channel to it, and what is known of it."""
+"""A worker from the supervisor's side: its process, the channel to it, and its state."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.canonical.request import Json
+from dragoman import Json
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.workers.ipc import Channel
+from dragoman_server.workers.ipc import IpcChannel
 from dragoman_server.workers.systemd import VARIABLE
 from dragoman_server.workers.worker import Assignment
 
 START_SECONDS = 60.0
-"""Longest start of a worker: half a second of work, on a machine that may have better to do."""
-_LAST_WORDS = 1.0
+"""Maximum time for a worker to start, in seconds. It takes half a second on an idle machine."""
+_FINAL_MESSAGES_SECONDS = 1.0
 
 
 class WorkerFailed(Exception):
-    """A worker could not start; the text says why."""
+    """A worker could not start; the text is the reason."""
 
 
 @dataclass(eq=False, slots=True)
-class Hired:
-    """One worker. `totals` are its numbers as last heard, `answered` tells whether that was on the last question."""
+class WorkerProcess:
+    """One worker process.
+
+    `totals` are its metrics as last received; `answered` is True if it answered the last question for them. `leaving`
+    is set when it was ordered to retire or stop; `ready_at` is the event loop's time when it became ready.
+    """
 
     number: int
     process: asyncio.subprocess.Process
     ready: asyncio.Future[None]
-    channel: Channel = field(init=False)
+    channel: IpcChannel = field(init=False)
     totals: Totals | None = None
     answered: bool = False
     leaving: bool = False
@@ -46,10 +50,12 @@ class Hired:
         return f"worker {self.number} (pid {self.process.pid})"
 
     @classmethod
-    async def start(cls, assignment: Assignment, answer: Callable[[Hired, str, Json], Awaitable[Any]]) -> Hired:
-        """Start a process that is told its assignment; `until_ready` waits for it. `answer` gets its questions.
+    async def start(
+        cls, assignment: Assignment, answer: Callable[[WorkerProcess, str, Json], Awaitable[Any]]
+    ) -> WorkerProcess:
+        """Start a process and send it its assignment; `until_ready` waits for it. Raises OSError.
 
-        Raises OSError.
+        `answer(worker, kind, message)` answers its questions.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -59,22 +65,27 @@ class Hired:
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(), *(fd for group in assignment.listeners for fd in group)),
                     env={name: value for name, value in os.environ.items() if name != VARIABLE},
-                    # Not of the terminal's foreground group: its Ctrl-C is for the supervisor alone.
+                    # Outside the terminal's foreground process group, so that only the supervisor receives its Ctrl-C.
                     start_new_session=True,
                 )
         except BaseException:
             ours.close()
             raise
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Whether anybody still waits for it or not, its failure is not a forgotten one.
+        # Retrieves the exception, so that asyncio does not log it as unhandled if no task waits for it.
         ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         worker = cls(assignment.number, process, ready)
-        worker.channel = await Channel.open(ours, worker._heard, lambda what, message: answer(worker, what, message))
+        worker.channel = await IpcChannel.open(
+            ours, worker._on_message, lambda what, message: answer(worker, what, message)
+        )
         worker.channel.send_first(pickle.dumps(assignment))
         return worker
 
     async def until_ready(self) -> None:
-        """Wait until it can accept connections. Raises WorkerFailed; it is killed then, and if this is cancelled."""
+        """Wait until it can accept connections.
+
+        Raises WorkerFailed. Kills the process on failure and on cancellation.
+        """
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.shield(self.ready)
@@ -87,11 +98,11 @@ class Hired:
         self.ready_at = asyncio.get_running_loop().time()
 
     async def until_gone(self) -> str:
-        """Wait until the process has ended, and hear its last words. Returns how it ended."""
+        """Wait until the process has ended and its final messages are read. Returns how it ended, for the log."""
         reading = asyncio.create_task(self.channel.run())
         status = await self.process.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_FINAL_MESSAGES_SECONDS):
                 await reading
         await self.channel.close()
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
@@ -101,20 +112,20 @@ class Hired:
 
     @property
     def started(self) -> bool:
-        """Whether it was ready once."""
+        """True if it became ready."""
         return self.ready.done() and self.ready.exception() is None
 
-    def dismiss(self, how: str) -> None:
-        """Have it `retire` (when all its connections are closed) or `stop` (with the usual deadline)."""
+    def dismiss(self, order: str) -> None:
+        """Order it to `retire` (end when all its connections are closed) or to `stop` (end within `drain` seconds)."""
         self.leaving = True
-        self.channel.tell(how)
+        self.channel.send(order)
 
     def kill(self) -> None:
         """End its process at once."""
         with suppress(ProcessLookupError):
             self.process.kill()
 
-    def _heard(self, what: str, message: Json) -> None:
+    def _on_message(self, what: str, message: Json) -> None:
         if what == "totals":
             self.totals = Totals.unpack(message["totals"])
         elif not self.ready.done():
@@ -125,6 +136,6 @@ class Hired:
 
 
 def _command(descriptor: int) -> list[str]:
-    # `-m` puts the current folder first on the path: not where this process does without it.
+    # `-m` puts the current folder first on the module path; `-P` prevents that if this process does not have it.
     here = "" in sys.path or os.getcwd() in sys.path
     return [sys.executable, *([] if here else ["-P"]), "-m", "dragoman_server.workers.worker", str(descriptor)]

@@ -1,5 +1,5 @@
-"""The client's side: connections, requests and streamed responses on top of aiohttp's server.
+"""The downstream side: client connections, requests and streamed responses, on top of aiohttp's server.
 
-It may touch aiohttp's internals; nothing outside of this package does.
-Start with `response.py`.
+May import `dragoman.aio` except `aio.upstream`. Only this package touches aiohttp's server, and only
+`aiohttp_internals.py` its private parts. Start with `response.py`.
 """

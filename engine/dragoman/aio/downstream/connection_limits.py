@@ -1,4 +1,4 @@
-"""Limits on a server's connections: how many there may be, and how long one may say nothing."""
+"""Limits on a server's connections: their number, in total and per client address, and the time without a request."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from aiohttp.http import HttpProcessingError
 from dragoman.aio.downstream.lingering_close import LingeringClose
 
 GRACE = 1.0
-"""Seconds that a new connection has for its first request before it may have to make room for another one."""
+"""Seconds that a new connection has for its first request before it may be closed for a newer connection."""
 
 
 def margin(limit: int) -> int:
-    """How many connections beyond a limit get a reply; those beyond them are dropped without one."""
+    """Return the number of connections above a limit that get an error response; further ones are dropped."""
     return min(32, max(4, limit // 4))
 
 
-class Waiting(Protocol):
-    """A new connection whose first request has not come."""
+class UnusedConnection(Protocol):
+    """A new connection that has not sent a request."""
 
     def make_room(self, now: float) -> bool:
-        """Close the connection, if it has waited for `GRACE`. Returns whether it is closed."""
+        """Close the connection if it is older than `GRACE`. Returns whether it was closed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlainResponse:
-    """A reply that no handler makes."""
+    """A response that is made without a handler."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def encode(self) -> bytes:
-        """All of it as sent. The connection ends with it."""
+        """Return the complete response as sent. The connection is closed after it."""
         reason = HTTPStatus(self.status).phrase
         headers = {**self.headers, "content-length": str(len(self.body)), "connection": "close"}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -46,13 +46,13 @@ class PlainResponse:
 
 
 class HeadTimeout(HttpProcessingError):
-    """A request's head did not end in time."""
+    """A request's head was not complete in time."""
 
     code = 408
 
 
 class TooManyConnections(HttpProcessingError):
-    """One connection more than a limit allows. `limit` is the setting's name."""
+    """A connection exceeds a limit. `limit` is the setting's name."""
 
     code = 503
 
@@ -62,51 +62,59 @@ class TooManyConnections(HttpProcessingError):
 
 
 def plain_response(error: HttpProcessingError, _: bytes) -> PlainResponse:
-    """The error's text."""
+    """Return the error's text as a response."""
     return PlainResponse(error.code, {"content-type": "text/plain; charset=utf-8"}, error.message.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of one server. `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its
-    head is complete, and between two requests. `connections` and `per_address` are counts, 0 = no limit. `refuse` makes
-    the reply to a request that no handler gets, from the error and the first bytes of the request. It is called once
-    for each refused connection, though not each gets the reply."""
+    """Limits of one server.
+
+    `head` and `keep_alive` are seconds: from a connection's or a request's beginning until its head is complete, and
+    between two requests. `write` is the seconds within which a client must take some of a response that waits to be
+    sent; streams are timed by `StreamTimers` as well. `connections` and `per_address` are counts, 0 = no limit.
+    `refuse` makes the response to a request that no handler gets, from the error and the first bytes of the request. It
+    is called once for each refused connection, though some are dropped without the response.
+    """
 
     head: float = 30.0
     keep_alive: float = 660.0
+    write: float = 60.0
     connections: int = 0
     per_address: int = 0
     refuse: Callable[[HttpProcessingError, bytes], PlainResponse] = field(default=plain_response)
 
 
 class OpenConnections:
-    """The open connections of a server, counted. `waiting` are those whose first request has not come, oldest first;
-    `ending` are those whose client was refused."""
+    """Counts the open connections of a server. `waiting` are those that have not sent a request, oldest first;
+    `ending` are those that are being closed after an error response."""
 
-    def __init__(self, bounds: ConnectionLimits) -> None:
-        self.bounds = bounds
-        self.waiting: dict[Waiting, None] = {}
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.waiting: dict[UnusedConnection, None] = {}
         self.ending: set[LingeringClose] = set()
         self._addresses: dict[object, str] = {}
         self._by_address: dict[str, int] = {}
         self.count = 0
 
-    def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
-        """Count a connection in; gives the error if it is one too many. It stays counted until `remove`.
+    def __repr__(self) -> str:
+        return f"<OpenConnections {self.count} waiting={len(self.waiting)} ending={len(self.ending)}>"
 
-        One that has sent no request makes room for it: silent clients must not keep the others out.
+    def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
+        """Count a connection until `remove`. Returns the error if it exceeds a limit.
+
+        At the limit, the oldest connection without a request is closed: idle clients must not keep others out.
         """
         self.count += 1
-        bounds, here = self.bounds, 0
-        if bounds.per_address:
+        limits, from_address = self.limits, 0
+        if limits.per_address:
             peer = transport.get_extra_info("peername")
             if isinstance(peer, tuple):
                 address = self._addresses[connection] = peer[0]
-                here = self._by_address[address] = self._by_address.get(address, 0) + 1
-        if bounds.connections and self.count > bounds.connections and not self._make_room():
+                from_address = self._by_address[address] = self._by_address.get(address, 0) + 1
+        if limits.connections and self.count > limits.connections and not self._make_room():
             return TooManyConnections("max_connections")
-        if here > bounds.per_address:
+        if from_address > limits.per_address:
             return TooManyConnections("max_connections_per_address")
         return None
 
@@ -114,37 +122,37 @@ class OpenConnections:
         oldest = next(iter(self.waiting), None)
         return oldest is not None and oldest.make_room(asyncio.get_running_loop().time())
 
-    def refuse(self, connection: object, excess: TooManyConnections, transport: asyncio.Transport) -> None:
-        """Answer the first bytes of a connection that is one too many, or drop it if there are many too many."""
-        if self._beyond_reply(connection):
-            self.bounds.refuse(excess, b"")  # it counts them
+    def refuse(self, connection: object, error: TooManyConnections, transport: asyncio.Transport) -> None:
+        """Answer the first bytes of a connection above a limit with `error`, or drop it if it is far above."""
+        if self._is_above_margin(connection):
+            self.limits.refuse(error, b"")  # it counts the refusals
             transport.abort()
         else:
-            self.end(transport, excess, None)
+            self.end(transport, error, None)
 
-    def end(self, transport: asyncio.Transport, error: HttpProcessingError, start: bytes | None) -> None:
-        """Answer a request that begins with `start`, or with what comes next if it is None; then close."""
-        LingeringClose(transport, lambda begun: self.bounds.refuse(error, begun).encode(), start, self.ending)
+    def end(self, transport: asyncio.Transport, error: HttpProcessingError, request_start: bytes | None) -> None:
+        """Answer a request with `error`, then close. `request_start` are its first bytes; None = the next received."""
+        LingeringClose(transport, lambda start: self.limits.refuse(error, start).encode(), request_start, self.ending)
 
     def close(self) -> None:
-        """Drop the clients that were refused."""
-        for one in tuple(self.ending):
-            one.abort()
+        """Drop the connections that are being closed."""
+        for connection in tuple(self.ending):
+            connection.abort()
 
-    def _beyond_reply(self, connection: object) -> bool:
-        bounds = self.bounds
-        if bounds.connections and self.count > bounds.connections + margin(bounds.connections):
+    def _is_above_margin(self, connection: object) -> bool:
+        limits = self.limits
+        if limits.connections and self.count > limits.connections + margin(limits.connections):
             return True
         address = self._addresses.get(connection)
-        return address is not None and self._by_address[address] > bounds.per_address + margin(bounds.per_address)
+        return address is not None and self._by_address[address] > limits.per_address + margin(limits.per_address)
 
     def remove(self, connection: object) -> None:
-        """A connection that is counted has ended."""
+        """Stop counting a connection that has ended."""
         self.count -= 1
         address = self._addresses.pop(connection, None)
         if address is not None:
-            left = self._by_address[address] - 1
-            if left:
-                self._by_address[address] = left
+            remaining = self._by_address[address] - 1
+            if remaining:
+                self._by_address[address] = remaining
             else:
                 del self._by_address[address]

@@ -1,9 +1,9 @@
-"""A client's connection that outlives aiohttp's part in it.
+"""Client connections that a streamed reply can take over from aiohttp, as Go's `http.Hijacker` does.
 
-aiohttp reads the requests of a `Line` and calls their handlers, as ever. But what it keeps until a reply is over is two
-fifths of an open stream's memory: its parser, the request with its headers, the response, two tasks. A reply that lasts
-is therefore `take`n from it: for aiohttp the client has hung up, while the reply goes on to the same transport; and
-when it is over, aiohttp gets the connection back as if it were new.
+aiohttp parses the requests of a `HijackableConnection` and calls their handlers. But what it keeps until a reply has
+ended is two fifths of an open stream's memory: its parser, the request with its headers, the response, two tasks. So a
+reply that lasts hijacks the connection: for aiohttp the client has disconnected, while the reply is written to the same
+transport. When the reply has ended, a new aiohttp handler gets the connection.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from aiohttp import web
 from aiohttp.log import server_logger
 
+from dragoman.aio.downstream.aiohttp_internals import as_server, handler_options, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_framing import RequestFraming
 from dragoman.aio.downstream.request_handler import RequestHandler
@@ -30,14 +31,14 @@ T = TypeVar("T")
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 HELD_MAX = 1 << 16
-"""Bytes of further requests that are held while a taken reply goes on; then the client is not read."""
+"""Bytes of further requests that are held during a hijacked reply. Above that, reading from the client is paused."""
 _NO_LINGER = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Close a connection at once with an RST, which frees what the kernel still has to send.
+    """Close a connection at once with an RST, which also frees what the kernel still has to send.
 
-    `transport.abort()` alone frees only the transport's own buffer. The kernel keeps megabytes for a client that stays
+    `transport.abort()` frees only the transport's own buffer. The kernel keeps megabytes for a client that stays
     connected and does not read.
     """
     connection = transport.get_extra_info("socket")
@@ -47,65 +48,68 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
-class Carrier(Protocol):
-    """Who writes a taken reply."""
+class Hijacker(Protocol):
+    """The writer of a hijacked reply."""
 
-    def lost(self) -> None:
-        """The client hung up."""
+    def connection_lost(self) -> None:
+        """Handle the client's disconnection."""
         ...
 
 
 class DetachableTask(Generic[T]):
-    """`await` it for what `await work` would be, unless it is `left`: then the cancellation of whoever awaits it is not
-    the work's, which goes on in a task of its own from `resume`."""
+    """Awaits a coroutine that can be detached and continued in a task of its own.
 
-    __slots__ = ("_line", "_work", "detached")
+    Awaiting it is like awaiting the coroutine. Once `detached`, a cancellation of the awaiting handler does not cancel
+    the coroutine.
+    """
 
-    def __init__(self, work: Coroutine[Any, Any, T], line: HijackableConnection) -> None:
-        self._work = work
-        self._line = line
+    __slots__ = ("_connection", "_coroutine", "detached")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], connection: HijackableConnection) -> None:
+        self._coroutine = coroutine
+        self._connection = connection
         self.detached = False
 
     def __await__(self) -> Generator[Any, Any, T]:
         try:
-            result: T = yield from drive(partial(self._work.send, None), self._work.send, self._thrown)
+            result: T = yield from drive(partial(self._coroutine.send, None), self._coroutine.send, self._throw)
             return result
         finally:
             if not self.detached:
-                self._line.reply = None
+                self._connection.task = None
 
-    def _thrown(self, error: BaseException) -> Any:
+    def _throw(self, error: BaseException) -> Any:
         if self.detached:
             raise error
-        return self._work.throw(error)
+        return self._coroutine.throw(error)
 
     def resume(self) -> asyncio.Task[T]:
-        """What is left of the work, which must have nothing to wait for at its place."""
-        return asyncio.get_running_loop().create_task(self._work)
+        """Continue the detached coroutine in a task. It must not wait for anything at this point."""
+        return asyncio.get_running_loop().create_task(self._coroutine)
 
 
 class HijackServer:
-    """All lines of a server: what makes one for each connection. `taken` are those that a reply has for itself; all
-    are counted in `open`.
+    """The protocol factory of a server whose connections can be hijacked.
 
-    The server's `handler_cancellation` must be on.
+    `hijacked` are the hijacked connections; `open` counts all connections. `server` is aiohttp's, whose
+    `handler_cancellation` must be on.
     """
 
-    def __init__(self, server: web.Server, bounds: ConnectionLimits | None = None) -> None:
-        assert server.handler_cancellation, "a reply that is taken ends its handler by cancelling it"
+    def __init__(self, server: web.Server, limits: ConnectionLimits | None = None) -> None:
+        assert server.handler_cancellation, "hijacking ends the handler by cancelling it"
         self.server = server
-        self.open = OpenConnections(bounds or ConnectionLimits())
+        self.open = OpenConnections(limits or ConnectionLimits())
         self.hijacked: set[HijackableConnection] = set()
         self.closing = False
-        self._free = asyncio.Event()
+        self._none_hijacked = asyncio.Event()
 
     def __call__(self) -> HijackableConnection:
         return HijackableConnection(self)
 
-    def handler(self, *, kept: bool) -> RequestHandler:
-        """aiohttp's part in a connection, which has served requests before if it is `kept`."""
+    def handler(self, *, reused: bool) -> RequestHandler:
+        """Return aiohttp's handler for a connection. `reused`: the connection has served requests before."""
         server = self.server
-        return RequestHandler(self.open, kept, server, loop=asyncio.get_running_loop(), **server._kwargs)
+        return RequestHandler(self.open, reused, server, loop=asyncio.get_running_loop(), **handler_options(server))
 
     @property
     def connections(self) -> list[web.RequestHandler | HijackableConnection]:
@@ -113,32 +117,33 @@ class HijackServer:
         return [*self.server.connections, *self.hijacked]
 
     async def close(self, seconds: float) -> None:
-        """Drop those that are still taken, and let the replies come to their end."""
+        """Abort the hijacked connections and wait up to `seconds` until their replies have ended."""
         self.open.close()
-        for line in self.hijacked:
-            line.abort()
+        for connection in self.hijacked:
+            connection.abort()
         if self.hijacked:
-            self._free.clear()
+            self._none_hijacked.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._free.wait()
+                    await self._none_hijacked.wait()
 
-    def free(self, line: HijackableConnection) -> None:
-        """Its reply is over."""
-        self.hijacked.discard(line)
+    def reply_ended(self, connection: HijackableConnection) -> None:
+        """Remove a connection from `hijacked`."""
+        self.hijacked.discard(connection)
         if not self.hijacked:
-            self._free.set()
+            self._none_hijacked.set()
 
 
 class HijackRunner(web.AppRunner):
-    """An application's runner whose connections are lines. `log` is aiohttp's for what happens to them, `bounds` limits
-    them.
+    """A runner of an application whose connections can be hijacked. `log` is aiohttp's logger, `limits` limits the
+    connections.
 
-    Stopping, it lets the application end its replies before its connections go deaf: a client that uses a kept one
-    meanwhile is answered, if only with a refusal. aiohttp's own would not read from it, and close it in the end.
+    At the stop, the application's shutdown handlers end its replies before the connections are closed. A client that
+    sends a request on an idle connection meanwhile gets a response, if only an error: aiohttp's own runner would not
+    read it, and close the connection.
     """
 
-    __slots__ = ("_bounds", "_shut", "connections")
+    __slots__ = ("_limits", "_shut_down", "connections")
 
     def __init__(
         self,
@@ -146,149 +151,161 @@ class HijackRunner(web.AppRunner):
         *,
         shutdown_timeout: float,
         log: Log = server_logger,
-        bounds: ConnectionLimits | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
-        self._bounds = bounds or ConnectionLimits()
+        self._limits = limits or ConnectionLimits()
         super().__init__(
             app,
-            # A client that hangs up cancels its handler, and with it the upstream, at once.
+            # A client that disconnects cancels its handler, and with it the upstream, at once.
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=shutdown_timeout,
             logger=log,
-            keepalive_timeout=self._bounds.keep_alive,
+            keepalive_timeout=self._limits.keep_alive,
         )
         self.connections: HijackServer | None = None
-        self._shut = False
+        self._shut_down = False
 
     @property
     def server(self) -> web.Server | None:
-        """What the sites listen with: to them it is a server's one method."""
-        return cast("web.Server | None", self.connections)
+        """The protocol factory of the runner's sites."""
+        return as_server(self.connections) if self.connections is not None else None
 
     async def setup(self) -> None:
-        """Make the server."""
+        """Create the server."""
         await super().setup()
         server = super().server
         assert server is not None
-        self.connections = HijackServer(server, self._bounds)
+        self.connections = HijackServer(server, self._limits)
 
     async def shutdown(self) -> None:
-        """Have the application stop, once: `cleanup` does before aiohttp would."""
-        if not self._shut:
-            self._shut = True
+        """Run the application's shutdown handlers, once: `cleanup` does so earlier than aiohttp would."""
+        if not self._shut_down:
+            self._shut_down = True
             await super().shutdown()
 
     async def cleanup(self) -> None:
-        """Stop. Replies that the application did not end by then are cut."""
-        lines, self.connections = self.connections, None
-        if lines is not None:
+        """Stop the server. Replies that the application has not ended by then are cut."""
+        connections, self.connections = self.connections, None
+        if connections is not None:
             for site in self.sites:
                 await site.stop()
             await self.shutdown()
-            lines.closing = True
+            connections.closing = True
         await super().cleanup()
-        if lines is not None:
-            await lines.close(1.0)
+        if connections is not None:
+            await connections.close(1.0)
 
 
 class HijackableConnection(asyncio.Protocol):
-    """One connection. `reply` is what is attended on it now.
+    """A client connection. `task` runs the current request, if its handler has called `run_detachable`.
 
-    `writing_paused` says of a taken line that its client does not read; wait for `drain` then.
+    While it is hijacked, `writing_paused` is True if the client does not read; then wait for `drain`.
     """
 
     __slots__ = (
-        "_carrier",
         "_drained",
         "_framing",
         "_held",
+        "_hijacker",
         "_http",
-        "_keep",
-        "_lines",
+        "_keep_alive",
         "_rest",
+        "_server",
         "_transport",
-        "reply",
+        "_write_timer",
+        "task",
         "writing_paused",
     )
 
-    def __init__(self, lines: HijackServer) -> None:
-        self._lines = lines
-        self._http: RequestHandler | None = lines.handler(kept=False)
+    def __init__(self, server: HijackServer) -> None:
+        self._server = server
+        self._http: RequestHandler | None = server.handler(reused=False)
+        """aiohttp's handler; None while the connection is hijacked."""
         self._transport: asyncio.Transport | None = None
         self._framing: RequestFraming | None = RequestFraming()
-        """None while a reply is taken: aiohttp then gets no bytes."""
-        self._carrier: Carrier | None = None
+        """None while the connection is hijacked: the handler then gets no bytes."""
+        self._hijacker: Hijacker | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
-        self._keep = False
+        """Bytes received while the connection is hijacked."""
+        self._keep_alive = False
         self._rest: asyncio.Task[Any] | None = None
-        self.reply: DetachableTask[Any] | None = None
+        """The end of a hijacked reply."""
+        self._write_timer: asyncio.TimerHandle | None = None
+        """Runs while the client does not read what aiohttp has written."""
+        self.task: DetachableTask[Any] | None = None
         self.writing_paused = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._transport is None else "hijacked" if self._http is None else "aiohttp"
+        requests = "" if self._framing is None else f" requests={self._framing.complete}"
+        paused = " writing paused" if self.writing_paused else ""
+        return f"<HijackableConnection {state}{requests} held={len(self._held)}{paused}>"
 
     @staticmethod
     def of(request: web.BaseRequest) -> HijackableConnection | None:
-        """The line that a request came on, if it is one."""
+        """Return the connection of a request, or None if it cannot be hijacked."""
         transport = request.transport
         protocol = transport.get_protocol() if transport is not None else None
         return protocol if type(protocol) is HijackableConnection else None
 
-    # --- a reply -----------------------------------------------------------------------------------------------------
+    # --- a hijacked reply --------------------------------------------------------------------------------------------
 
-    def run_detachable(self, work: Coroutine[Any, Any, T]) -> DetachableTask[T]:
-        """`work`, to be awaited by the handler, so that it may be taken from it."""
-        reply = self.reply = DetachableTask(work, self)
-        return reply
+    def run_detachable(self, coroutine: Coroutine[Any, Any, T]) -> DetachableTask[T]:
+        """Return an awaitable for the handler that runs `coroutine`, which may hijack the connection."""
+        task = self.task = DetachableTask(coroutine, self)
+        return task
 
-    def hijack(self, carrier: Carrier, keep: bool) -> Callable[[], None] | None:
-        """Take the attended reply from its handler. `keep`: the connection serves further requests when it is over.
+    def hijack(self, hijacker: Hijacker, keep_alive: bool) -> Callable[[], None] | None:
+        """Detach the current reply from its handler. `keep_alive`: further requests are served after the reply.
 
-        Gives what to call when the work has nothing to wait for any more; None if it has to stay where it is. What it
-        waits for now is cancelled with the handler, and it must not take that for its own end.
-
-        It stays if aiohttp may have bytes of a further request: they would be lost with its parser.
+        Returns a callback that continues the reply in its own task, or None if the connection cannot be hijacked: if
+        aiohttp may have bytes of a further request, they would be lost with its parser. Call it when the reply's
+        coroutine has nothing to wait for. What the coroutine waits for now is cancelled with the handler; it must not
+        take that for its own cancellation.
         """
-        http, reply, framing = self._http, self.reply, self._framing
-        if http is None or framing is None or reply is None or self._lines.closing:
+        http, task, framing = self._http, self.task, self._framing
+        if http is None or framing is None or task is None or self._server.closing:
             return None
-        if framing.partial or framing.whole != http.handled:
+        if framing.partial or framing.complete != http.handled:
             return None
-        reply.detached = True
-        self._http, self._framing, self._carrier, self._keep = None, None, carrier, keep
-        self._lines.hijacked.add(self)
-        http.transport = None  # aiohttp would close it
-        http.connection_lost(None)
+        task.detached = True
+        self._http, self._framing, self._hijacker, self._keep_alive = None, None, hijacker, keep_alive
+        self._server.hijacked.add(self)
+        release_transport(http)
         return self._resume
 
     def _resume(self) -> None:
-        assert self.reply is not None
-        self._rest = self.reply.resume()
-        self._rest.add_done_callback(self._over)
+        assert self.task is not None
+        self._rest = self.task.resume()
+        self._rest.add_done_callback(self._reply_ended)
 
-    def _over(self, rest: asyncio.Task[Any]) -> None:
-        """The reply is over: aiohttp's turn."""
-        self._lines.free(self)
-        self._rest = self.reply = self._carrier = None
+    def _reply_ended(self, rest: asyncio.Task[Any]) -> None:
+        """Give the connection to a new handler of aiohttp, or close it."""
+        self._server.reply_ended(self)
+        self._rest = self.task = self._hijacker = None
         transport = self._transport
         if transport is None or transport.is_closing():
-            return  # the client has hung up
-        if rest.cancelled() or rest.exception() is not None or not self._keep or self._lines.closing:
+            return  # the client has disconnected
+        if rest.cancelled() or rest.exception() is not None or not self._keep_alive or self._server.closing:
             transport.close()
             return
         self._framing = RequestFraming()
-        http = self._http = self._lines.handler(kept=True)
+        http = self._http = self._server.handler(reused=True)
         http.connection_made(transport)
         if self.writing_paused:
             self.writing_paused = False
             http.pause_writing()
+            self._start_write_timer()
         held, self._held = self._held, b""
         if len(held) > HELD_MAX:
-            transport.resume_reading()  # before aiohttp has what was held, as it may pause it for reasons of its own
+            transport.resume_reading()  # first, as the handler may pause reading again when it gets what was held
         if held:
             self.data_received(held)
 
     async def drain(self) -> None:
-        """Until the client of a taken line reads. Raises ConnectionResetError if it hangs up."""
+        """Wait until the client of a hijacked connection reads. Raises ConnectionResetError if it disconnects."""
         while self.writing_paused:
             self._drained = asyncio.get_running_loop().create_future()
             try:
@@ -297,7 +314,7 @@ class HijackableConnection(asyncio.Protocol):
                 self._drained = None
 
     def abort(self) -> None:
-        """Drop the client. If it does not read, the connection is reset."""
+        """Close the connection at once, with a reset if the client does not read."""
         if self._transport is None:
             return
         if self.writing_paused:
@@ -305,19 +322,19 @@ class HijackableConnection(asyncio.Protocol):
         else:
             self._transport.abort()
 
-    # --- the transport's side ----------------------------------------------------------------------------------------
+    # --- callbacks of the event loop ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client."""
+        """Begin a connection, or refuse it if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
-        excess = self._lines.open.add(self, transport)
-        if excess is not None:
-            self._lines.open.refuse(self, excess, self._transport)
+        error = self._server.open.add(self, transport)
+        if error is not None:
+            self._server.open.refuse(self, error, self._transport)
         elif self._http is not None:
             self._http.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """aiohttp's, or for later."""
+        """Pass received bytes to aiohttp's handler, or hold them until the hijacked reply has ended."""
         if self._http is not None and self._framing is not None:
             self._framing.feed(data)
             self._http.data_received(data)
@@ -327,18 +344,20 @@ class HijackableConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool | None:
-        """The client will send nothing more: as aiohttp does, this ends the connection."""
+        """Close the connection when the client has closed its side, as aiohttp does."""
         return None
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Handle a full write buffer: the client does not read."""
         if self._http is not None:
             self._http.pause_writing()
+            self._start_write_timer()
         else:
             self.writing_paused = True
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Handle a write buffer that has room again."""
+        self._stop_write_timer()
         if self._http is not None:
             self._http.resume_writing()
             return
@@ -347,13 +366,36 @@ class HijackableConnection(asyncio.Protocol):
             self._drained.set_result(None)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The client hung up, or was dropped."""
+        """Handle the end of the connection."""
         self._transport = None
-        self._lines.open.remove(self)
+        self._stop_write_timer()
+        self._server.open.remove(self)
         if self._http is not None:
             self._http.connection_lost(exc)
             return
         if self._drained is not None and not self._drained.done():
             self._drained.set_exception(ConnectionResetError("the client hung up"))
-        elif self._carrier is not None:
-            self._carrier.lost()
+        elif self._hijacker is not None:
+            self._hijacker.connection_lost()
+
+    # --- the write timeout of aiohttp's responses --------------------------------------------------------------------
+
+    def _start_write_timer(self) -> None:
+        """Give the client `ConnectionLimits.write` seconds to take some of the unsent bytes."""
+        if self._transport is not None:
+            loop, unsent = asyncio.get_running_loop(), self._transport.get_write_buffer_size()
+            self._write_timer = loop.call_later(self._server.open.limits.write, self._check_write, unsent)
+
+    def _check_write(self, unsent: int) -> None:
+        """Reset the connection if the client has taken nothing since there were `unsent` bytes."""
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size() < unsent:
+            self._start_write_timer()
+        else:
+            reset(self._transport)
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None

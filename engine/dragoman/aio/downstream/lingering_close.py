@@ -1,7 +1,7 @@
-"""The end of a connection whose client is refused before it has sent all of its request.
+"""Closes a connection whose request is refused before all of it was received.
 
-Closing a socket with unread bytes resets the connection, and the reset destroys a reply that the client has not read.
-So the reply is written, the sending side is closed, and what still comes is dropped for a short while.
+Closing a socket with unread bytes resets the connection, and the reset destroys a response that the client has not
+read. So the response is written, the sending side is closed, and further bytes are dropped for a short time.
 """
 
 from __future__ import annotations
@@ -13,68 +13,68 @@ from typing import cast
 from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 
 LINGER = 2.0
-"""Seconds until the connection is closed, if the client has not closed it by then."""
+"""Seconds until the connection is closed, if the client has not closed it before."""
 START = 4096
-"""Bytes of a request that are looked at to choose the reply."""
+"""Bytes of a request that are given to the function that makes the response."""
 
 
 class LingeringClose(asyncio.Protocol):
-    """Takes a transport over from its protocol, which then only gets `connection_lost`.
+    """Replaces the protocol of a transport, which then gets only `connection_lost`.
 
-    `reply` makes the reply from the first bytes of the request: those are `start`, or what comes next if it is None.
-    It is in `among` until the connection is closed.
+    `make_response` makes the response from the first bytes of the request: those are `request_start`, or, if that is
+    None, the next bytes received. The object is in `registry` until the connection is closed.
     """
 
     def __init__(
         self,
         transport: asyncio.Transport,
-        reply: Callable[[bytes], bytes],
-        start: bytes | None,
-        among: set[LingeringClose],
+        make_response: Callable[[bytes], bytes],
+        request_start: bytes | None,
+        registry: set[LingeringClose],
     ) -> None:
         loop = asyncio.get_running_loop()
-        self._before = cast("asyncio.Protocol", transport.get_protocol())
+        self._replaced = cast("asyncio.Protocol", transport.get_protocol())
         self._transport = transport
-        self._reply: Callable[[bytes], bytes] | None = reply
-        self._due = loop.time() + LINGER
+        self._make_response: Callable[[bytes], bytes] | None = make_response
+        self._deadline = loop.time() + LINGER
         self._wheel: TimerWheel = timer_wheel(loop, 1.0)
-        self._slot = self._wheel.add(self)
-        self._among = among
-        among.add(self)
+        self._wheel_slot = self._wheel.add(self)
+        self._registry = registry
+        registry.add(self)
         transport.set_protocol(self)
         if not transport.is_reading() and not transport.is_closing():
             transport.resume_reading()
-        if start is not None:
-            self._write(start)
+        if request_start is not None:
+            self._respond(request_start)
 
     def data_received(self, data: bytes) -> None:
-        """Answer the first bytes, drop the others."""
-        if self._reply is not None:
-            self._write(data[:START])
+        """Respond to the first bytes, drop all others."""
+        if self._make_response is not None:
+            self._respond(data[:START])
 
-    def _write(self, start: bytes) -> None:
-        reply, self._reply = self._reply, None
-        if reply is None or self._transport.is_closing():
+    def _respond(self, request_start: bytes) -> None:
+        make_response, self._make_response = self._make_response, None
+        if make_response is None or self._transport.is_closing():
             return
-        self._transport.write(reply(start))
+        self._transport.write(make_response(request_start))
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
     def eof_received(self) -> bool | None:
-        """The client has closed its side too: the connection ends."""
+        """Close the connection, as the client has closed its side."""
         return None
 
     def on_tick(self, now: float, /) -> None:
-        """The wheel's look at it."""
-        if now >= self._due:
+        """Close the connection after `LINGER` seconds: called by the timer wheel."""
+        if now >= self._deadline:
             self.abort()
 
     def abort(self) -> None:
-        """Drop the client."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The end."""
-        self._wheel.remove(self, self._slot)
-        self._among.discard(self)
-        self._before.connection_lost(cast("Exception | None", exc))
+        """Free the timer and pass the event on to the replaced protocol."""
+        self._wheel.remove(self, self._wheel_slot)
+        self._registry.discard(self)
+        self._replaced.connection_lost(cast("Exception | None", exc))

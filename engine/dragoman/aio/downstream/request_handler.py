@@ -1,5 +1,7 @@
-"""aiohttp's connection handler with a limit on the time that a request's head takes, and replies of our own making for
-requests that reach no handler: aiohttp's are plain text, and it accepts some that RFC 9112 does not."""
+"""aiohttp's handler of a connection, with a timeout for request heads and configurable error responses.
+
+aiohttp answers a request that it cannot parse in plain text, and it accepts some requests that RFC 9112 does not allow.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,17 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawRequestMessage
-from aiohttp.streams import EMPTY_PAYLOAD
-from aiohttp.web_protocol import _ErrInfo
 
+from dragoman.aio.downstream.aiohttp_internals import (
+    Message,
+    is_between_requests,
+    parse_error,
+    queued_requests,
+    receive,
+    rejected_request,
+    release_transport,
+    request_count,
+)
 from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, OpenConnections, TooManyConnections
 from dragoman.aio.downstream.lingering_close import START
 from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
@@ -23,15 +33,15 @@ class BadVersion(HttpProcessingError):
 
 
 class BadTransferEncoding(HttpProcessingError):
-    """A request whose end cannot be known, or differs between this server and a proxy before it (RFC 9112 §6.1)."""
+    """A request whose end is unknown, or differs between this server and a proxy before it (RFC 9112 §6.1)."""
 
     code = 400
 
 
-def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
-    """Why a request is refused though aiohttp's parser took it, or why the parser did not."""
-    if isinstance(message, _ErrInfo):
-        return message.exc
+def _rejection(message: Message) -> BaseException | None:
+    """Return why a request is rejected: by aiohttp's parser, or by a rule that the parser does not enforce."""
+    if not isinstance(message, RawRequestMessage):
+        return parse_error(message)
     version = message.version
     if version != HttpVersion11 and version != HttpVersion10:
         return BadVersion(message=f"HTTP/{version.major}.{version.minor} is not supported: send HTTP/1.1")
@@ -43,126 +53,124 @@ def _fault(message: RawRequestMessage | _ErrInfo) -> BaseException | None:
     return None
 
 
-_receive = web.RequestHandler.data_received
-"""Called without `super()`, which makes an object at each read."""
-
-
 class RequestHandler(web.RequestHandler):
-    """The requests of one connection `among` those of a server. `kept`: it has served some before, so that the next one
-    may begin late."""
+    """Handles the requests of one of `connections`. `reused`: the connection has served requests before, so the timeout
+    for a head starts with the head's first byte and not with the connection."""
 
-    __slots__ = ("_among", "_due", "_kept", "_slot", "_start", "_wheel")
+    __slots__ = ("_connections", "_head_deadline", "_head_start", "_reused", "_wheel", "_wheel_slot")
 
-    def __init__(self, among: OpenConnections, kept: bool, server: web.Server, **kwargs: Any) -> None:
+    def __init__(self, connections: OpenConnections, reused: bool, server: web.Server, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
-        self._among = among
-        self._start = b""
-        """The first bytes of a head that has not ended yet, or of one that was refused."""
-        self._due = 0.0
+        self._connections = connections
+        self._head_start = b""
+        """The first bytes of an incomplete or rejected head."""
+        self._head_deadline = 0.0
         self._wheel: TimerWheel | None = None
-        self._slot = 0
-        self._kept = kept
+        """The wheel that times the head; None while no head is expected."""
+        self._wheel_slot = 0
+        self._reused = reused
 
     @property
     def handled(self) -> int:
-        """The number of requests that are not waiting to be handled any more."""
-        return self._request_count - len(self._messages)
+        """Number of received requests that are no longer queued."""
+        return request_count(self) - len(queued_requests(self))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client: from now on its head is due."""
+        """Start aiohttp's part of the connection, and the timeout for the first head."""
         super().connection_made(transport)
-        if not self._kept:
-            self._among.waiting[self] = None
-            self._await_head()
+        if not self._reused:
+            self._connections.waiting[self] = None
+            self._start_head_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The client is gone."""
-        self._have_head()
+        """Stop the timeout and aiohttp's part of the connection."""
+        self._stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """As ever, but requests that may not be served are refused."""
-        count = self._request_count
-        idle = self._waiter is not None or count == 0
-        _receive(self, data)
-        arrived = self._request_count - count
-        if arrived:
+        """Parse one network read, and reject requests that must not be handled."""
+        count = request_count(self)
+        between_requests = is_between_requests(self)
+        receive(self, data)
+        added = request_count(self) - count
+        if added:
             if self._wheel is not None:
-                self._have_head()
-            message = self._messages[-1][0]
+                self._stop_head_timer()
+            message = queued_requests(self)[-1][0]
             if (
-                arrived == 1
+                added == 1
                 and type(message) is RawRequestMessage
                 and message.version is HttpVersion11
                 and not message.chunked
             ):
-                self._start = b""  # nearly every request
+                self._head_start = b""  # nearly every request
             else:
-                self._judge(arrived, idle, data)
-        elif idle and len(self._start) < START:
-            self._start = (self._start + data).lstrip(b"\r\n")[:START]
-            if self._start and self._wheel is None:
-                self._await_head()
+                self._check_requests(added, between_requests, data)
+        elif between_requests and len(self._head_start) < START:
+            self._head_start = (self._head_start + data).lstrip(b"\r\n")[:START]
+            if self._head_start and self._wheel is None:
+                self._start_head_timer()
 
-    def _await_head(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + self._among.bounds.head
-        self._wheel = timer_wheel(loop, self._among.bounds.head / 4)
-        self._slot = self._wheel.add(self)
+    def _start_head_timer(self) -> None:
+        loop, seconds = asyncio.get_running_loop(), self._connections.limits.head
+        self._head_deadline = loop.time() + seconds
+        self._wheel = timer_wheel(loop, seconds / 4)
+        self._wheel_slot = self._wheel.add(self)
 
-    def _have_head(self) -> None:
+    def _stop_head_timer(self) -> None:
         wheel, self._wheel = self._wheel, None
         if wheel is not None:
-            wheel.remove(self, self._slot)
-            self._among.waiting.pop(self, None)
+            wheel.remove(self, self._wheel_slot)
+            self._connections.waiting.pop(self, None)
 
     def on_tick(self, now: float, /) -> None:
-        """The wheel's look at it, while a head is due."""
-        if now < self._due:
+        """Check the timeout for the head: called by the timer wheel."""
+        if now < self._head_deadline:
             return
-        self._have_head()
-        if self._start:
-            self._refuse(HeadTimeout(message=f"the request's head did not end within {self._among.bounds.head:g} s"))
+        self._stop_head_timer()
+        if self._head_start:
+            seconds = self._connections.limits.head
+            self._refuse(HeadTimeout(message=f"the request's head did not end within {seconds:g} s"))
         else:
             self.force_close()  # there is no request to answer
 
     def make_room(self, now: float) -> bool:
-        """See `Waiting`."""
-        if now < self._due - self._among.bounds.head + GRACE:
+        """Close the connection if it is older than `GRACE`: see `UnusedConnection`."""
+        limits = self._connections.limits
+        if now < self._head_deadline - limits.head + GRACE:
             return False
-        self._have_head()
-        reply = self._among.bounds.refuse(TooManyConnections("max_connections"), self._start)
-        if self._start and self.transport is not None:
-            self.transport.write(reply.encode())
+        self._stop_head_timer()
+        response = limits.refuse(TooManyConnections("max_connections"), self._head_start)
+        if self._head_start and self.transport is not None:
+            self.transport.write(response.encode())
         self.force_close()
         return True
 
-    def _judge(self, count: int, idle: bool, data: bytes) -> None:
-        """Look at the last `count` requests."""
-        messages = self._messages
-        for place in range(len(messages) - count, len(messages)):
-            fault = _fault(messages[place][0])
-            if fault is None:
+    def _check_requests(self, count: int, between_requests: bool, data: bytes) -> None:
+        """Reject the first of the last `count` requests that must not be handled. All were received in `data`."""
+        requests = queued_requests(self)
+        for place in range(len(requests) - count, len(requests)):
+            error = _rejection(requests[place][0])
+            if error is None:
                 continue
-            self._start = (self._start + data)[:START]
-            if idle and place == 0 and isinstance(fault, HttpProcessingError):
-                self._refuse(fault)
+            self._head_start = (self._head_start + data)[:START]
+            if between_requests and place == 0 and isinstance(error, HttpProcessingError):
+                self._refuse(error)
             else:
-                # Behind requests that are still to be answered; aiohttp calls `handle_error` for it in its turn.
-                messages[place] = (_ErrInfo(400, fault, str(fault)), EMPTY_PAYLOAD)
+                # Requests before it are still to be answered; `handle_error` is called for it in its turn.
+                requests[place] = rejected_request(error)
             return
-        self._start = b""
+        self._head_start = b""
 
     def _refuse(self, error: HttpProcessingError) -> None:
-        """Answer the client, end aiohttp's part, and then the connection."""
+        """Answer with `error`, end aiohttp's part of the connection, then close it."""
         transport = self.transport
         if transport is None:
             return
         self._log_refusal(error, self.peername)
-        self._messages.clear()
-        self.transport = None  # aiohttp would close it
-        self.connection_lost(None)
-        self._among.end(transport, error, self._start)
+        queued_requests(self).clear()
+        release_transport(self)
+        self._connections.end(transport, error, self._head_start)
 
     def _log_refusal(self, error: BaseException, peer: object) -> None:
         address = peer[0] if isinstance(peer, tuple) else peer
@@ -175,13 +183,13 @@ class RequestHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The reply to a request that cannot be served, or whose handler has failed."""
-        super().handle_error(request, status, exc, message)  # it logs, and raises if a reply has begun
-        start = self._start
+        """Return the response to a request that cannot be handled, or whose handler has raised an exception."""
+        super().handle_error(request, status, exc, message)  # logs the error, and raises if a response has begun
+        request_start = self._head_start
         if not isinstance(exc, HttpProcessingError):
-            start = f"{request.method} {request.path} HTTP/1.1".encode(errors="replace")
+            request_start = f"{request.method} {request.path} HTTP/1.1".encode(errors="replace")
             exc = HttpProcessingError(code=status, message="internal error")
-        reply = self._among.bounds.refuse(exc, start)
-        response = web.Response(status=reply.status, headers=reply.headers, body=reply.body)
+        refusal = self._connections.limits.refuse(exc, request_start)
+        response = web.Response(status=refusal.status, headers=refusal.headers, body=refusal.body)
         response.force_close()
         return response

@@ -1,147 +1,161 @@
-"""The client's side of a streamed reply: its response, and the way of the body to its socket.
+"""The client-facing response of a stream: headers, one write per batch, heartbeats, and the end of the body.
 
 aiohttp's writer takes five calls and a join for each chunk. Where the response is a plain chunked one, a batch is
-framed here and given to the transport in one call. Everything about the connection stays aiohttp's: keep-alive,
-signals, middlewares, the access log's size. The first batch leaves with the headers, the last one with the body's end.
-A stream that lasts, on a `Line`, lets go of all of aiohttp and goes on with the transport alone.
+framed here and written to the transport in one call. The rest is aiohttp's: keep-alive, signals, middlewares, the size
+in the access log. The first batch is sent with the headers, the last one with the body's end. A stream that lasts, on a
+`HijackableConnection`, is detached from aiohttp and continues with the transport alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, StreamWriter
 
+from dragoman.aio.downstream.aiohttp_internals import (
+    DeferredHeadersResponse,
+    add_sent_bytes,
+    cancel_keep_alive_timer,
+    plain_chunked_writer,
+    send_headers,
+)
 from dragoman.aio.downstream.hijack import HijackableConnection, reset
 from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.trampoline import InlineTask
 from dragoman.stages.base import Stage
 
 
-class EventStream(web.StreamResponse):
-    """A response whose headers leave with the first batch of its body."""
-
-    _send_headers_immediately = False
+class EventStream(DeferredHeadersResponse):
+    """aiohttp's part of a streamed response. Its headers are sent with the first batch."""
 
     def prepare(self, request: web.BaseRequest) -> Coroutine[Any, Any, AbstractStreamWriter | None]:
-        """As ever. A client of HTTP/1.0 knows a stream's end by the connection's, which aiohttp would keep if asked."""
+        """Prepare the headers. The body for an HTTP/1.0 client ends with the connection, which aiohttp could keep."""
         if request.version < HttpVersion11:
             self.force_close()
         return super().prepare(request)
 
 
-class _Flow(Protocol):
-    """Says whether the client reads."""
+class _FlowControl(Protocol):
+    """The protocol of the transport, as far as it controls writing."""
 
     @property
     def writing_paused(self) -> bool: ...
 
 
 class DownstreamResponse:
-    """Who gets the stream: `open` it, then `carry` the body there. `beat`, `cut` and `settle` are for the watch.
+    """The client-facing streaming response: `open()` prepares the headers, `send_body()` writes the batches.
 
-    `ping` is a heartbeat's frame. `pump` is what steps `carry`, if something does.
+    `ping` is the frame of a heartbeat. `inline_task` runs `send_body`, if it is not awaited directly. It is the
+    `HeartbeatSink` of `timers` once the headers are prepared.
     """
 
     __slots__ = (
-        "_beating",
-        "_begun",
-        "_flow",
-        "_line",
+        "_body_started",
+        "_connection",
+        "_flow_control",
+        "_heartbeat",
         "_ping",
         "_request",
         "_response",
+        "_timers",
         "_transport",
-        "_watch",
         "_writer",
         "inline_task",
     )
 
-    def __init__(self, request: web.Request, response: web.StreamResponse, watch: StreamTimers, ping: bytes) -> None:
+    def __init__(self, request: web.Request, response: web.StreamResponse, timers: StreamTimers, ping: bytes) -> None:
         self._request: web.Request | None = request
         self._response: web.StreamResponse | None = response
-        self._watch = watch
+        """aiohttp's request and response; None once detached."""
+        self._timers = timers
         self._ping = ping
         self._writer: StreamWriter | None = None
+        """aiohttp's writer, if the body is written past it."""
         self._transport: asyncio.Transport | None = None
-        self._flow: _Flow | None = None
-        self._line: HijackableConnection | None = None
-        self._begun = False
-        self._beating: asyncio.Task[None] | None = None
+        """Set if the body is written to the transport directly."""
+        self._flow_control: _FlowControl | None = None
+        self._connection: HijackableConnection | None = None
+        """Set once detached."""
+        self._body_started = False
+        self._heartbeat: asyncio.Task[None] | None = None
         self.inline_task: InlineTask[None] | None = None
+
+    def __repr__(self) -> str:
+        if self._response is None:
+            state = "detached"
+        elif not self._response.prepared:
+            state = "new"
+        else:
+            state = "direct" if self.direct else "through aiohttp"
+        paused = " writing paused" if self._flow_control is not None and self._flow_control.writing_paused else ""
+        return f"<DownstreamResponse {state}{' body started' if self._body_started else ''}{paused}>"
 
     @property
     def opened(self) -> bool:
-        """Are the headers made."""
+        """True once the headers are prepared."""
         return self._response is None or self._response.prepared
 
     @property
     def direct(self) -> bool:
-        """Does the body go straight to the transport: `carry` may then be pumped, as it waits for nothing but the
-        batches and the client's reading."""
+        """True if the body is written to the transport directly.
+
+        `send_body` may then run in an `InlineTask`, as it waits only for the batches and for the client to read.
+        """
         return self._transport is not None
 
     @property
     def response(self) -> web.StreamResponse | None:
-        """aiohttp's part in it, while there is one."""
+        """aiohttp's response, or None once detached."""
         return self._response
 
     async def open(self) -> bool:
-        """Prepare the headers. Gives `direct`."""
+        """Prepare the headers. Returns `direct`."""
         request, response = self._request, self._response
         assert request is not None
         assert response is not None
-        writer = await response.prepare(request)
-        if (
-            type(response) is EventStream
-            and type(writer) is StreamWriter
-            and writer.chunked
-            and writer.length is None
-            and not response.compression
-            and "content-encoding" not in response.headers
-        ):
-            self._writer, self._transport, self._flow = writer, writer.transport, writer.protocol
-        self._watch.serve(self)
-        # Cancels the timer for the time between two requests, more than half a kilobyte; aiohttp arms it anew then.
-        request.protocol.keep_alive(True)
+        writer = plain_chunked_writer(response, await response.prepare(request))
+        if type(response) is EventStream and writer is not None:
+            self._writer, self._transport, self._flow_control = writer, writer.transport, writer.protocol
+        self._timers.attach_sink(self)
+        cancel_keep_alive_timer(request)
         return self.direct
 
     def flush(self) -> None:
-        """Send the headers, if no batch has taken them along."""
+        """Send the headers, if they were not sent with a batch."""
         if self._request is None:
             return
         try:
-            self._request.writer.send_headers()
+            send_headers(self._request)
         except ConnectionError:
-            return  # the client is gone; whoever writes next finds out by itself
+            return  # the client has disconnected; the next write raises
 
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last: Stage[object, object]) -> None:
-        """The whole body, one write per batch; `last` is the stage that is done when there is no further one.
+    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
+        """Write the complete body, one write per batch. `last_stage` is done when a batch is the last one.
 
-        Raises ConnectionError when the client is gone, and what `batches` raises.
+        Raises ConnectionError if the client disconnects, and the errors of `batches`.
         """
-        watch, transport = self._watch, self._transport
+        timers, transport = self._timers, self._transport
         if transport is None:
             async for data in batches:
-                watch.writing()
+                timers.writing()
                 await self.write(data)
-                watch.written()
-            watch.writing()
+                timers.written()
+            timers.writing()
             await self.end(b"")
             return
-        rest = b""
+        last = b""
         size = 0
         try:
             async for data in batches:
-                if last.done:
-                    rest = data
+                if last_stage.done:
+                    last = data
                     break
-                if not self._begun:
-                    self._begun = True
+                if not self._body_started:
+                    self._body_started = True
                     await self.write(data)
                 elif transport.is_closing():
                     raise ConnectionResetError("the client hung up")
@@ -150,99 +164,105 @@ class DownstreamResponse:
                     transport.write(framed)
                     size += len(framed)
                     del framed
-                del data  # an open stream keeps none of its batches while it waits
-                watch.client_active = True
-                if transport.get_write_buffer_size() and self._flow is not None and self._flow.writing_paused:
-                    watch.writing()
-                    await self._drained()
-                    watch.written()
+                del data  # an open stream keeps no batch while it waits
+                timers.client_active = True
+                if (
+                    transport.get_write_buffer_size()
+                    and self._flow_control is not None
+                    and self._flow_control.writing_paused
+                ):
+                    timers.writing()
+                    await self._drain()
+                    timers.written()
         finally:
             if self._writer is not None:
-                self._writer.output_size += size
-        watch.writing()
-        await self.end(rest)
+                add_sent_bytes(self._writer, size)
+        timers.writing()
+        await self.end(last)
 
     async def write(self, data: bytes) -> None:
-        """A piece of the body. Raises ConnectionError when the client is gone."""
+        """Write a piece of the body. Raises ConnectionError if the client has disconnected."""
         if self._response is not None:
             await self._response.write(data)
         else:
             await self._send(_chunk(data))
 
-    async def end(self, rest: bytes) -> None:
-        """The last piece of the body. Raises ConnectionError when the client is gone."""
+    async def end(self, last: bytes) -> None:
+        """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
         if self._response is not None:
-            await self._response.write_eof(rest)
+            await self._response.write_eof(last)
         else:
-            await self._send((_chunk(rest) if rest else b"") + b"0\r\n\r\n")
+            await self._send((_chunk(last) if last else b"") + b"0\r\n\r\n")
 
     async def _send(self, framed: bytes) -> None:
-        """To the client of a stream that was taken from aiohttp."""
+        """Write to the client of a detached stream."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client hung up")
         transport.write(framed)
-        await self._drained()
+        await self._drain()
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
+        """Wait until the client reads."""
         if self._writer is not None:
             await self._writer.drain()
-        elif self._line is not None:
-            await self._line.drain()
+        elif self._connection is not None:
+            await self._connection.drain()
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat, unless the last bytes have not left yet: this client does not read."""
+        """Send a heartbeat, unless earlier bytes are still unsent, as the client does not read."""
         transport = self._transport
-        if transport is None or self._flow is None:
-            if self._beating is None:
-                self._beating = asyncio.get_running_loop().create_task(self._beat_once())
-                self._beating.add_done_callback(self._beaten)
-        elif not self._flow.writing_paused and not transport.is_closing():
+        if transport is None or self._flow_control is None:
+            if self._heartbeat is None:
+                self._heartbeat = asyncio.get_running_loop().create_task(self._write_heartbeat())
+                self._heartbeat.add_done_callback(self._heartbeat_done)
+        elif not self._flow_control.writing_paused and not transport.is_closing():
             framed = _chunk(self._ping)
             transport.write(framed)
             if self._writer is not None:
-                self._writer.output_size += len(framed)
+                add_sent_bytes(self._writer, len(framed))
 
-    async def _beat_once(self) -> None:
+    async def _write_heartbeat(self) -> None:
         try:
             await self.write(self._ping)
         except (ConnectionError, RuntimeError):
-            return  # the client is gone; the main loop finds out by itself
+            return  # the client has disconnected; the next write of `send_body` raises
 
-    def _beaten(self, _: asyncio.Task[None]) -> None:
-        self._beating = None
+    def _heartbeat_done(self, _: asyncio.Task[None]) -> None:
+        self._heartbeat = None
 
     def detach(self) -> None:
-        """Take the reply from aiohttp, if it is pumped and its connection a line."""
-        pump, request, response = self.inline_task, self._request, self._response
-        if pump is None or not pump.working or request is None or response is None or not self._begun:
+        """Detach the reply from aiohttp, if `send_body` runs in an inline task on a hijackable connection."""
+        task, request, response = self.inline_task, self._request, self._response
+        if task is None or not task.running or request is None or response is None or not self._body_started:
             return
-        flow, transport = self._flow, self._transport
-        if transport is None or transport.is_closing() or flow is None or flow.writing_paused:
+        flow_control, transport = self._flow_control, self._transport
+        if transport is None or transport.is_closing() or flow_control is None or flow_control.writing_paused:
             return
-        self.inline_task = None  # it is tried once: what keeps a line from it does not pass
-        line = HijackableConnection.of(request)
-        resume = line.hijack(self, bool(response.keep_alive)) if line is not None else None
+        self.inline_task = None  # tried once: the reasons why a connection cannot be hijacked are permanent
+        connection = HijackableConnection.of(request)
+        resume = connection.hijack(self, bool(response.keep_alive)) if connection is not None else None
         if resume is not None:
-            pump.detach(resume)
-            self._line = self._flow = line
+            task.detach(resume)
+            self._connection = self._flow_control = connection
             self._request = self._response = self._writer = None
 
-    def lost(self) -> None:
-        """The client hung up, and there is no handler that this would cancel."""
-        self._watch.expire(ClientGone())
+    def connection_lost(self) -> None:
+        """End a detached reply, as the client has disconnected and there is no handler to cancel."""
+        self._timers.expire(ClientGone())
 
     def abort(self) -> None:
-        """Drop the client, which does not read."""
+        """Close the connection of a client that does not read, at once."""
         transport = self._transport if self._request is None else self._request.transport
         if transport is not None:
             reset(transport)
 
     def close(self) -> None:
-        """No more heartbeats."""
-        if self._beating is not None:
-            self._beating.cancel()
+        """Stop a pending heartbeat."""
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
 
 
 def _chunk(data: bytes) -> bytes:
+    """Return one chunk of the chunked transfer coding."""
     return b"%x\r\n%b\r\n" % (len(data), data)

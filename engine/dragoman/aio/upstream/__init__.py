@@ -1,5 +1,5 @@
-"""Transports: how a request reaches an upstream and its response comes back.
+"""The upstream side: transports, which send a request to an upstream and return its response.
 
-`http11` is the transport on raw sockets, `aiohttp_transport.py` the one on aiohttp's client.
-Start with `interface.py`.
+May import `dragoman.aio` except `aio.downstream`; only `aiohttp_transport.py` imports aiohttp.
+Start with `interface.py`; `http11` is the default transport.
 """

@@ -1,4 +1,4 @@
-"""The transport on aiohttp's client, for what the raw one does not do: egress proxies."""
+"""The transport on aiohttp's client. It supports egress proxies, which `Http11Transport` does not."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
-_WHOLE = 2**20
-"""aiohttp writes a longer body of bytes all the same, but with a ResourceWarning each time."""
+_BYTES_BODY_MAX = 2**20
+"""aiohttp emits a ResourceWarning for a longer body of type bytes."""
 _BROKEN = (aiohttp.ClientError, OSError)
-_TRIES = 8
-"""Connections that a call finds unfit before it gives up: each is closed, and nothing was sent on it."""
+_ATTEMPTS = 8
+"""Unusable pooled connections after which a request fails. Each is closed, and nothing was sent on it."""
 
 
 class AiohttpResponse:
-    """See `Answer`."""
+    """A response of aiohttp's client: an `UpstreamResponse`."""
 
-    __slots__ = ("_response", "_watch", "headers", "status")
+    __slots__ = ("_response", "_timers", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: StreamTimers) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, timers: StreamTimers) -> None:
         self._response = response
-        self._watch = watch
+        self._timers = timers
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self._received(sliced=False):
@@ -46,19 +46,19 @@ class AiohttpResponse:
         return b"".join(pieces)
 
     def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time, a long one in slices."""
+        """Yield the body, one batch per network read; a long read is yielded in slices."""
         return self._received(sliced=True)
 
     async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
-        content, watch = self._response.content, self._watch
+        content, timers = self._response.content, self._timers
         try:
             while data := await content.readany():
-                watch.received()
+                timers.received()
                 if len(data) <= SMALL or not sliced:
                     yield data
                     continue
                 start = 0
-                # A failure of ours ends it at once, one of the connection's behind what was read.
+                # An error set by a timer ends the body at once, an error of the connection after what was read.
                 while start < len(data) and isinstance(content.exception(), (*_BROKEN, type(None))):
                     end = slice_end(data, start)
                     yield data[start:end]
@@ -68,25 +68,25 @@ class AiohttpResponse:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 
     async def close(self) -> None:
-        """Give back or cut the connection."""
-        self._watch.upstream_done()
+        """Return the connection to the pool if the body has ended, else cut it."""
+        self._timers.upstream_done()
         response = self._response
         try:
             if not response.content.at_eof():
-                # The terminal event was read, but maybe not the last chunk behind it: a look keeps the connection.
-                with _quiet():
+                # The terminal event was read, but maybe not the last chunk: with it, the connection can be kept.
+                with _ignore_errors():
                     async with asyncio.timeout(0.05):
                         await response.content.readany()
         finally:
-            # Also when the look was cancelled, by a client that left behind its last event (T-74).
+            # Also when this was cancelled by a client that disconnected after its last event (T-74).
             if response.content.at_eof():
                 response.release()
             else:
                 response.close()
 
 
-class _quiet:
-    """Whatever a look at a connection that is to be closed raises is of no interest, but for a cancellation."""
+class _ignore_errors:
+    """Suppresses every error but a cancellation, on a connection that is about to be closed."""
 
     def __enter__(self) -> None:
         return None
@@ -96,30 +96,30 @@ class _quiet:
 
 
 class _ClosedBeforeRequest(aiohttp.ClientError):
-    """A kept connection has bytes to read that nobody asked for; nothing was sent on it, and it is closed."""
+    """A pooled connection has unexpected bytes to read. Nothing was sent on it, and it is closed."""
 
     def __str__(self) -> str:
-        return "bytes that nobody asked for"
+        return "unexpected bytes on an idle connection"
 
 
 class _Request(aiohttp.ClientRequest):
-    """Looks before it sends: aiohttp would take what the connection has already for the reply."""
+    """A request that checks its connection first: aiohttp would take bytes that are there already for the response."""
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """As ever. Raises _Unasked."""
+        """Send the request. Raises _ClosedBeforeRequest."""
         if conn.protocol is None or conn.protocol.should_close:
             raise _ClosedBeforeRequest
         return await super().send(conn)
 
 
 def _reason(error: Exception) -> str:
-    """Describe a failure without aiohttp's own text: it may hold the URL, whose query may hold a key."""
+    """Return the reason of a failure without aiohttp's own text, which may contain the URL and a key in its query."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered status {error.status}"
     if isinstance(error, aiohttp.ClientResponseError):
-        _, encoded, what = error.message.partition("Can not decode content-encoding: ")
-        if encoded:
-            return f"its reply has a content-encoding that cannot be decoded: {quote_word(what.partition('.')[0])}"
+        _, found, encoding = error.message.partition("Can not decode content-encoding: ")
+        if found:
+            return f"its reply has a content-encoding that cannot be decoded: {quote_word(encoding.partition('.')[0])}"
         return "its reply is not well-formed HTTP/1.1"
     if isinstance(error, aiohttp.InvalidURL):
         return "its URL is not one of http or https; check its base_url"
@@ -130,26 +130,33 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-class AiohttpTransport:
-    """The transport on aiohttp's client. Must be made inside a running event loop.
+def _data(request: UpstreamRequest) -> bytes | BytesIO | None:
+    """Return the body in the form that aiohttp's client takes."""
+    if request.method == "GET":
+        return None
+    return request.body if len(request.body) <= _BYTES_BODY_MAX else BytesIO(request.body)
 
-    `tls` is for a certificate authority of one's own; `trust_env` takes proxies from the environment (`HTTPS_PROXY`).
-    Of `connections`, aiohttp knows `limit`, `idle_seconds` and `dns_seconds`.
+
+class AiohttpTransport:
+    """A `Transport` over aiohttp's client. Must be created inside a running event loop.
+
+    `tls` replaces the default TLS settings, for instance with another certificate authority. `trust_env` takes proxies
+    from the environment (`HTTPS_PROXY`). Of `options`, only `limit`, `idle_seconds` and `dns_seconds` are used.
     """
 
     def __init__(
         self,
-        connections: PoolOptions | None = None,
+        options: PoolOptions | None = None,
         *,
         tls: ssl.SSLContext | None = None,
         trust_env: bool = False,
     ) -> None:
-        kept = connections or PoolOptions()
+        options = options or PoolOptions()
         connector = aiohttp.TCPConnector(
             limit=0,
-            limit_per_host=kept.limit,
-            ttl_dns_cache=int(kept.dns_seconds),
-            keepalive_timeout=kept.idle_seconds,
+            limit_per_host=options.limit,
+            ttl_dns_cache=int(options.dns_seconds),
+            keepalive_timeout=options.idle_seconds,
             ssl=tls or True,
         )
         self._session = aiohttp.ClientSession(
@@ -162,31 +169,34 @@ class AiohttpTransport:
             request_class=_Request,
         )
 
-    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> AiohttpResponse:
-        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        headers = dict(call.headers)
-        if call.stream:
+    async def open(self, request: UpstreamRequest, timers: StreamTimers) -> AiohttpResponse:
+        """Send the request and wait for the response's head. Redirects are not followed: the base URL must be changed.
+
+        Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
+        """
+        headers = dict(request.headers)
+        if request.stream:
             headers["accept-encoding"] = "identity"
-        timeouts = call.timeouts
-        early: list[BaseException] = []
+        timeouts = request.timeouts
+        failures: list[BaseException] = []
         try:
-            async with asyncio.timeout(timeouts.first_byte) as waiting:
+            async with asyncio.timeout(timeouts.first_byte) as timeout:
 
                 def fail(error: BaseException) -> None:
-                    early.append(error)
-                    waiting.reschedule(0)
+                    failures.append(error)
+                    timeout.reschedule(0)
 
-                watch.attach(fail)
-                response = await self._post(call, headers)
+                timers.attach(fail)
+                response = await self._request(request, headers)
         except TimeoutError as error:
-            if early:
-                raise early[0] from None
+            if failures:
+                raise failures[0] from None
             if isinstance(error, aiohttp.ConnectionTimeoutError):
                 raise UpstreamTimeout("connect", timeouts.connect) from error
             raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
         except aiohttp.ClientConnectorError as error:
-            why = error.os_error.strerror or type(error.os_error).__name__
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {why}") from error
+            reason = error.os_error.strerror or type(error.os_error).__name__
+            raise UpstreamUnreachable(f"cannot connect to the upstream: {reason}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamUnreachable(f"the upstream connection failed: {_reason(error)}") from error
         content = response.content
@@ -194,29 +204,28 @@ class AiohttpTransport:
         transport = connection.transport if connection is not None else None
 
         def broken() -> bool:
-            # aiohttp closes the connection on a malformed chunk, but leaves the reader waiting for ever.
+            # aiohttp closes the connection on a malformed chunk, but leaves the reader waiting forever.
             closed = transport is not None and transport.is_closing()
             return closed and not content.is_eof() and content.exception() is None
 
-        watch.attach(content.set_exception, broken)
-        return AiohttpResponse(response, watch)
+        timers.attach(content.set_exception, broken)
+        return AiohttpResponse(response, timers)
 
-    async def _post(self, call: UpstreamRequest, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        tries = 0
-        get = call.method == "GET"
+    async def _request(self, request: UpstreamRequest, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        attempts = 0
         while True:
-            tries += 1
+            attempts += 1
             try:
                 return await self._session.request(
-                    call.method,
-                    call.url,
-                    data=None if get else call.body if len(call.body) <= _WHOLE else BytesIO(call.body),
+                    request.method,
+                    request.url,
+                    data=_data(request),
                     headers=headers,
                     allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=call.timeouts.connect),
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect),
                 )
             except _ClosedBeforeRequest:
-                if tries == _TRIES:
+                if attempts == _ATTEMPTS:
                     raise
 
     async def close(self) -> None:

@@ -1,10 +1,10 @@
-"""The upstream side: the interface of a transport.
+"""The interface of a transport: it sends a request to an upstream and returns a response whose body comes in batches.
 
-A transport opens a call and gives an answer whose body comes in batches, one network read each. Timeouts are named and
-watched by one timer per call (see `watch`), not by one timer per read, which would cost more than the read.
+A batch is one network read. Timeouts are named (`Timeouts`) and run in one `StreamTimers` per request: a timer per read
+would cost more than the read.
 
-Two transports implement it and pass the same tests: `raw` on plain sockets, which is the usual one, and
-`aiohttp_client` for egress proxies.
+Two transports implement it and pass the same tests: `Http11Transport` on plain sockets, which is the default, and
+`AiohttpTransport` for egress proxies.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dragoman.aio.timeouts import Timeouts
 
 @dataclass(slots=True)
 class UpstreamRequest:
-    """One request to an upstream. `headers` are complete; `stream` asks for an uncompressed event stream.
+    """One request to an upstream.
 
+    `headers` are all headers but those of the connection itself. With `stream` the response is requested uncompressed.
     `method` is `POST`, or `GET` with an empty `body`.
     """
 
@@ -33,45 +34,48 @@ class UpstreamRequest:
 
 
 class UpstreamResponse(Protocol):
-    """An upstream's answer, its head read. Who has what it wants of `headers` may put an empty mapping in their place:
-    an open stream then does not keep them."""
+    """A response whose head was received. `headers` may be replaced by an empty mapping once they were read, so that an
+    open stream does not keep them."""
 
     status: int
     headers: Mapping[str, str]
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises LimitExceeded, UpstreamUnreachable."""
+        """Return the complete body. Raises LimitExceeded above `limit` bytes, StreamTruncated, or a timer's error."""
         ...
 
     def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time. Raises StreamTruncated when the connection breaks."""
+        """Yield the body, one network read at a time.
+
+        Raises StreamTruncated when the connection breaks, or a timer's error.
+        """
         ...
 
     async def close(self) -> None:
-        """Give the connection back if the body is at its end, else cut it, which cancels the upstream."""
+        """Keep the connection if the body has ended; else cut it, which cancels the upstream's work."""
         ...
 
 
 class PushedResponse(UpstreamResponse, Protocol):
-    """An answer that can step its reader itself, so that a network read costs no future and no task switch."""
+    """A response that can resume its reader itself, so that a network read costs no future and no task switch."""
 
-    def on_arrival(self, step: Callable[[], None] | None, /) -> None:
-        """While `step` is set, `batches` waits by a bare `yield None` of its awaitable, and each network read that has
-        something for it calls `step()` once, synchronously, after the whole read was parsed. `step()` must send None
-        into whoever awaits `batches`; it may close the answer.
+    def on_arrival(self, resume: Callable[[], None] | None, /) -> None:
+        """Call `resume` for each network read that has body bytes or ends the body; None: use futures again.
 
-        None: futures again. Only who steps may set it while `batches` waits.
+        While `resume` is set, `batches` waits by a bare `yield None` of its awaitable. Each read calls `resume()` once,
+        synchronously, after all of the read was parsed. `resume()` must send None to the coroutine that awaits
+        `batches`; it may close the response. While `batches` waits, only that caller may set it.
         """
         ...
 
 
 class Transport(Protocol):
-    """A transport."""
+    """Sends requests to upstreams."""
 
-    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> UpstreamResponse:
-        """Send the call and read the head of the answer, attached to `watch` from the start.
+    async def open(self, request: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
+        """Send the request and wait for the response's head. `timers` can end the request from the start.
 
-        Raises UpstreamUnreachable, UpstreamTimeout, or what the watch fails it with.
+        Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
         """
         ...
 

@@ -1,4 +1,8 @@
-"""The chat dialect: what `directions` needs of it."""
+"""Chat Completions: its requests, replies, streams and errors.
+
+It imports `dialects.openai`, `dialects.shared` and `dialects.errors`; `dialects.codec` imports it.
+Start with `stream/reader.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""URL citations of Chat's annotations."""
+"""URL citations: Chat's `annotations` (mapping §4.2)."""
 
 from __future__ import annotations
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.wire import DIALECT, _count
+from dragoman.dialects.chat.wire import DIALECT, read_count
 
 
 def read_citation(annotation: Json) -> Citation:
-    """An annotation as a citation; only `url_citation` has common ground with the other dialects."""
+    """Returns an annotation as a citation. Only a `url_citation` has fields that other dialects share."""
     body = annotation.get("url_citation")
     if annotation.get("type") != "url_citation" or type(body) is not dict:
         return Citation(DIALECT, annotation)
@@ -18,13 +18,13 @@ def read_citation(annotation: Json) -> Citation:
         annotation,
         url if type(url) is str else None,
         title if type(title) is str else None,
-        _count(body, "start_index"),
-        _count(body, "end_index"),
+        read_count(body, "start_index"),
+        read_count(body, "end_index"),
     )
 
 
 def write_citation(citation: Citation, start: int, end: int) -> Json | None:
-    """A citation of the text at `start:end` of the content as `url_citation`, or None if it cites no URL."""
+    """Returns a citation of the text at `start:end` of the content as a `url_citation`, or None if it has no URL."""
     if citation.url is None:
         return None
     span = {

@@ -1,7 +1,6 @@
-"""Errors of Chat Completions, read and written (chat §11, mapping §10.1, §10.3).
+"""Errors of Chat Completions (chat §11, mapping §10.1, §10.3).
 
-The envelope `{"error": {message, type, param, code}}` has all four keys always. Responses shares it and its statuses:
-its own modules use `read_error_object` and `error_object`.
+Written errors have the envelope `{"error": {message, type, param, code}}`, which `openai/error_envelope.py` builds.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from dragoman.errors import Failure
 
 
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an upstream's error answer says; also of an error body under a 2xx status. Never raises.
+    """Returns the failure in an upstream's error response, or in an error body with a 2xx status. Never raises.
 
-    The status is the upstream's; under 400 it is the one that the body's type or code tells, else 502.
+    Its status is the upstream's. Below 400, it is derived from the body's type or code, else it is 502.
     """
     return read(status, body, headers, Dialect.CHAT)
 
 
 def read_error_frame(payload: Json) -> Failure:
-    """What a stream's error frame says: `{"error": …}` or one of the flat shapes of other servers. Never raises."""
+    """Returns the failure in an error frame: `{"error": …}` or a flat shape of other servers. Never raises."""
     return read_payload(payload, Dialect.CHAT)
 
 
 def is_error_frame(payload: Json) -> bool:
-    """Whether a chunk (or a whole 2xx body) is an error: a truthy `error`, or a flat error shape without `choices`."""
+    """True if a chunk, or a complete 2xx body, has a truthy `error` or is a flat error shape without `choices`."""
     if payload.get("error"):
         return True
     if "choices" in payload:
@@ -43,5 +42,5 @@ def is_error_frame(payload: Json) -> bool:
 
 
 def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:
-    """The payload of the in-band error: the last frame of the stream, no `[DONE]` after it (mapping §10.3)."""
+    """Returns the in-band error, which is the stream's last frame: no `[DONE]` follows it (mapping §10.3)."""
     return {"error": error_object(failure)}

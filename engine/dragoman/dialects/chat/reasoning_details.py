@@ -1,8 +1,8 @@
-"""Reasoning in typed pieces with their proofs (`reasoning_details`, OpenRouter): kept as it came, and given back so.
+"""Reasoning as OpenRouter's `reasoning_details`, which are sent back to the upstream unchanged.
 
-A piece is a text, which some models sign, a summary or encrypted data. A stream brings it in fragments of one `index`,
-the signature or the data often in a last one without text; all pieces of a message go back in their order and complete
-(openrouter.ai/docs/use-cases/reasoning-tokens, agno-agi/agno#8794).
+A detail is a text, which some models sign, a summary or encrypted data. In a stream, a detail arrives in fragments with
+the same `index`; the last one often has only the signature or the data. All details of a message are sent back complete
+and in order (openrouter.ai/docs/use-cases/reasoning-tokens, agno-agi/agno#8794).
 """
 
 from __future__ import annotations
@@ -12,70 +12,74 @@ from typing import Any
 from dragoman.canonical.request import Json
 from dragoman.reply_context import ReplyContext
 
-KEY = "reasoning_details"
-_GROWING = ("text", "summary", "data")
-_ABOUT = frozenset(("type", "index", "id", "format"))
+DETAILS_KEY = "reasoning_details"
+_TEXT_KEYS = ("text", "summary", "data")
+_LABELS = frozenset(("type", "index", "id", "format"))
 
 
-class Details:
-    """The pieces of one block. What grows is joined once, when the block is whole."""
+class ReasoningDetails:
+    """The details of one block. Fragments are joined once, at the end of the block."""
 
-    __slots__ = ("_grown", "_pieces")
+    __slots__ = ("_details", "_texts")
 
     def __init__(self) -> None:
-        self._pieces: list[Json] = []
-        self._grown: list[dict[str, list[str]]] = []
-        """By piece: the fragments of its texts."""
+        self._details: list[Json] = []
+        self._texts: list[dict[str, list[str]]] = []
+        """For each detail: key → fragments of the text."""
 
     def add(self, fragment: Json) -> None:
-        """The next fragment of the last piece, or the first one of another."""
-        if not (self._pieces and _continues(self._pieces[-1], fragment)):
-            self._pieces.append({})
-            self._grown.append({})
-        piece, grown = self._pieces[-1], self._grown[-1]
+        """Add a fragment of the last detail, or the first fragment of the next one."""
+        if not (self._details and _continues(self._details[-1], fragment)):
+            self._details.append({})
+            self._texts.append({})
+        detail, texts = self._details[-1], self._texts[-1]
         for key, value in fragment.items():
-            if key in _GROWING and type(value) is str:
-                grown.setdefault(key, []).append(value)
-                piece[key] = ""  # its place among the keys
-            elif value is not None or key not in piece:
-                piece[key] = value
+            if key in _TEXT_KEYS and type(value) is str:
+                texts.setdefault(key, []).append(value)
+                detail[key] = ""  # keeps the order of the keys
+            elif value is not None or key not in detail:
+                detail[key] = value
 
-    def whole(self) -> list[Json]:
-        """The pieces, each with its whole texts."""
-        for piece, grown in zip(self._pieces, self._grown, strict=True):
-            for key, texts in grown.items():
-                piece[key] = "".join(texts)
-        return self._pieces
+    def complete(self) -> list[Json]:
+        """Returns the details, each with its complete texts."""
+        for detail, texts in zip(self._details, self._texts, strict=True):
+            for key, fragments in texts.items():
+                detail[key] = "".join(fragments)
+        return self._details
 
 
-def _continues(piece: Json, fragment: Json) -> bool:
-    index, own, other = fragment.get("index"), piece.get("id"), fragment.get("id")
-    if index is None or piece.get("index") != index or piece["type"] != fragment["type"]:
+def _continues(detail: Json, fragment: Json) -> bool:
+    index, detail_id, fragment_id = fragment.get("index"), detail.get("id"), fragment.get("id")
+    if index is None or detail.get("index") != index or detail["type"] != fragment["type"]:
         return False
-    return own is None or other is None or own == other
+    return detail_id is None or fragment_id is None or detail_id == fragment_id
 
 
 def read_details(message: Json, context: ReplyContext) -> list[Json]:
-    """The pieces, or fragments of some, of a message or delta, where this upstream wants them back and the client can
-    keep them. What says nothing is none."""
-    given = message.get(KEY)
-    if type(given) is not list or context.envelope is None or not context.profile.reasoning_details:
+    """Returns the details of a message, or their fragments in a delta. Those without content are omitted.
+
+    Empty unless this upstream wants its details back and the client can keep them.
+    """
+    details = message.get(DETAILS_KEY)
+    if type(details) is not list or context.envelope is None or not context.profile.reasoning_details:
         return []
-    return [piece for piece in given if _is_piece(piece) and any(piece[key] for key in piece.keys() - _ABOUT)]
+    return [detail for detail in details if _is_detail(detail) and any(detail[key] for key in detail.keys() - _LABELS)]
 
 
-def _is_piece(piece: Any) -> bool:
-    return type(piece) is dict and type(piece.get("type")) is str
+def _is_detail(detail: Any) -> bool:
+    return type(detail) is dict and type(detail.get("type")) is str
 
 
-def size_of(piece: Json) -> int:
-    """What keeping a piece takes, in characters."""
-    return sum(len(value) for value in piece.values() if type(value) is str)
+def size_of(detail: Json) -> int:
+    """Returns the size of a detail's texts, in characters."""
+    return sum(len(value) for value in detail.values() if type(value) is str)
 
 
-def is_unsigned(piece: Json) -> bool:
-    """Is it a text of Claude's without its signature: of a reply that was cut. Anthropic refuses it; for other models
-    there is nothing to sign (OpenRouterTeam/ai-sdk-provider#423)."""
-    if piece["type"] != "reasoning.text" or piece.get("signature"):
+def is_unsigned(detail: Json) -> bool:
+    """True for a text of Claude without its signature, from a reply that was cut.
+
+    Anthropic rejects it. Other models do not sign their texts (OpenRouterTeam/ai-sdk-provider#423).
+    """
+    if detail["type"] != "reasoning.text" or detail.get("signature"):
         return False
-    return piece.get("format") in (None, "anthropic-claude-v1")
+    return detail.get("format") in (None, "anthropic-claude-v1")

@@ -1,33 +1,32 @@
-"""Chat Completions' words and counts: what its requests, replies and streams share."""
+"""Stop reasons and token usage of Chat Completions, in replies and streams (mapping §9.2 to §9.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from dragoman.canonical.events import BlockKind, Stop, StopReason, Usage
+from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.settings import is_model_refusal
+from dragoman.dialects.openai.refusals import is_model_refusal
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
 DIALECT = "chat"
 ID_PREFIX = "chatcmpl-"
-_PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
-
+"""Prefix of a reply's id."""
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
 
-_READ_FINISH = {
+_REASONS = {
     "stop": StopReason.END,
     "length": StopReason.LENGTH,
     "tool_calls": StopReason.TOOL_CALLS,
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.FILTERED,
 }
-_OTHER_WORDS = {
-    # Messages' words, which servers of both dialects mix up.
+_FOREIGN_REASONS = {
+    # Messages' stop reasons, which some servers of both APIs send here too.
     "end_turn": StopReason.END,
     "stop_sequence": StopReason.END,
     "tool_use": StopReason.TOOL_CALLS,
@@ -37,18 +36,18 @@ _OTHER_WORDS = {
     "sensitive": StopReason.FILTERED,  # GLM: docs.bigmodel.cn, chat completions
     "model_context_window_exceeded": StopReason.CONTEXT,  # GLM: anomalyco/opencode#18814
 }
-"""Words of other servers for the same."""
-_FAILED = {
+"""Values that compatible servers send instead."""
+_FAILURES = {
     "error": FailureKind.API,  # Mistral: `FinishReason` in its OpenAPI document; OpenRouter
     "network_error": FailureKind.API,  # GLM: docs.bigmodel.cn, where it means that inference failed; litellm#23386
     "abort": FailureKind.API,  # vLLM, SGLang, llama-cpp-python, in the code of their users
-    "cancelled": FailureKind.API,  # local servers in public code, beside the text so far
-    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek, whose reference says that it interrupts a reply
+    "cancelled": FailureKind.API,  # local servers in public code, with the text so far
+    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek's reference: the reply was interrupted
 }
-"""Words for a reply that broke off. To take one of these for an end would hide that."""
-_MATCHED = ("stop_reason", "matched_stop")
-"""Where vLLM (`ChatCompletionResponseChoice` in its code) and SGLang name the stop sequence that ended a reply."""
-_WRITE_FINISH = {
+"""Values that report an interrupted reply, which must not look complete."""
+_MATCHED_STOP_KEYS = ("stop_reason", "matched_stop")
+"""Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
+_FINISH_REASONS = {
     StopReason.END: "stop",
     StopReason.STOP_SEQUENCE: "stop",
     StopReason.TOOL_CALLS: "tool_calls",
@@ -62,45 +61,43 @@ _WRITE_FINISH = {
 }
 
 
-def read_finish(native: str | None) -> StopReason | None:
-    """The canonical reason of a `finish_reason`; None if there is none or nobody knows it.
+def read_finish_reason(native: str | None) -> StopReason | None:
+    """Returns the canonical reason of a `finish_reason`, or None if it is empty or unknown.
 
-    Raises `UpstreamStatusError` for one that says that the reply broke off.
+    Raises `UpstreamStatusError` for a value that reports an interrupted reply.
     """
     if not native:
         return None
-    reason = _READ_FINISH.get(native) or _OTHER_WORDS.get(native)
-    if reason is None and (kind := _FAILED.get(native)) is not None:
+    reason = _REASONS.get(native) or _FOREIGN_REASONS.get(native)
+    if reason is None and (kind := _FAILURES.get(native)) is not None:
         status = 503 if kind is FailureKind.OVERLOADED else 502
         raise UpstreamStatusError(Failure(kind, f"upstream broke the reply off with finish_reason {native!r}", status))
     return reason
 
 
-def write_finish(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
-    """The `finish_reason` of a stop. A Messages refusal is a result unless the knob says otherwise (mapping §9.3).
+def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
+    """Returns the `finish_reason` of a stop.
 
-    `shown` says that text or a call came before the refusal: `stop` would then look like a whole answer, in a stream
-    even without any word of refusal, so it is a cut by a filter whatever the knob.
+    A Messages refusal is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is True if
+    the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as complete.
     """
     if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
         return "stop"
-    return _WRITE_FINISH[stop.reason]
-
-
-def write_reason(reason: StopReason) -> str:
-    """The `finish_reason` of a reason."""
-    return _WRITE_FINISH[reason]
+    return _FINISH_REASONS[stop.reason]
 
 
 def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
-    """The stop sequence that ended a reply, if the server says so. A number there is the token of an ordinary end."""
-    for key in _MATCHED:
-        if type(word := choice.get(key)) is str and word in sent:
-            return word
+    """Returns the stop sequence that ended a reply, if the server reports it and it is one of those sent.
+
+    A number is the id of an end-of-text token.
+    """
+    for key in _MATCHED_STOP_KEYS:
+        if type(sequence := choice.get(key)) is str and sequence in sent:
+            return sequence
     return None
 
 
-def settle(
+def resolve_stop_reason(
     native: str | None,
     *,
     calls: bool,
@@ -110,22 +107,23 @@ def settle(
     at: Path = ("finish_reason",),
     matched: str | None = None,
 ) -> Stop:
-    """The stop of a reply whose whole content is known: where word and content disagree, the content decides.
+    """Returns the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
 
-    `length` and `content_filter` always win. `matched` is the stop sequence that is known to have ended it.
-    Raises `UpstreamProtocolError` if there is neither a word nor content, `UpstreamStatusError` for a word that says
-    that the reply broke off.
+    `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `content`
+    are True if the reply has calls, a refusal, or content of any kind. `matched` is the stop sequence that ended it.
+    Raises `UpstreamProtocolError` if there is neither a `finish_reason` nor content, `UpstreamStatusError` for a value
+    that reports an interrupted reply.
     """
-    reason = read_finish(native)
+    reason = read_finish_reason(native)
     if reason is None:
         if not native and not (calls or refusal or content):
             raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
         losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
-    elif native in _OTHER_WORDS:
-        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_reason(reason)!r}")
+    elif native in _FOREIGN_REASONS:
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
     if reason is StopReason.END:
-        if calls:  # several compatible servers say `stop` after calls
+        if calls:  # several compatible servers send `stop` after calls
             reason = StopReason.TOOL_CALLS
             if native == "stop":
                 losses.add(LossCode.FINISH_FIXED, at, "stop after a call became tool_calls")
@@ -142,33 +140,34 @@ def settle(
 # --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
 
 
-def _count(body: Any, key: str) -> int | None:
+def read_count(body: Any, key: str) -> int | None:
+    """Returns a member that is a count, or None if it is absent or anything else."""
     value = body.get(key) if type(body) is dict else None
     return value if type(value) is int and value >= 0 else None
 
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
-"""Where DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count what was cached."""
+"""Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
 
 
 def read_usage(obj: Json | None) -> Usage | None:
-    """Chat's counts; None if there are none at all. `prompt_tokens` already includes what was cached."""
+    """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None
-    given, made = _count(obj, "prompt_tokens"), _count(obj, "completion_tokens")
+    given, made = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
     if given is None and made is None:
         return None
     read = written = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
-        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
     if read is None:
-        read = next((count for key in _CACHE_READ if (count := _count(obj, key)) is not None), None)
+        read = next((count for key in _CACHE_READ if (count := read_count(obj, key)) is not None), None)
     details = obj.get("completion_tokens_details")
-    return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
+    return Usage(given, read, written, made, read_count(details, "reasoning_tokens") if type(details) is dict else None)
 
 
-def note_uncounted(usage: Usage | None, losses: Losses) -> None:
-    """A row for counts that the upstream did not give."""
+def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
+    """Record a loss for counts that the upstream did not send."""
     if usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
     elif usage.input_total is None or usage.output_total is None:
@@ -176,7 +175,7 @@ def note_uncounted(usage: Usage | None, losses: Losses) -> None:
 
 
 def write_usage(usage: Usage) -> Json:
-    """`CompletionUsage`: its three totals are required, so an unknown one is 0; unknown details are left out."""
+    """Returns a `CompletionUsage`. Its totals are required, so unknown ones are 0; unknown details are omitted."""
     prompt, completion = usage.input_total or 0, usage.output_total or 0
     written: Json = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details: Json = {}
@@ -194,78 +193,4 @@ def write_usage(usage: Usage) -> Json:
 # --- extensions that requests and replies share -------------------------------------------------------------
 
 
-def reasoning_text(message: Json) -> str:
-    """The reasoning beside the content, in whichever extension field the server or client keeps it (mapping §5.1)."""
-    for key in ("reasoning_content", "reasoning"):
-        text = message.get(key)
-        if text and type(text) is str:
-            return text
-    details = message.get("reasoning_details")
-    if type(details) is list:
-        texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
-        return "".join(text for text in texts if type(text) is str)
-    blocks = message.get("thinking_blocks")
-    if type(blocks) is not list:
-        return ""
-    return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
-
-
-def read_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
-    """Kind and text of each part of a reply's content, which OpenAI gives as one string only."""
-    found: list[tuple[BlockKind, str]] = []
-    for number, part in enumerate(content):
-        kind = part.get("type") if type(part) is dict else None
-        text = part.get(kind) if type(kind) is str else None
-        if type(text) is list and kind == "thinking":  # Mistral
-            text = "".join(t for p in text if type(p) is dict and type(t := p.get("text")) is str)
-        if type(text) is str and kind in _PARTS:
-            found.append((_PARTS[kind], text))
-        else:
-            losses.add(LossCode.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
-    return found
-
-
-def drop_proofs(message: Json, at: Path, losses: Losses) -> None:
-    """DROP the opaque halves of the reasoning extensions: no other dialect can tell whose they are."""
-    details = message.get("reasoning_details")
-    if type(details) is list:
-        path = (*at, "reasoning_details")
-        if any(type(d) is dict and d.get("data") for d in details):
-            losses.add(LossCode.REASONING_ENCRYPTED, path)
-        if any(type(d) is dict and d.get("signature") for d in details):
-            losses.add(LossCode.REASONING_SIGNATURE, path)
-    if message.get("thinking_blocks"):
-        losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
-
-
 # --- log probabilities ------------------------------------------------------------------------------------------------
-
-
-class JoinedText:
-    """Text blocks as one string: adjacent ones are one text that citations split, so nothing goes between them; ones
-    that another block stood between are paragraphs (mapping §4.2)."""
-
-    __slots__ = ("_apart", "length", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.length = 0
-        self._apart = False
-
-    def add(self, text: str) -> int:
-        """Append a block's text; gives its offset in the whole."""
-        if self._apart:
-            self._apart = False
-            self.pieces.append("\n\n")
-            self.length += 2
-        start = self.length
-        self.pieces.append(text)
-        self.length += len(text)
-        return start
-
-    def gap(self) -> None:
-        """Another block stands here."""
-        self._apart = bool(self.pieces)
-
-    def __str__(self) -> str:
-        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

@@ -1,4 +1,4 @@
-"""What Chat Completions and Responses have in common: the forms of one vendor's two APIs.
+"""Formats that Chat Completions and Responses share, as APIs of one vendor.
 
 It imports `dialects.shared` and `dialects.errors`; `dialects.chat` and `dialects.responses` import it.
 Start with `media.py`.

@@ -1,4 +1,4 @@
-"""The error envelope that Chat and Responses have in common (mapping §10.1)."""
+"""The error envelope of Chat and Responses: `{"error": {message, type, param, code}}` (mapping §10.1)."""
 
 from __future__ import annotations
 
@@ -28,55 +28,54 @@ _TABLE: dict[FailureKind, tuple[int, str, str | None]] = {
     _K.OVERLOADED: (503, "service_unavailable_error", "server_is_overloaded"),
     _K.TIMEOUT: (504, "server_error", None),
 }
-"""Kind → HTTP status, `type`, and the `code` where the failure brings none (mapping §10.1)."""
+"""Kind → HTTP status, `type`, and the `code` of a failure that has none (mapping §10.1)."""
 
 
 _OWN_TYPES: dict[FailureKind, frozenset[str]] = {
     _K.RATE_LIMIT: frozenset(("requests", "tokens")),
     _K.BILLING: frozenset(("insufficient_quota",)),
 }
-"""Type words that only OpenAI has: they show that the failure came in this envelope, and stay."""
+"""Values of `type` that only OpenAI sends. A failure that has one came in this envelope, so it is kept."""
 
 
 _OWN_CODES = frozenset(
     ("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
      "usage_not_included")
 )  # fmt: skip
-"""Codes of a refused bill that OpenAI's own clients know: between Chat and Responses they stay."""
+"""Billing codes that OpenAI's own clients know: kept between Chat and Responses."""
 
 
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
 def read_error_object(error: Any) -> Failure:
-    """What a bare `{code, message, type?, param?}` says: Responses' `response.error`, or its flat `error` event."""
+    """Returns the failure in a bare `{code, message, type?, param?}`: Responses' `response.error` or `error` event."""
     return read_payload({"error": error} if error else {}, Dialect.RESPONSES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:
-    """HTTP status and body for a Chat (or Responses) client; the request id travels as a header, not in the body."""
+    """Returns HTTP status and body for a Chat or Responses client. The request id is sent in a header, not here."""
     return _status(failure), {"error": error_object(failure)}
 
 
 def error_object(failure: Failure) -> Json:
-    """The inside of the envelope, all four keys."""
+    """Returns the object inside the envelope, with all four keys: the API requires them."""
     kind = failure.kind
-    _, word, code = _TABLE[kind]
+    _, error_type, code = _TABLE[kind]
     own = failure.native_type in _OWN_TYPES.get(kind, ())
     if own and failure.native_type:
-        word = failure.native_type
+        error_type = failure.native_type
     if kind is _K.CONTEXT_LENGTH or (kind is _K.BILLING and not own and failure.code not in _OWN_CODES):
-        # Agents decide by these codes not to retry: another dialect's finer code must not hide them.
-        pass
+        pass  # agents do not retry after these codes: a more specific code of another API must not replace them
     elif failure.code:
         code = failure.code
     elif kind is _K.NOT_FOUND and _MODEL.search(failure.message):
         code = "model_not_found"
-    return {"message": failure.message, "type": word, "param": failure.param, "code": code}
+    return {"message": failure.message, "type": error_type, "param": failure.param, "code": code}
 
 
 def _status(failure: Failure) -> int:
-    """The table's status, or the upstream's own one where this dialect has it for the same kind of error."""
+    """Returns the upstream's status if this API has it for this kind of error, else the table's."""
     status, kind = failure.status, failure.kind
     if kind is _K.INVALID_REQUEST:
         keep = 400 <= status < 500

@@ -1,4 +1,4 @@
-"""Log probabilities, in the form of Chat and Responses."""
+"""Log probabilities of tokens, in the form that Chat and Responses share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dragoman.losses import LossCode, Losses
 
 
 def read_logprobs(given: Any, losses: Losses) -> list[Json]:
-    """The tokens of a choice's `logprobs`. Those of a refusal are left out: only Chat has a place for them.
+    """Returns the tokens of a choice's `logprobs`. Those of a refusal are dropped: only Chat has a field for them.
 
-    Raises `UpstreamProtocolError` for what are no tokens with their probabilities.
+    Raises `UpstreamProtocolError` if the entries are not tokens with their probabilities.
     """
     at = ("choices", 0, "logprobs")
     tokens = check_tokens(given.get("content") if type(given) is dict else given)
@@ -22,9 +22,9 @@ def read_logprobs(given: Any, losses: Losses) -> list[Json]:
 
 
 def check_tokens(tokens: Any) -> list[Json]:
-    """Tokens with their probabilities, the same in both dialects of OpenAI's; none for null.
+    """Returns the list of tokens with their probabilities, empty for None.
 
-    Raises `UpstreamProtocolError` for anything else.
+    Raises `UpstreamProtocolError` for any other value.
     """
     if tokens is None:
         return []
@@ -44,7 +44,7 @@ def _is_candidate(token: Any) -> bool:
 
 
 def write_logprobs(tokens: list[Json]) -> Json:
-    """`logprobs` of a choice, with every key that the dialect requires."""
+    """Returns the `logprobs` of a choice, with every key that the API requires."""
     return {"content": [_write_token(token) for token in tokens], "refusal": None}
 
 

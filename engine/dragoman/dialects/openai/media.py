@@ -6,32 +6,33 @@ from base64 import b64decode
 from collections.abc import Sequence
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
-from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects import Dialect
+from dragoman.dialects.openai.data_urls import write_data_url
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 _PDF = "application/pdf"
 _TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-_OPENAI = frozenset({"chat", "responses"})  # the dialects that share one file store
+_OPENAI = frozenset({Dialect.CHAT, Dialect.RESPONSES})  # the dialects that share one file store
 
 
 def text_part(text: str) -> Json:
-    """A text part."""
+    """Returns a text part."""
     return {"type": "text", "text": text}
 
 
 def write_image(image: Image, profile: Profile) -> Json:
-    """An `image_url` part.
+    """Returns an `image_url` part.
 
-    Raises `Unsupported` if the upstream takes no images or does not fetch, and for another provider's file: an image
-    left out would be a wrong answer.
+    Raises `Unsupported` if the upstream accepts no images or fetches no URLs, and for a file in another provider's
+    store. An image is never dropped: the answer would be wrong.
     """
     if not profile.images:
         raise Unsupported(image.at, "the upstream takes no images")
     source = image.source
     if type(source) is Inline:
-        url = _data_url(source)
+        url = write_data_url(source)
     elif type(source) is Url:
         if not profile.url_sources:
             raise Unsupported(image.at, "the upstream does not fetch images by URL")
@@ -45,9 +46,10 @@ def write_image(image: Image, profile: Profile) -> Json:
 
 
 def write_document(document: Document, profile: Profile, losses: Losses, origin: str) -> list[Json]:
-    """A document as parts: a `file` part where Chat has one, text where it has not.
+    """Returns a document as parts: a `file` part if the upstream accepts it, else text.
 
-    Raises `Unsupported` for what the upstream cannot read.
+    `origin` is the dialect of the request that holds it. Raises `Unsupported` for documents that the upstream cannot
+    read.
     """
     if document.cite:
         losses.add(LossCode.CITATIONS_REQUEST, (*document.at, "citations"))
@@ -57,7 +59,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
     if type(source) is list:
         losses.add(LossCode.DOCUMENT_SHAPE, document.at, "its parts were put in its place")
         _drop_marks(source, losses)
-        parts = _lead(document, with_title=True)
+        parts = _leading_text(document, with_title=True)
         for child in source:
             if type(child) is Image:
                 parts.append(write_image(child, profile))
@@ -71,16 +73,19 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
             return _as_text(document, _decode(source, document.at), losses)
         # OpenAI refuses file data without a name.
         name = document.name or ("document.pdf" if source.media_type == _PDF else "document")
-        return [*_lead(document), {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}]
+        return [
+            *_leading_text(document),
+            {"type": "file", "file": {"filename": name, "file_data": write_data_url(source)}},
+        ]
     if type(source) is FileRef:
         if source.origin not in _OPENAI:
             raise Unsupported(document.at, "a file in another provider's store cannot be given to this upstream")
         body = {"file_id": source.id}
         if document.name is not None:
             body["filename"] = document.name
-        return [*_lead(document), {"type": "file", "file": body}]
+        return [*_leading_text(document), {"type": "file", "file": body}]
     assert type(source) is Url
-    if origin != DIALECT:
+    if origin != Dialect.CHAT:
         raise Unsupported(document.at, "the upstream does not take documents by URL")
     file: Json = {"file_data": source.url}
     if document.name is not None:
@@ -89,7 +94,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
 
 
 def search_text(result: SearchResult, losses: Losses) -> str:
-    """A search result as text: title, source, body."""
+    """Returns a search result as text: title, source, body."""
     losses.add(LossCode.SEARCH_RESULT_SHAPE, result.at, "became text")
     _drop_marks(result.body, losses)
     if result.cite:
@@ -98,18 +103,14 @@ def search_text(result: SearchResult, losses: Losses) -> str:
 
 
 def _drop_marks(parts: Sequence[Text | Image], losses: Losses) -> None:
-    """The mark of the whole stands on what is written of it last; those within have no place."""
+    """Record the cache marks of inner parts as lost: only the container's own mark is written."""
     for part in parts:
         if part.cache is not None:
             losses.add(LossCode.CACHE_HINT, part.at)
 
 
-def _data_url(source: Inline) -> str:
-    return f"data:{source.media_type};base64,{source.data}"
-
-
-def _lead(document: Document, *, with_title: bool = False) -> list[Json]:
-    """Title and context as a text part before the document: Chat has no fields for them."""
+def _leading_text(document: Document, *, with_title: bool = False) -> list[Json]:
+    """Returns title and context as a text part before the document: Chat has no fields for them."""
     lines = (document.name if with_title else None, document.context)
     text = "\n".join(line for line in lines if line)
     return [text_part(text)] if text else []
@@ -117,8 +118,8 @@ def _lead(document: Document, *, with_title: bool = False) -> list[Json]:
 
 def _as_text(document: Document, text: str, losses: Losses) -> list[Json]:
     losses.add(LossCode.DOCUMENT_SHAPE, document.at, "became text")
-    whole = "\n".join(line for line in (document.name, document.context, text) if line)
-    return [text_part(whole)] if whole else []
+    joined = "\n".join(line for line in (document.name, document.context, text) if line)
+    return [text_part(joined)] if joined else []
 
 
 def _is_textual(media_type: str) -> bool:

@@ -13,7 +13,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read
 from dragoman.dialects.openai.error_envelope import read_error_object, write_failure
 from dragoman.errors import Failure, FailureKind
-from dragoman.knobs import DEFAULT, Knobs
+from dragoman.knobs import DEFAULT_KNOBS, Knobs
 
 __all__ = ("read_error_object", "read_failure", "response_error", "write_failure")
 
@@ -57,7 +57,7 @@ def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failur
     return read(status, body, headers, Dialect.RESPONSES)
 
 
-def response_error(failure: Failure, knobs: Knobs = DEFAULT) -> Json:
+def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:
     """Returns the `error` of a failed response. The knob `error_codes` selects the codes that the client knows."""
     kind, code = failure.kind, failure.code
     if knobs.error_codes == "codex":

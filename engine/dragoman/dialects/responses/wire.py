@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
+from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 

@@ -1,4 +1,4 @@
-"""What the three dialects have in common, whatever the vendor.
+"""Code that the three dialects share.
 
 It imports everything below `dialects`, and no dialect.
 Start with `stream_codec.py`.

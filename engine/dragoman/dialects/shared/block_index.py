@@ -8,21 +8,21 @@ from dragoman.canonical.events import (
     BlockKind,
 )
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
-from dragoman.limits import DEFAULT, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 
 
 class BlockMap:
-    """Provider key → (index, kind) of the blocks that are open. Indexes count up from 0 in start order."""
+    """Maps the upstream's key of each open block to its index and kind. Indexes count up from 0 in start order."""
 
     __slots__ = ("count", "limits", "open")
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.open: dict[Hashable, tuple[int, BlockKind]] = {}
         self.count = 0
         self.limits = limits
 
     def start(self, key: Hashable, kind: BlockKind) -> int:
-        """Open a block and give its index.
+        """Opens a block and returns its index.
 
         Raises UpstreamProtocolError if the key is open already, LimitExceeded past `limits.blocks`.
         """
@@ -36,7 +36,7 @@ class BlockMap:
         return index
 
     def end(self, key: Hashable) -> int:
-        """Close a block and give its index. Raises UpstreamProtocolError if it is not open."""
+        """Closes a block and returns its index. Raises UpstreamProtocolError if it is not open."""
         entry = self.open.pop(key, None)
         if entry is None:
             raise UpstreamProtocolError(f"upstream ended block {key}, which is not open")

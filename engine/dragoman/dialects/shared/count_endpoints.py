@@ -11,28 +11,27 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class CountingEndpoint:
-    """One dialect's. `path` is below the vendor's base URL; `fields` are those of a request that it takes."""
+class CountEndpoint:
+    """A dialect's endpoint that counts tokens: its path below the base URL, and the request fields that it takes."""
 
     path: str
     fields: frozenset[str]
     named: str | None
-    """The answer's `object`, where it has one."""
+    """The response's `object`, if the dialect has one."""
 
     def question(self, request: Json) -> Json:
-        """What to ask about a whole request of the dialect."""
+        """Returns the request to count for a complete request of the dialect."""
         return {name: value for name, value in request.items() if name in self.fields}
 
     def read(self, answer: object) -> int | None:
-        """The count in an answer. None for 0 as well, which some servers say who cannot count (T-60)."""
+        """Returns the count in a response, or None; also for 0, which some servers send that cannot count (T-60)."""
         count = answer.get("input_tokens") if isinstance(answer, dict) else None
         return count if type(count) is int and count > 0 else None
 
     def write(self, count: int) -> Json:
-        """An answer."""
-        told: Json = {"object": self.named} if self.named else {}
-        told["input_tokens"] = count
-        return told
+        """Returns a response with this count."""
+        head: Json = {"object": self.named} if self.named else {}
+        return {**head, "input_tokens": count}
 
 
 _MESSAGES = (
@@ -59,7 +58,7 @@ _RESPONSES = (
     "truncation",
 )
 
-COUNTING: dict[Dialect, CountingEndpoint] = {
-    Dialect.MESSAGES: CountingEndpoint("messages/count_tokens", frozenset(_MESSAGES), None),
-    Dialect.RESPONSES: CountingEndpoint("responses/input_tokens", frozenset(_RESPONSES), "response.input_tokens"),
+COUNT_ENDPOINTS: dict[Dialect, CountEndpoint] = {
+    Dialect.MESSAGES: CountEndpoint("messages/count_tokens", frozenset(_MESSAGES), None),
+    Dialect.RESPONSES: CountEndpoint("responses/input_tokens", frozenset(_RESPONSES), "response.input_tokens"),
 }

@@ -1,7 +1,7 @@
-"""Calls that end before the upstream says so: their arguments are whole, and another block has started.
+"""Ends calls early: once their arguments are complete and another block has started.
 
-A Chat stream says of no call that it has ended, and other upstreams may say it late. A client would have to wait for
-the finish to run a call that was whole long before (mapping §9.7).
+A Chat stream has no event for the end of a call, and other upstreams may send it late. A client would have to wait for
+the end of the reply to run a call that was complete long before (mapping §9.7).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman.reply_context import ReplyContext
 
 
 class EarlyEnds:
-    """Ends the open calls of one stream early. With `block_order = interleave` it does nothing."""
+    """Ends the open calls of one stream early. Does nothing with the knob `block_order = interleave`."""
 
     __slots__ = ("_arguments", "_blocks", "_last", "_on", "ended")
 
@@ -24,20 +24,20 @@ class EarlyEnds:
         self._blocks = blocks
         self._on = context.knobs.block_order != "interleave"
         self._arguments: dict[Hashable, Arguments] = {}
-        """Those of calls, by the block's key."""
+        """The arguments of open calls, by the block's key."""
         self._last: Hashable = None
-        """The key of the last block, if that is a call: no other one can have become whole unseen."""
+        """The key of the last block, if that is a call: only its arguments are not checked after each fragment."""
         self.ended: dict[Hashable, None] = {}
         """The keys of the blocks that were ended here."""
 
     def watch(self, key: Hashable, arguments: Arguments) -> None:
-        """The block of a call started whose arguments are JSON."""
+        """Records that a call with JSON arguments started."""
         if self._on:
             self._arguments[key] = arguments
             self._last = key
 
     def before_start(self, out: list[Event]) -> None:
-        """Another block is about to start: end the call before it if that is whole."""
+        """Ends the call before a block that is about to start, if it is complete."""
         key = self._last
         if key is not None:
             self._last = None
@@ -45,7 +45,7 @@ class EarlyEnds:
                 self._end(key, out)
 
     def after_delta(self, key: Hashable, out: list[Event]) -> None:
-        """More of a call's arguments came: end it if it is whole now and a later block has started."""
+        """Ends a call after more of its arguments, if it is complete and a later block has started."""
         arguments = self._arguments.get(key)
         if arguments is not None and not self.is_last(self._blocks.open[key][0]) and arguments.is_whole():
             self._end(key, out)
@@ -57,7 +57,7 @@ class EarlyEnds:
     def late(self, key: Hashable, text: str, name: str) -> bool:
         """True if the block ended early. Its late text is dropped if it is white space.
 
-        Raises UpstreamProtocolError for any other text: what is behind a JSON object is no part of it.
+        Raises UpstreamProtocolError for any other text, as nothing may follow a JSON object.
         """
         if key not in self.ended:
             return False

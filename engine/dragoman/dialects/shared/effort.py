@@ -6,9 +6,9 @@ from dragoman.canonical.request import EFFORTS
 
 
 def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """The highest level of `efforts` that is not above `effort`, else the lowest above; None if there are none.
+    """Returns the highest level of `efforts` that is not above `effort`, else the lowest above; None if it is empty.
 
-    Some reasoning never becomes `none`, and `minimal` becomes `low` where there is such a level (mapping §5.5).
+    An effort above `none` never becomes `none`, and `minimal` becomes `low` if there is such a level (mapping §5.5).
     """
     if effort in efforts:
         return effort

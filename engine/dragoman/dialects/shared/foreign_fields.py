@@ -1,17 +1,13 @@
-"""Fields of one dialect in a request of another: what a harness leaves in when it switches its API."""
+"""Fields of one dialect in a request of another, as a client leaves them in when it switches its API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from dragoman.dialects.chat.request.read import FIELDS as CHAT
-from dragoman.dialects.messages.request.read import FIELDS as MESSAGES
-from dragoman.dialects.responses.request.read import FIELDS as RESPONSES
-
-_FIELDS: Final[Mapping[str, frozenset[str]]] = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES}
+REQUEST_FIELDS: Final[dict[str, frozenset[str]]] = {}
+"""The top-level fields of each dialect's requests. `dialects.codec` fills it: the readers define them and use this."""
 
 
 def owners(field: str) -> list[str]:
-    """The dialects whose requests have this field at their top level."""
-    return [dialect for dialect, known in _FIELDS.items() if field in known]
+    """Returns the dialects whose requests have this field at their top level."""
+    return [dialect for dialect, fields in REQUEST_FIELDS.items() if field in fields]

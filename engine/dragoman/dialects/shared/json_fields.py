@@ -1,4 +1,5 @@
-"""Typed access to a client's JSON body: the value, or a `ClientRequestError` naming the field and the type wanted."""
+"""Typed access to a client's JSON body. Each function raises ClientRequestError, which names the field and the
+expected type."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.foreign_fields import owners
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
@@ -22,12 +24,12 @@ _NAMES: dict[type, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words, for messages."""
+    """Returns the type of a JSON value in words, for messages."""
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
 def typed(value: Any, kind: type[T], path: Path) -> T:
-    """`value` if it is of `kind`. Integers count as numbers, booleans never as integers."""
+    """Returns `value` if it is of `kind`. Integers count as numbers, booleans never as integers."""
     if type(value) is kind:
         return value
     if kind is float and type(value) is int:
@@ -36,7 +38,7 @@ def typed(value: Any, kind: type[T], path: Path) -> T:
 
 
 def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
-    """`body[key]`, which must be there and of `kind`."""
+    """Returns `body[key]`, which must exist and be of `kind`."""
     value = body.get(key)
     if type(value) is kind:
         return value
@@ -46,7 +48,7 @@ def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
 
 
 def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
-    """`body[key]` of `kind`, or None when absent or null."""
+    """Returns `body[key]`, which must be of `kind`, or None if it is absent or null."""
     value = body.get(key)
     if value is None or type(value) is kind:  # the path is for what went wrong
         return value
@@ -54,7 +56,7 @@ def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
 
 
 def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> str | None:
-    """`body[key]` as one of the allowed words, or None when absent or null."""
+    """Returns `body[key]`, which must be one of the allowed words, or None if it is absent or null."""
     value = optional(body, key, str, path)
     if value is None or value in allowed:
         return value
@@ -62,35 +64,28 @@ def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> s
 
 
 def reject_if_set(body: Json, key: str, why: str, path: Path = (), *, code: str | None = None) -> None:
-    """REJECT: the field cannot be carried to an upstream of another dialect."""
+    """Raises Unsupported if the field is set."""
     if body.get(key) is not None:
         raise Unsupported((*path, key), why, code=code)
 
 
 def drop_if_set(body: Json, key: str, code: LossCode, losses: Losses, path: Path = ()) -> None:
-    """DROP: the field is left out with a loss row."""
+    """Records a loss if the field is set, which is not sent."""
     if body.get(key) is not None:
         losses.add(code, (*path, key))
 
 
 def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path = ()) -> None:
-    """Every key that the dialect does not define is left out with a row (allow-list: nothing leaks across).
+    """Records a loss for every key that the dialect does not define; only known fields are sent (an allow-list).
 
-    At the top level, a row of its own tells the fields of other dialects.
+    At the top level the fields of other dialects have their own code.
     """
     if known.issuperset(body):
         return
     for key in body:
         if key in known:
             continue
-        if not path and (dialects := _owners(key)):
+        if not path and (dialects := owners(key)):
             losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
             losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
-
-
-def _owners(field: str) -> list[str]:
-    # Only here, as the readers that know the fields are built upon this module.
-    from dragoman.dialects.shared.foreign_fields import owners
-
-    return owners(field)

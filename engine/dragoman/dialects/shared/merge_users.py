@@ -1,8 +1,7 @@
-"""The user's messages that come to stand beside each other while a request is written (mapping §13).
+"""Merges consecutive user messages that result from writing a request (mapping §13).
 
-Servers that refuse two in a row get turns that are put together before (`policies.alternation`). What a writer then
-moves from between two of them or leaves out, such as a late instruction or another model's reasoning, and the media
-that it moves behind the results, make further neighbours.
+For servers that reject two in a row, turns are merged before (`policies.alternate_roles`). A writer may then drop or
+move what was between two of them, such as a late instruction or another model's reasoning, or add media of results.
 """
 
 from __future__ import annotations
@@ -13,8 +12,11 @@ from dragoman.losses import LossCode, Losses
 
 
 def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> list[Json]:
-    """`messages` with each run of the user's as one; `text` is the type of a text part, `at` where the client had
-    them. Raises `Unsupported` for any change if losses are refused."""
+    """Returns `messages` with consecutive user messages merged.
+
+    `text` is the type of a text part, `at` the path for losses. Raises Unsupported for any change if losses are
+    rejected.
+    """
     kept: list[Json] = []
     joined = 0
     merged: Json | None = None

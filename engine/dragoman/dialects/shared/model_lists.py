@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from dragoman.dialects import Dialect
 
-PATH = "models"
+MODEL_LIST_PATH = "models"
 """Below the vendor's base URL."""
 NAME_MAX = 512
 """Longest name of a model that is read, in characters."""
@@ -36,14 +36,14 @@ class ModelPage(NamedTuple):
     after: str | None
 
 
-def query(dialect: Dialect, after: str | None = None) -> str:
+def model_list_query(dialect: Dialect, after: str | None = None) -> str:
     """The query, without `?`, that asks for the first page or for the one behind the cursor `after`."""
     if dialect is not Dialect.MESSAGES:
         return ""
     return "limit=1000" + (f"&after_id={quote(after, safe='')}" if after is not None else "")
 
 
-def read(answer: object) -> ModelPage:
+def read_model_list(answer: object) -> ModelPage:
     """The models in an answer; entries without a usable name are left out. Raises ValueError if it is no list."""
     data = answer
     if isinstance(answer, dict) and "data" in answer:

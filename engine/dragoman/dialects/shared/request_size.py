@@ -1,21 +1,21 @@
-"""How many parts the conversation of a request holds.
+"""Limits on the number of parts and stop sequences of a request.
 
-Translation takes microseconds for each part, and serves nothing else meanwhile, so a request has a bound on them. Those
-of a usual request are not counted: its body is too short to hold as many as the bound.
+Translating takes some microseconds for each part and blocks the event loop, so their number is limited. The parts of a
+usual request are not counted, as its body is too short for that many.
 """
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json
+from dragoman.canonical.request import Json, Request
 from dragoman.errors import TooMany
 from dragoman.limits import Limits
 
 _SHORTEST = 16
-"""Fewer bytes than any part that a reader takes: `{"type":"text"}`, with its comma."""
+"""The size of the shortest part that a reader accepts, in bytes: `{"type":"text"}`, with its comma."""
 
 
 def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> None:
-    """Raise `TooMany` for a request of more parts than `limits.parts`.
+    """Raises TooMany for a request with more parts than `limits.parts`.
 
     `size` is the bytes of the body, `conversation` the field that holds its messages. A part is an entry of an array
     in a message, such as a content block or a tool call, or of an array in such an entry, as tool results have them.
@@ -38,3 +38,14 @@ def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> 
         if left < 0:
             held = f"more than {limits.parts} parts in the messages before and in this one"
             raise TooMany((conversation, number), held, "parts", limits.parts)
+
+
+def check_stops(request: Request, limits: Limits) -> None:
+    """Raises TooMany for stop sequences that are together longer than `limits.stops`.
+
+    Each is searched for in every piece of the reply's text.
+    """
+    size = sum(map(len, request.stop)) + len(request.stop)
+    if size > limits.stops:
+        held = f"{len(request.stop)} stop sequences of {size - len(request.stop)} characters"
+        raise TooMany(request.stop_at, held, "stops", limits.stops)

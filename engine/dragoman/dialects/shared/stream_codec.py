@@ -1,11 +1,11 @@
-"""What every stream reader and writer shares: the loop over a batch, and what becomes of an error in it.
+"""The base classes of the stream readers and writers: the loop over a batch, and the handling of errors in it.
 
-An error never loses the part of a batch before it, so any split of the same bytes gives the same output.
+The part of a batch before an error is never lost, so any split of the same bytes gives the same output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
@@ -17,24 +17,24 @@ from dragoman.stages.block_order import BlockOrder
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, Frame, frame_at, without_empty_lines
+from dragoman.wire.sse import CR, LF, Frame, FrameBatch, frame_at, without_empty_lines
 
-Note = Callable[[TextRun], bool]
-"""Takes note of more texts of a block; False, and nothing is noted, if they break a limit."""
+RunCallback = Callable[[str, list[str]], bool]
+"""Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
 
 Frames = list[Frame | bytes]
-"""What writers give: frames, and bytes that are encoded already."""
+"""The frames that a writer collects; `bytes` are encoded already."""
 
 Writes = dict[type[Event], Callable[[Any, Any, Frames], None]]
 """Type of event → the method of a writer that writes it."""
 
 
 _HEAD_MAX = 72
-"""Longest event line that is remembered."""
+"""The longest event line that is cached, in bytes."""
 
 
-class _Named(dict[bytes, str | None]):
-    """What a frame has before its data → its name; None if that is more than one event line, or something else."""
+class _EventNames(dict[bytes, str | None]):
+    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line."""
 
     def __missing__(self, head: bytes) -> str | None:
         name = None
@@ -45,38 +45,38 @@ class _Named(dict[bytes, str | None]):
         return name
 
 
-_NAMED = _Named({b"": ""})
+_EVENT_NAMES = _EventNames({b"": ""})
 
 
 class StreamReader:
-    """Frames to canonical events. A subclass reads one JSON payload at a time and says what an end of file means.
+    """Reads frames as canonical events. A subclass reads one JSON payload at a time (`read`), and the end (`read_eof`).
 
-    What a `Parser` left as it came is read by the groove of the block that speaks, as long as there is one. Any other
-    frame ends it, as what it meant may not hold any more.
+    Frames that a `Parser` left encoded are matched with the delta template of the current block first, which reads
+    them without parsing their JSON. Any other frame drops the template, as it may change what a delta means.
     """
 
-    __slots__ = ("_ear", "_note", "context", "done")
+    __slots__ = ("_on_run", "_templates", "context", "done")
 
     volatile: ClassVar[VaryingKeys] = VaryingKeys()
-    """What changes in this dialect's deltas besides their text."""
+    """The keys of this dialect's deltas that change from one to the next, besides their text."""
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        self._ear = TemplateCache(self.volatile)
-        self._note: Note | None = None
+        self._templates = TemplateCache(self.volatile)
+        self._on_run: RunCallback | None = None
 
-    def feed(self, frames: Sequence[Frame | bytes] | bytes, /) -> list[Event]:
-        """The events that follow from the frames. Faults are `Error` events; nothing is raised."""
+    def feed(self, frames: FrameBatch, /) -> list[Event]:
+        """Returns the events of the frames. Errors are `Error` events; nothing is raised."""
         out: list[Event] = []
         if isinstance(frames, bytes):
-            groove = self._ear.template
+            template = self._templates.template
             if (
-                groove is not None
-                and (run := groove.only(frames)) is not None
-                and (self._note is None or self._note(run))
+                template is not None
+                and (run := template.only(frames)) is not None
+                and (self._on_run is None or self._on_run(run.text, run.pieces))
             ):
-                self._ear.fruitless = 0
+                self._templates.fruitless = 0
                 return [run]
             self._read_whole(frames, out)
             return out
@@ -86,7 +86,7 @@ class StreamReader:
             if isinstance(frame, bytes):
                 self._read_whole(frame, out)
             else:
-                self._ear.template = None
+                self._templates.template = None
                 self._read_frame(frame, out)
         return out
 
@@ -99,36 +99,36 @@ class StreamReader:
             else:
                 self.read(frame.data, out)
         except DragomanError as error:
-            # Half a frame at the end of the file says nothing; what the end means is for `finish` to say.
+            # An incomplete frame at the end of the stream is ignored; `finish` handles the end.
             if frame.whole:
                 self.fail(error, out)
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
-        """Read the bytes of whole frames."""
-        at, end, ear = 0, len(data), self._ear
-        frames: list[bytes] = []  # those from `at` on, the next one last, as soon as one is read by itself
+        """Reads the bytes of complete frames."""
+        at, end, templates = 0, len(data), self._templates
+        frames: list[bytes] = []  # those from `at` on in reverse, once one has to be read by itself
         odd = CR in data
         while at < end and not self.done:
-            if (groove := ear.template) is not None:
-                run = ear.run(data, at)
-                if run is not None and (self._note is None or self._note(run)):
+            if (template := templates.template) is not None:
+                run = templates.run(data, at)
+                if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
                     out.append(run)
-                    while frames and at < groove.end:
+                    while frames and at < template.end:
                         at += len(frames.pop()) + 2
-                    at = groove.end
+                    at = template.end
                     continue
-                ear.template = None
+                templates.template = None
             if not frames:
                 frames = data[at:].split(b"\n\n")
                 frames.reverse()
             frame = frames.pop()
-            # Nearly every one is one line of data, perhaps named: its payload is cut out here, without a `Frame`.
+            # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
             head, field, payload = frame.partition(b"data: ")
             if not frame or frame[0] == LF:
                 data = without_empty_lines(data[at:])
                 at, end, frames = 0, len(data), []
                 continue
-            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _NAMED[head]) is None:
+            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _EVENT_NAMES[head]) is None:
                 found, at = frame_at(data, at, self.context.limits)
                 for each in found:
                     self._read_frame(each, out)
@@ -136,29 +136,29 @@ class StreamReader:
                         break
                 continue
             before = len(out)
-            learning = ear.fruitless >= 0
+            learning = templates.fruitless >= 0
             losses = len(self.context.losses) if learning else 0
             try:
                 self.read(payload, out)
             except DragomanError as error:
                 self.fail(error, out)
-            if len(out) == before + 1 and type(said := out[before]) is Delta:
+            if len(out) == before + 1 and type(delta := out[before]) is Delta:
                 if not learning:
-                    ear.fruitless += 1
+                    templates.fruitless += 1
                 elif (
                     len(self.context.losses) == losses
-                    and (note := self.follow(said)) is not None
-                    and ear.learn(Frame(name, payload), said)
+                    and (callback := self.follow(delta)) is not None
+                    and templates.learn(Frame(name, payload), delta)
                 ):
-                    self._note = None if note is no_note else note
+                    self._on_run = None if callback is ignore_run else callback
             at += len(frame) + 2
 
-    def follow(self, said: Delta) -> Note | None:
-        """What is to be noted of further texts of the block that just said this one; None if it is not sure."""
+    def follow(self, delta: Delta) -> RunCallback | None:
+        """Returns the callback that records further texts of the block of `delta`; None to use no template for it."""
         return None
 
     def finish(self) -> list[Event]:
-        """The upstream's stream ended: its terminal events, or an `Error` if it was cut."""
+        """Returns the last events at the end of the upstream's stream: an `Error` if its terminal event is missing."""
         out: list[Event] = []
         if not self.done:
             try:
@@ -168,30 +168,30 @@ class StreamReader:
         return out
 
     def fail(self, error: DragomanError, out: list[Event]) -> None:
-        """End the stream with an error."""
+        """Ends the stream with an error."""
         out.append(Error(error.failure))
         self.done = True
 
     def payload(self, data: bytes) -> Any:
-        """One frame's JSON, where orjson would not parse it. Raises UpstreamProtocolError if it is none."""
+        """Returns a frame's JSON if orjson did not parse it. Raises UpstreamProtocolError for invalid JSON."""
         try:
             return loads(data)
         except ValueError:
             raise UpstreamProtocolError("upstream sent a stream frame that is not JSON") from None
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """Read one frame's data; may raise DragomanError."""
+        """Reads one frame's data and adds its events to `out`. Raises DragomanError."""
         raise NotImplementedError
 
     def read_eof(self, out: list[Event]) -> None:
-        """Read the end of the stream; raises StreamTruncated if the terminal event is missing."""
+        """Reads the end of the stream. Raises StreamTruncated if the terminal event is missing."""
         raise NotImplementedError
 
 
 class StreamWriter:
-    """Canonical events to frames. `done` after `End` or `Error`, the last frames there will be."""
+    """Writes canonical events as frames. `done` is True after `End` or `Error`."""
 
-    __slots__ = ("_crowd", "_filter", "_nulls", "_order", "context", "done")
+    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done")
 
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
@@ -201,22 +201,22 @@ class StreamWriter:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        # Here and no stages of their own: a hop between stages costs more than all of their work.
+        # Not stages: a hop between stages costs more than all of their work.
         self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
         self._filter = self._nulls
-        """The filter that events pass before they are written."""
+        """Applied to the events before they are written; None most of the time."""
         order = context.knobs.block_order
         self._order: BlockOrder | None = None
-        """Watches for blocks that overlap. None if they may, or while they do."""
+        """Detects blocks that overlap. None if they may, or while they do."""
         if order == "sequential" or (order == "auto" and self.one_open):
             self._order = BlockOrder(context.limits, prose_ends=order == "auto")
-        self._crowd = self._order
+        self._reorder = self._order
 
-    def feed(self, events: list[Event], /) -> Any:
-        """The frames that follow from the events. What was spelled with its event is encoded already: as bytes among
-        the frames, or instead of them if it is all there is.
+    def feed(self, events: list[Event], /) -> FrameBatch:
+        """Returns the frames of the events. A run of texts is encoded already: as bytes among the frames, or instead of
+        them if there is nothing else.
 
-        What cannot be written is an in-band error; nothing is raised.
+        An event that the dialect cannot express becomes an in-band error; nothing is raised.
         """
         out: Frames = []
         if self.done:
@@ -251,8 +251,8 @@ class StreamWriter:
                     if kind is Finish:
                         self.context.usage = event.usage
                     elif kind is Start:
-                        # All that is ever known of a reply whose client leaves, or that is cut (mapping §10.4). What it
-                        # has of the output is no count yet.
+                        # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of
+                        # the output is not final.
                         if (known := event.usage) is not None:
                             known = Usage(known.input_total, known.cache_read, known.cache_write, None, known.reasoning)
                         self.context.usage = known
@@ -266,20 +266,20 @@ class StreamWriter:
         return out
 
     def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
-        """Write the rest of a batch from the event on that starts a block beside an open one."""
+        """Writes the rest of a batch, from the event on that starts a block while another is open."""
         order = self._order
         assert order is not None
         at = next(at for at, event in enumerate(events) if event is overlapping)
         self._order = self._filter = None
         written = self.feed(order.feed(events[at:]))
         self._filter = self._in_order
-        out += [written] if type(written) is bytes else written
+        out += [written] if isinstance(written, bytes) else written
 
     def _in_order(self, events: list[Event]) -> list[Event]:
-        """Events of a stream in which blocks overlap, or did until the last batch."""
+        """Puts the events of a stream in order in which blocks overlap, or did until the last batch."""
         if self._nulls is not None:
             events = self._nulls(events)
-        order = self._crowd
+        order = self._reorder
         assert order is not None
         if order.busy:
             return order.feed(events)
@@ -293,22 +293,22 @@ class StreamWriter:
         self.done = True
 
     def finish(self) -> list[Frame]:
-        """Nothing is held back: every reader ends its stream with `End` or `Error`."""
+        """Returns nothing: every reader ends its stream with `End` or `Error`."""
         return []
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """The encoded frames of texts that are spelled already; None if they are to be written one by one."""
+        """Returns the encoded frames of a run of texts; None if they have to be written one by one."""
         return None
 
     def delta(self, event: Delta, out: Frames) -> None:
-        """Write one text; may raise DragomanError."""
+        """Writes one text to `out`. Raises DragomanError."""
         raise NotImplementedError
 
     def write(self, event: Event, out: Frames) -> None:
-        """Write any other event; may raise DragomanError for one that the dialect cannot carry."""
+        """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""
         self.writes[type(event)](self, event, out)
 
 
-def no_note(run: TextRun) -> bool:
-    """For blocks whose texts are only passed on."""
+def ignore_run(text: str, pieces: list[str]) -> bool:
+    """The callback for blocks whose texts are only passed on."""
     return True

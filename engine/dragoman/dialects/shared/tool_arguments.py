@@ -1,10 +1,9 @@
-"""The arguments of one streamed call: bounded while they come, checked when the reply says that they are whole."""
+"""The arguments of a streamed call: limited in size while they arrive, checked at the end of the call."""
 
 from __future__ import annotations
 
 import re
 
-from dragoman.canonical.events import TextRun
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
@@ -14,7 +13,7 @@ _ESCAPE = re.compile(r"\\.", re.DOTALL)
 
 
 class Room:
-    """What the calls of one reply may take together. They are kept until the reply ends, so they share a bound."""
+    """The size budget that all calls of a reply share (`limits.tool_arguments`), as they are kept until it ends."""
 
     __slots__ = ("_left", "_limit")
 
@@ -22,13 +21,13 @@ class Room:
         self._left = self._limit = limits.tool_arguments
 
     def take(self, size: int) -> None:
-        """Raises LimitExceeded when there is no room left."""
+        """Takes `size` characters from the budget. Raises LimitExceeded if it is exhausted."""
         self._left -= size
         if self._left < 0:
             raise LimitExceeded("tool_arguments", self._limit, upstream=True)
 
     def fits(self, size: int) -> bool:
-        """Take the room, if there is as much."""
+        """Takes `size` characters from the budget if it has as many. Returns True if it had."""
         if size > self._left:
             return False
         self._left -= size
@@ -36,7 +35,7 @@ class Room:
 
 
 class Arguments:
-    """The arguments of a call that have arrived. They are kept beside the stream for `check` and `is_whole`."""
+    """The arguments of a call that have arrived, kept for `check` and `is_whole`."""
 
     __slots__ = ("_braced", "_depth", "_escaping", "_inside", "_pieces", "_room", "_scanned", "_verdict", "name")
 
@@ -44,9 +43,9 @@ class Arguments:
         self.name = name
         self._room = room
         self._pieces: list[str] = []
-        # Where the scan of `is_whole` stands.
+        # The state of the scan of `is_whole`.
         self._scanned = 0
-        """How many pieces it has read."""
+        """The number of pieces that it has read."""
         self._depth = 0
         self._braced = False
         self._inside = 0
@@ -58,23 +57,23 @@ class Arguments:
         return any(self._pieces)
 
     def is_blank(self) -> bool:
-        """Has nothing of them come but white space."""
+        """True if they are empty or white space so far."""
         return all(not piece or piece.isspace() for piece in self._pieces)
 
     def add(self, text: str) -> None:
-        """Take a fragment. Raises LimitExceeded."""
+        """Adds a fragment. Raises LimitExceeded."""
         self._room.take(len(text))
         self._pieces.append(text)
 
-    def add_all(self, run: TextRun) -> bool:
-        """Take several fragments; False, and none is taken, if there is no room for all."""
-        if not self._room.fits(len(run.text)):
+    def add_all(self, text: str, pieces: list[str]) -> bool:
+        """Adds the text of several fragments. Returns False, and adds nothing, if that would exceed the limit."""
+        if not self._room.fits(len(text)):
             return False
-        self._pieces.append(run.text)
+        self._pieces.append(text)
         return True
 
     def text(self) -> str:
-        """All that came so far. Halves of a surrogate pair that came in two fragments are one character again."""
+        """Returns the arguments so far. Halves of a surrogate pair in two fragments are joined to one character."""
         text = "".join(self._pieces)
         if not text.isascii() and _SURROGATE.search(text):
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -83,7 +82,7 @@ class Arguments:
     def is_whole(self) -> bool:
         """True if the arguments so far are one JSON object, perhaps with white space around it.
 
-        Each character is scanned once, however often this is asked; the object is parsed once, at its last brace.
+        Each character is scanned once, however often this is called; the object is parsed once, at its last brace.
         """
         if self._verdict is not None:
             return self._verdict
@@ -93,7 +92,7 @@ class Arguments:
                 try:
                     self._verdict = type(loads(self.text())) is dict
                 except ValueError:
-                    self._verdict = False  # brackets that match hold no JSON, and nothing behind them mends that
+                    self._verdict = False  # the brackets match but it is not JSON, and no further text can change that
         return self._verdict is True
 
     def _scan(self) -> None:
@@ -110,10 +109,9 @@ class Arguments:
         self._depth += outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
 
     def check(self) -> None:
-        """Raise UpstreamProtocolError unless they are a JSON object; none at all count as `{}` (mapping §6.3).
+        """Raises UpstreamProtocolError unless they are a JSON object; empty arguments count as `{}` (mapping §6.3).
 
-        A stream that lost a fragment would else end like a whole one, and the client would run a call of another
-        meaning or none.
+        Otherwise a client would run a call with other arguments if the stream lost a fragment.
         """
         text = self.text()
         if not text or text.isspace():

@@ -1,7 +1,7 @@
-"""One connection: an `asyncio.Protocol` that sends a request and hands the reply's body on as it is parsed.
+"""One upstream connection: an `asyncio.Protocol` that sends a request and collects the parts of the response's body.
 
-Whoever reads is woken once per network read, after all of it was parsed: by a future, or, if it gave a `step`, by a
-plain call.
+The reader of the body is woken once per network read, after all of the read was parsed: by a future, or, if the reader
+was given a callback (`PushedResponse.on_arrival`), by a plain call.
 """
 
 from __future__ import annotations
@@ -11,71 +11,127 @@ import select
 import ssl
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError
 
-from dragoman.aio.upstream.http11.response_parser import ConnectionPhase, ResponseParser, UnacceptableResponse, reason
+from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.upstream.http11.phases import TRANSITIONS, ConnectionEvent, ConnectionPhase
+from dragoman.aio.upstream.http11.response_parser import ResponseParser, UnacceptableResponse, parse_failure
 from dragoman.errors import StreamTruncated, UpstreamUnreachable
 
-if TYPE_CHECKING:
-    from dragoman.aio.upstream.http11.pool import Pool
-
-FINISH_SECONDS = 1.0
-"""How long a reply that is read no further may take to end, for its connection to be kept."""
-_FINISH_BYTES = 64 * 1024
-_BARREN_BYTES = 64 * 1024
-"""Of chunk extensions and trailers without a byte of body between."""
+DRAIN_SECONDS = 1.0
+"""Time for a response that was released early to end, so that its connection can be kept."""
+_DRAIN_BYTES = 64 * 1024
+"""Bytes of such a response that are read for it."""
+_OVERHEAD_BYTES = 64 * 1024
+"""Bytes of chunk extensions and trailers that are accepted without a byte of body between."""
 _JOINED = 64 * 1024
-"""A body up to this size is copied behind its head: cheaper than a second buffer for the kernel."""
-_BULK = 64 * 1024
-"""A read longer than this that is not taken at once is the last until it is: uvloop would go on, up to 32 in a turn."""
+"""Bytes of a body that is copied to its head for one write: cheaper than a second buffer for the kernel."""
+_LONG_READ = 64 * 1024
+"""Bytes of a read that pauses reading until it is taken: uvloop would read on, up to 32 times in a turn."""
 BROKEN = "upstream connection broke before the end of the stream"
 
+_NEW, _IDLE, _HEAD, _BODY, _ENDED, _DRAINING, _CLOSED = ConnectionPhase
+_BODY_COMPLETE = ConnectionEvent.BODY_COMPLETE
 
-_IDLE, _HEAD, _BODY, _ENDED, _FINISHING, _CLOSED = ConnectionPhase
+
+class ConnectionOwner(Protocol):
+    """The pool of a connection, as the connection uses it."""
+
+    loop: asyncio.AbstractEventLoop
+    options: PoolOptions
+
+    def add(self, connection: Connection, /) -> None:
+        """Count a connection that is established."""
+        ...
+
+    def put_idle(self, connection: Connection, seconds: float, /) -> None:
+        """Keep a connection that can be reused within `seconds`."""
+        ...
+
+    def discard(self, connection: Connection, /) -> None:
+        """Forget a connection that is closed."""
+        ...
 
 
-class Connection(ResponseParser, asyncio.Protocol):
-    """See the module. `pieces`, `ended`, `error`, `parked` and `step` are for the answer that reads (`answer`)."""
+class Connection(asyncio.Protocol):
+    """A connection to an upstream. `Http11Response` reads the body from `parser.pieces`.
 
-    __slots__ = ("_paused", "_pool", "_socket", "_timer", "_transport", "_waiter", "error", "parked", "step", "unread")
+    `error` ends the response after these pieces. `unread` counts bytes that were not taken at once. `resume_reader` is
+    the callback set by `on_arrival`; `parked_reader` is the same callback while the reader waits for it, else None.
+    """
+
+    __slots__ = (
+        "_bytes_left",
+        "_drain_timer",
+        "_owner",
+        "_reading_paused",
+        "_socket",
+        "_transport",
+        "_waiter",
+        "error",
+        "parked_reader",
+        "parser",
+        "phase",
+        "resume_reader",
+        "unread",
+    )
 
     _transport: asyncio.Transport
+    parser: ResponseParser
 
-    def __init__(self, pool: Pool) -> None:
-        super().__init__(pool.connections)
-        self._pool = pool
+    def __init__(self, owner: ConnectionOwner) -> None:
+        self._owner = owner
         self._socket = -1
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._paused = False
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self._bytes_left = 0
+        """Bytes that are still accepted: of the head in HEAD, between two pieces in BODY, of the rest in DRAINING."""
+        self._reading_paused = False
+        self.phase = _NEW
         self.unread = 0
         self.error: BaseException | None = None
-        self.step: Callable[[], None] | None = None
-        self.parked: Callable[[], None] | None = None
+        self.resume_reader: Callable[[], None] | None = None
+        self.parked_reader: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        parts = [self.phase.name]
+        if self.was_connected:
+            parts += [f"status={self.parser.status}", f"unread={self.unread}"]
+        if self._reading_paused:
+            parts.append("reading paused")
+        if self.parked_reader is not None:
+            parts.append("reader parked")
+        return f"<Connection {' '.join(parts)}>"
 
     @property
-    def made(self) -> bool:
-        """Whether it was ever connected, and so will be `gone`."""
+    def was_connected(self) -> bool:
+        """True once the connection was established; its owner's `discard` is then called when it ends."""
         return self._socket >= 0
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    def _advance(self, event: ConnectionEvent) -> None:
+        """Change the phase by `TRANSITIONS`. Raises KeyError for an event that the phase does not expect."""
+        self.phase = TRANSITIONS[self.phase][event]
+
+    # --- the request and its response -----------------------------------------------------------------------------
 
     def is_reusable(self) -> bool:
-        """Whether a request may be sent: asked of the kernel, as the loop may not yet have read what came.
+        """True if a request may be sent. Asks the kernel, as the loop may not have read yet what has arrived.
 
-        An end, a reset or any byte that came while nothing was asked is the end of the connection. What remains of the
-        race with a server that closes is what is on the wire at this moment.
+        An end, a reset or any byte that arrived on an idle connection ends it. The server may still close it while the
+        request is on the wire.
         """
-        return self._phase is _IDLE and not self._transport.is_closing() and not _readable(self._socket)
+        return self.phase is _IDLE and not self._transport.is_closing() and not _readable(self._socket)
 
     def send(self, head: bytes, body: bytes) -> None:
-        """Send a request. `answered` follows."""
-        if self._phase is _IDLE:
-            self.expect()
-        elif self._phase is not _HEAD:
-            self._keep = 0.0  # answered or left, unasked: `answered` tells which
+        """Send a request. Call `wait_for_head` after it."""
+        if self.phase is _IDLE:
+            self.parser.begin()
+            self._bytes_left = self._owner.options.head
+            self._advance(ConnectionEvent.REQUEST_SENT)
+        elif self.phase is not _HEAD:
+            self.parser.keep_seconds = 0.0  # the server responded or closed before the request: nothing is sent
             return
         if len(body) <= _JOINED:
             self._transport.write(head + body)
@@ -83,202 +139,214 @@ class Connection(ResponseParser, asyncio.Protocol):
             self._transport.writelines((head, body))
 
     async def wait_for_head(self) -> None:
-        """Wait for the reply's head. Raises UpstreamUnreachable, or what `fail` was given. Cut if that is cancelled."""
+        """Wait for the response's head. A cancellation closes the connection.
+
+        Raises UpstreamUnreachable, or the error given to `fail`.
+        """
         try:
-            while self._phase is _HEAD and self.error is None:
+            while self.phase is _HEAD and self.error is None:
                 await self.arrival()
         except BaseException:
             self.abort()
             raise
-        if self.error is not None and not self.status:
+        if self.error is not None and not self.parser.status:
             error, self.error = self.error, None
             raise error
 
     def arrival(self) -> asyncio.Future[None]:
-        """A future of the next arrival: bytes, the end, or an error."""
-        self._waiter = waiter = self._pool.loop.create_future()
+        """Return a future that is done at the next arrival: body bytes, the end, or an error."""
+        self._waiter = waiter = self._owner.loop.create_future()
         return waiter
 
     def fail(self, error: BaseException) -> None:
-        """Make the pending read raise `error`, now and not behind what came before. The upstream is cut."""
+        """Close the connection and make the pending read raise `error` at once; unread pieces are dropped."""
         if self.error is None:
             self.error = error
-        self.pieces.clear()
+        self.parser.pieces.clear()
         self.abort()
         self._wake()
 
     def resume_reading(self) -> None:
-        """The pieces were taken after more had come than was read."""
+        """Continue reading from the socket: all pieces were taken."""
         self.unread = 0
-        if self._paused:
-            self._paused = False
-            if self._phase is not _CLOSED:
+        if self._reading_paused:
+            self._reading_paused = False
+            if self.phase is not _CLOSED:
                 self._transport.resume_reading()
 
     def release(self, *, finish: bool) -> None:
-        """Nobody reads this reply any further. With `finish` its end may be near, and the connection worth keeping."""
-        self.step = self.parked = None
+        """End the use of this response. With `finish` its end may be near: read on briefly, to keep the connection."""
+        self.resume_reader = self.parked_reader = None
         self.error = None
-        self.pieces.clear()
-        if self._phase is _ENDED:
-            self._give_back()
-        elif self._phase is _BODY and finish and not self._until_close:
-            self._phase = _FINISHING
-            self._room = _FINISH_BYTES
-            self._timer = self._pool.loop.call_later(FINISH_SECONDS, self.abort)
+        self.parser.pieces.clear()
+        if self.phase is _ENDED:
+            self._return_to_pool()
+        elif self.phase is _BODY and finish and not self.parser.ends_with_close:
+            self._advance(ConnectionEvent.RELEASED_EARLY)
+            self._bytes_left = _DRAIN_BYTES
+            self._drain_timer = self._owner.loop.call_later(DRAIN_SECONDS, self.abort)
             self.resume_reading()
         else:
             self.abort()
 
     def reset(self) -> bool:
-        """Make a connection that nobody wanted in the end ready for the pool. False if it is not fit for it."""
-        if self._phase is _HEAD and self._room == self._connections.head:
-            self._phase = _IDLE
+        """Prepare a new connection whose request was cancelled for the pool. Returns whether it is reusable."""
+        if self.phase is _HEAD and self._bytes_left == self._owner.options.head:
+            self._advance(ConnectionEvent.POOLED)
         return self.is_reusable()
 
     def abort(self) -> None:
-        """Close at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._phase is not _CLOSED:
-            self._phase = _CLOSED
+        """Close the connection at once."""
+        self._cancel_drain_timer()
+        if self.phase is not _CLOSED:
+            self._advance(ConnectionEvent.CLOSE)
             self._transport.abort()
 
-    def _give_back(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        transport = self._transport
-        # A reply that came before its request was sent whole: the rest would be sent for nothing.
-        if self._keep and not transport.is_closing() and not transport.get_write_buffer_size():
-            self._phase = _IDLE
+    def _return_to_pool(self) -> None:
+        self._cancel_drain_timer()
+        transport, seconds = self._transport, self.parser.keep_seconds
+        # Unsent bytes: the response came before all of its request was sent, and the rest would be sent for nothing.
+        if seconds and not transport.is_closing() and not transport.get_write_buffer_size():
+            self._advance(ConnectionEvent.POOLED)
             self.resume_reading()
-            self._pool.put_idle(self, self._keep)
+            self._owner.put_idle(self, seconds)
         else:
             self.abort()
 
-    # --- what the loop tells --------------------------------------------------------------------------------------
+    def _cancel_drain_timer(self) -> None:
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
+
+    # --- callbacks of the event loop ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pool counts it from now on."""
+        """Prepare for the first response. The owner counts the connection from now on."""
         self._transport = cast("asyncio.Transport", transport)
         self._socket = transport.get_extra_info("socket").fileno()
-        self._parser = HttpResponseParser(self)
-        self.expect()
-        self._pool.made(self)
+        options = self._owner.options
+        self.parser = ResponseParser(options.idle_seconds)
+        self._bytes_left = options.head
+        self._advance(ConnectionEvent.CONNECTED)
+        self._owner.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """One network read."""
-        if self._phase is not _BODY:
-            self._received_outside_a_body(data)
+        """Process one network read."""
+        if self.phase is not _BODY:
+            self._received_outside_body(data)
             return
+        parser = self.parser
         try:
-            self._parser.feed_data(data)  # type: ignore[union-attr]
+            parser.http.feed_data(data)
         except HttpParserError:
-            self._break()
-        if self.pieces:
-            self._room = _BARREN_BYTES
-            step = self.parked
-            if step is not None:
-                self.parked = None
-                step()
+            self._reject_malformed()
+        if parser.complete:
+            self._advance(_BODY_COMPLETE)
+        if parser.pieces:
+            self._bytes_left = _OVERHEAD_BYTES
+            resume = self.parked_reader
+            if resume is not None:
+                self.parked_reader = None
+                resume()
             else:
                 self._wake()
-            if self.pieces:
-                # Not taken at once: by a reader that awaits it, is behind, or takes it in slices.
+            if parser.pieces:
+                # Not taken at once: the reader waits for a future, writes to its client, or takes the read in slices.
                 self.unread = unread = self.unread + len(data)
-                full = unread > self._connections.unread or len(data) > _BULK
-                if full and not self._paused and self._phase is _BODY:
-                    self._paused = True
+                full = unread > self._owner.options.unread or len(data) > _LONG_READ
+                if full and not self._reading_paused and self.phase is _BODY:
+                    self._reading_paused = True
                     self._transport.pause_reading()
-        elif self._phase is _BODY:
-            self._room -= len(data)
-            if self._room < 0:
-                self._break()
+        elif self.phase is _BODY:
+            self._bytes_left -= len(data)
+            if self._bytes_left < 0:
+                self._reject_malformed()
                 self._wake()
         else:
             self._wake()
 
-    def _received_outside_a_body(self, data: bytes) -> None:
-        if self._phase is _HEAD:
+    def _received_outside_body(self, data: bytes) -> None:
+        if self.phase is _HEAD:
             self._received_head(data)
-        elif self._phase is _FINISHING:
-            self._room -= len(data)
+        elif self.phase is _DRAINING:
+            self._bytes_left -= len(data)
             try:
-                self._parser.feed_data(data)  # type: ignore[union-attr]
+                self.parser.http.feed_data(data)
             except HttpParserError:
-                self._room = -1
-            self.pieces.clear()
-            if self._room < 0:
+                self._bytes_left = -1
+            self.parser.pieces.clear()
+            if self._bytes_left < 0:
                 self.abort()
-            elif self.ended:
-                self._give_back()
+            elif self.parser.complete:
+                self._return_to_pool()
         else:
-            # Bytes that nobody asked for: they would be taken for the reply to the next request.
-            self._keep = 0.0
-            if self._phase is _IDLE:
+            # Unexpected bytes: they would be taken for the response to the next request.
+            self.parser.keep_seconds = 0.0
+            if self.phase is _IDLE:
                 self.abort()
 
     def _received_head(self, data: bytes) -> None:
-        feed, room = self._parser.feed_data, self._room  # type: ignore[union-attr]
-        self._room -= len(data)
+        parser, accepted = self.parser, self._bytes_left
+        self._bytes_left -= len(data)
         try:
-            if self._room < 0:
-                feed(data[:room])
-                if self._phase is _HEAD:
-                    limit = self._connections.head
+            if self._bytes_left < 0:
+                parser.http.feed_data(data[:accepted])
+                if not parser.status:
+                    limit = self._owner.options.head
                     raise UnacceptableResponse(f"the head of its reply exceeds the limit connections.head = {limit}")
-                data = data[room:]
-            feed(data)
+                data = data[accepted:]
+            parser.http.feed_data(data)
         except (HttpParserError, UnacceptableResponse) as error:
-            if self._phase is _HEAD:
-                self.error = UpstreamUnreachable(f"the upstream connection failed: {reason(error)}")
-                self.abort()
+            if parser.status:
+                self._reject_malformed()
             else:
-                self._break()
-        if self._phase is not _HEAD:
-            self._room = _BARREN_BYTES
+                self.error = UpstreamUnreachable(f"the upstream connection failed: {parse_failure(error)}")
+                self.abort()
+        if self.phase is _HEAD and parser.status:
+            self._advance(ConnectionEvent.HEAD_COMPLETE)
+            if parser.complete:
+                self._advance(_BODY_COMPLETE)
+        if self.phase is not _HEAD:
+            self._bytes_left = _OVERHEAD_BYTES
             self._wake()
-            if self.pieces:
+            if parser.pieces:
                 self.unread = len(data)
 
-    def _break(self) -> None:
-        """What comes makes no sense."""
-        self._keep = 0.0
-        if self._phase is _BODY:
+    def _reject_malformed(self) -> None:
+        """Close the connection in a malformed body; after a complete one, only do not reuse it."""
+        self.parser.keep_seconds = 0.0
+        if not self.parser.complete:
             self.error = StreamTruncated(BROKEN)
             self.abort()
 
     def eof_received(self) -> None:
-        """The server has closed its side. Ours follows at once, whatever is still unsent."""
-        self._over(None)
+        """Close this side as well, as the server has closed its own; unsent bytes are dropped."""
+        self._end(None)
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The last that is heard of the connection."""
-        self._over(error)
-        self._parser = None  # it holds methods of this object
-        self._pool.discard(self)
+        """End the response and leave the pool."""
+        self._end(error)
+        self.parser.close()
+        self._owner.discard(self)
 
-    def _over(self, error: Exception | None) -> None:
-        phase, self._phase = self._phase, _CLOSED
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _end(self, error: Exception | None) -> None:
+        phase = self.phase
+        self._advance(ConnectionEvent.CLOSE)
+        self._cancel_drain_timer()
         if phase is _HEAD:
-            # Not "nothing was sent": the server may have acted on it, so nobody may send it again.
-            told = str(error) or type(error).__name__ if error is not None else "Server disconnected"
-            self.error = UpstreamUnreachable(f"the upstream connection failed: {told}")
+            # Nothing may be sent again: the server may have acted on the request.
+            reason = str(error) or type(error).__name__ if error is not None else "Server disconnected"
+            self.error = UpstreamUnreachable(f"the upstream connection failed: {reason}")
         elif phase is _BODY:
-            if self._until_close and error is None and self._was_closed_cleanly():
-                self.ended = True
+            if self.parser.ends_with_close and error is None and self._was_closed_cleanly():
+                self.parser.complete = True
             else:
                 self.error = StreamTruncated(BROKEN)
         self._wake()
 
     def _was_closed_cleanly(self) -> bool:
-        """With TLS only a close_notify ends a body without a length: a mere end of the connection may be an attack."""
+        """Return whether a body without a length has ended. Under TLS only a close_notify proves it (RFC 8446 §6.1)."""
         tls = self._transport.get_extra_info("ssl_object")
         if tls is None:
             return True
@@ -288,10 +356,11 @@ class Connection(ResponseParser, asyncio.Protocol):
             return False
 
     def _wake(self) -> None:
-        step = self.parked
-        if step is not None:
-            self.parked = None
-            step()
+        """Resume the reader, or `wait_for_head`."""
+        resume = self.parked_reader
+        if resume is not None:
+            self.parked_reader = None
+            resume()
             return
         waiter = self._waiter
         if waiter is not None:
@@ -301,6 +370,7 @@ class Connection(ResponseParser, asyncio.Protocol):
 
 
 def _readable(fd: int) -> bool:
+    """True if the kernel has bytes, an end or an error for a socket."""
     if sys.platform == "win32":
         return bool(select.select((fd,), (), (), 0)[0])
     poll = select.poll()

@@ -1,6 +1,6 @@
-"""Making a connection: addresses off the loop's back, happy eyeballs, TLS.
+"""Opens connections to upstreams: DNS lookups, happy eyeballs, TLS.
 
-aiohappyeyeballs (which aiohttp's client uses too) races the addresses: uvloop's `create_connection` does not.
+aiohappyeyeballs, which aiohttp's client uses too, races a host's addresses: uvloop's `create_connection` does not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.errors import UpstreamUnreachable
 
-_HEAD_START = 0.25
-"""Seconds between two addresses tried (RFC 8305)."""
+_ATTEMPT_DELAY = 0.25
+"""Seconds between two connection attempts (RFC 8305 §5)."""
 
 
 class Connector:
-    """Dials origins. `tls` is for a certificate authority of one's own; addresses are remembered for `dns_seconds`."""
+    """Connects to origins. `tls` replaces the default TLS settings, for instance with another certificate authority;
+    a host's addresses are cached for `dns_seconds`."""
 
     __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_tls", "loop")
 
@@ -31,13 +32,14 @@ class Connector:
         self._tls = tls
         self._dns_seconds = dns_seconds
         self._addresses: dict[Origin, tuple[float, Sequence[AddrInfoType]]] = {}
+        """Addresses with the loop's time until which they are valid."""
         self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
 
     async def connect(self, origin: Origin, connection: Connection) -> None:
         """Connect `connection` to `origin`. Raises UpstreamUnreachable."""
         try:
             addresses = origin.literal() or await self._resolve(origin)
-            sock = await start_connection(addresses, happy_eyeballs_delay=_HEAD_START, interleave=1, loop=self.loop)
+            sock = await start_connection(addresses, happy_eyeballs_delay=_ATTEMPT_DELAY, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
             self._addresses.pop(origin, None)  # the host may have moved
             raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
@@ -56,26 +58,26 @@ class Connector:
             raise
 
     def close(self) -> None:
-        """Give up what is being looked up."""
+        """Cancel pending lookups."""
         for lookup in self._lookups.values():
             lookup.cancel()
 
     def _context(self) -> ssl.SSLContext:
-        # Lazily and once: reading the authorities takes some ten milliseconds.
+        # Created at the first use: loading the certificate authorities takes some ten milliseconds.
         if self._tls is None:
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
 
     async def _resolve(self, origin: Origin) -> Sequence[AddrInfoType]:
-        known = self._addresses.get(origin)
-        if known is not None and known[0] > self.loop.time():
-            return known[1]
+        cached = self._addresses.get(origin)
+        if cached is not None and cached[0] > self.loop.time():
+            return cached[1]
         lookup = self._lookups.get(origin)
         if lookup is None:
             lookup = self._lookups[origin] = self.loop.create_task(self._look_up(origin))
             lookup.add_done_callback(lambda done: self._lookup_done(origin, done))
-        # One look-up for all who ask at once; it goes on if one of them leaves.
+        # Concurrent requests share one lookup; it continues if one of them is cancelled.
         return await asyncio.shield(lookup)
 
     async def _look_up(self, origin: Origin) -> Sequence[AddrInfoType]:
@@ -88,10 +90,11 @@ class Connector:
 
 
 def _reason(error: Exception) -> str:
+    """Return the reason of a failed connection, for an error message."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message} (SSL_CERT_FILE may name further authorities)"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {getattr(error, 'reason', None) or error} (is it https, and on this port?)"
     if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
-        return os.strerror(error.errno)  # asyncio's own words for it name an address and no reason
+        return os.strerror(error.errno)  # asyncio's own message contains an address and no reason
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

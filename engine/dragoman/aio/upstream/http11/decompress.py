@@ -1,7 +1,7 @@
-"""Compressed bodies, expanded a bounded piece at a time while they are read.
+"""Decompresses gzip and deflate bodies while they are read, one bounded piece at a time.
 
-What an upstream sends is little; what it expands to may be anything. No step expands more than `PIECE` bytes, so the
-memory held is bounded whatever comes, and the reader's own limit on the body ends it.
+A few compressed bytes may expand to gigabytes. No step expands more than `PIECE` bytes, so the memory is bounded, and
+the reader's limit on the body stops the expansion.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
 ACCEPTED = "gzip, deflate"
-"""What whole replies are asked for in."""
+"""The `accept-encoding` of requests for complete bodies."""
 PIECE = 256 * 1024
+"""Bytes that one step may expand to."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 class Decompressor:
-    """One body's gzip (of any number of members) or deflate (with zlib's wrapper, or without it as some send it)."""
+    """Decompresses one body: gzip with any number of members, or deflate with or without zlib's wrapper."""
 
     __slots__ = ("_name", "_stream")
 
@@ -28,12 +29,12 @@ class Decompressor:
         self._stream: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What `data` expands to, in pieces. All must be taken before the next call. Raises StreamTruncated."""
+        """Yield the expansion of `data` in pieces; take all of them before the next call. Raises StreamTruncated."""
         while data:
             stream = self._stream
             if stream is None or stream.eof:
                 if stream is not None:
-                    data = data.lstrip(b"\0")  # some pad the end with zeros
+                    data = data.lstrip(b"\0")  # some servers pad the end with zeros
                     if data and self._name != "gzip":
                         raise StreamTruncated(f"upstream's {self._name} body is corrupt")
                     if not data:
@@ -52,7 +53,7 @@ class Decompressor:
             data = stream.unused_data
 
     def finish(self) -> None:
-        """The body ended. Raises StreamTruncated if its compressed form did not."""
+        """End the body. Raises StreamTruncated if its compressed form is incomplete."""
         if self._stream is not None and not self._stream.eof:
             raise StreamTruncated(f"upstream's {self._name} body was cut short")
 
@@ -64,7 +65,10 @@ class Decompressor:
 
 
 def decompressor(encoding: str) -> Decompressor | None:
-    """The decoder for a `content-encoding`; None for a body as it is. Raises UpstreamProtocolError for others."""
+    """Return the decompressor for a `content-encoding`, or None if the body is not compressed.
+
+    Raises UpstreamProtocolError for any other encoding.
+    """
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return None

@@ -1,9 +1,9 @@
-"""The connections to one origin: kept for the next request, counted, and waited for in turn when they are limited.
+"""The connections to one origin: reused, counted, and queued for when they are limited.
 
-A request is sent once. A connection is given out only if the kernel knows of nothing that came on it; one that is found
-dead then is replaced before a byte was written. Once a request was written, its loss is an error, whatever the method
-and however early: a POST may have been acted on, and no sign tells a server that died before reading it from one that
-died after. (Nothing here is anything but a POST.)
+A request is sent once. An idle connection is handed out only if the kernel has no unread bytes and no end for it; else
+it is replaced before a byte was written. Once a request was written, losing its connection is an error, whatever the
+method and however early: the server may have acted on a POST, and nothing distinguishes a server that died before
+reading the request from one that died after.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _CLOSED = "the upstream connection failed: the gateway has closed its connection
 
 
 class Pool:
-    """`take` one that is idle, else `connect`; connections come back by themselves (`release`, `gone`)."""
+    """The pool of one origin: call `acquire_idle`, and if it returns None `acquire`. It is a `ConnectionOwner`:
+    connections return by themselves (`put_idle`) or leave it (`discard`)."""
 
     __slots__ = (
         "_closed",
@@ -33,44 +34,49 @@ class Pool:
         "_live",
         "_opening",
         "_origin",
-        "_places",
+        "_slots_used",
         "_sweeper",
-        "_waiting",
-        "connections",
+        "_waiters",
         "loop",
+        "options",
     )
 
-    def __init__(self, origin: Origin, dialer: Connector, connections: PoolOptions) -> None:
-        self.loop = dialer.loop
-        self.connections = connections
+    def __init__(self, origin: Origin, connector: Connector, options: PoolOptions) -> None:
+        self.loop = connector.loop
+        self.options = options
         self._origin = origin
-        self._connector = dialer
+        self._connector = connector
         self._idle: dict[Connection, float] = {}
-        """With the time until which each is kept; the last one in is the first one out."""
+        """Idle connections with the loop's time until which each is kept. The last one in is the first one out."""
         self._live: set[Connection] = set()
         self._opening: set[asyncio.Task[Connection]] = set()
-        self._places = 0
-        """Live connections and those about to be."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._slots_used = 0
+        """Number of live connections and of those being opened."""
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
         self._emptied: asyncio.Future[None] | None = None
 
+    def __repr__(self) -> str:
+        origin = f"{'https' if self._origin.secure else 'http'}://{self._origin.host}:{self._origin.port}"
+        counts = f"busy={self.busy} idle={len(self._idle)} waiting={len(self._waiters)}"
+        return f"<Pool {origin} {counts}{' closed' if self._closed else ''}>"
+
     @property
     def busy(self) -> int:
-        """Connections that are not idle, those about to be made among them."""
-        return self._places - len(self._idle)
+        """Number of connections that are not idle, including those being opened."""
+        return self._slots_used - len(self._idle)
 
     @property
     def unused(self) -> bool:
-        """Whether nothing is lost if the pool is forgotten."""
-        return not (self._places or self._waiting or self._opening)
+        """True if the pool has no connection and nothing waits for one."""
+        return not (self._slots_used or self._waiters or self._opening)
 
     def acquire_idle(self) -> Connection | None:
-        """A connection that a request may be sent on now; None if there is none, or if others wait for one."""
-        return None if self._waiting else self._pick()
+        """Return an idle connection; None if the pool has no idle one or if other requests wait for one."""
+        return None if self._waiters else self._pop_idle()
 
-    def _pick(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         while self._idle:
             connection, until = self._idle.popitem()
             if until > self.loop.time() and connection.is_reusable():
@@ -78,14 +84,14 @@ class Pool:
             connection.abort()
         return None
 
-    async def acquire(self, seconds: float, watch: StreamTimers) -> Connection:
-        """A new connection, or with a limit the next one that comes free. Both within `seconds`.
+    async def acquire(self, seconds: float, timers: StreamTimers) -> Connection:
+        """Open a connection, or at the limit wait for one to become free; both within `seconds`.
 
-        Raises UpstreamUnreachable, UpstreamTimeout, or what the watch fails it with.
+        Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
         """
         if self._closed:
             raise UpstreamUnreachable(_CLOSED)
-        # A task of its own: it can be failed at any point, and the connection outlives this request's context.
+        # A task of its own: it can be cancelled at any point, and the connection outlives this request's context.
         opening = self.loop.create_task(self._acquire_slot(), context=Context())
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
@@ -95,100 +101,105 @@ class Pool:
             failures.append(error)
             opening.cancel()
 
-        watch.attach(fail)
+        timers.attach(fail)
         timer = self.loop.call_later(seconds, fail, UpstreamTimeout("connect", seconds))
         try:
             await asyncio.wait((opening,))
         except BaseException:
-            opening.add_done_callback(self._close_unclaimed)
+            opening.add_done_callback(self._keep_unclaimed)
             opening.cancel()
             raise
         finally:
             timer.cancel()
         if failures:
-            self._close_unclaimed(opening)
+            self._keep_unclaimed(opening)
             raise failures[0]
         if opening.cancelled():
             raise UpstreamUnreachable(_CLOSED)
         return opening.result()
 
-    def _close_unclaimed(self, opening: asyncio.Task[Connection]) -> None:
-        """Connected at the very moment at which it was given up."""
+    def _keep_unclaimed(self, opening: asyncio.Task[Connection]) -> None:
+        """Keep a connection that was established just when its request was cancelled."""
         if not opening.cancelled() and opening.exception() is None:
             connection = opening.result()
             if connection.reset():
-                self.put_idle(connection, self.connections.idle_seconds)
+                self.put_idle(connection, self.options.idle_seconds)
             else:
                 connection.abort()
 
     async def _acquire_slot(self) -> Connection:
-        limit = self.connections.limit
-        if limit and (self._waiting or self._places >= limit):
-            first = False
+        """Wait until the limit allows a connection; return one that became idle meanwhile, or open one."""
+        limit = self.options.limit
+        if limit and (self._waiters or self._slots_used >= limit):
+            at_head = False
             while True:
-                turn = self.loop.create_future()
-                if first:
-                    self._waiting.appendleft(turn)
+                waiter = self.loop.create_future()
+                if at_head:
+                    self._waiters.appendleft(waiter)
                 else:
-                    self._waiting.append(turn)
+                    self._waiters.append(waiter)
                 try:
-                    await turn
+                    await waiter
                 except asyncio.CancelledError:
-                    self._waiting.remove(turn)
-                    if turn.done() and not turn.cancelled():
+                    self._waiters.remove(waiter)
+                    if waiter.done() and not waiter.cancelled():
                         self._wake_next()
                     raise
-                self._waiting.remove(turn)
-                if (connection := self._pick()) is not None:
+                self._waiters.remove(waiter)
+                if (connection := self._pop_idle()) is not None:
                     return connection
-                if self._places < limit:
+                if self._slots_used < limit:
                     break
-                first = True  # what it was called for is gone again
-        self._places += 1
+                at_head = True  # the freed connection was taken meanwhile; wait at the head of the queue
+        self._slots_used += 1
         connection = Connection(self)
         try:
             await self._connector.connect(self._origin, connection)
         except BaseException:
-            if connection.made:
+            if connection.was_connected:
                 connection.abort()
             else:
-                self._places -= 1
+                self._slots_used -= 1
                 self._wake_next()
             raise
         return connection
 
     def _wake_next(self) -> None:
-        """A connection or a place came free. Who was called stays in the queue until it runs: nobody overtakes it."""
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
+        """Wake the next waiter, as a connection or a slot became free.
+
+        The waiter stays in the queue until its task runs, so that later requests cannot overtake it.
+        """
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
-    def made(self, connection: Connection) -> None:
-        """It is connected."""
+    def add(self, connection: Connection) -> None:
+        """Count a connection that is established."""
         self._live.add(connection)
 
     def put_idle(self, connection: Connection, seconds: float) -> None:
-        """It can be used again, for so long."""
-        if self._closed or (len(self._idle) >= self.connections.idle and not self._waiting):
+        """Keep a connection for reuse within `seconds`, or close it if enough are kept."""
+        if self._closed or (len(self._idle) >= self.options.idle and not self._waiters):
             connection.abort()
             return
         self._idle[connection] = self.loop.time() + seconds
-        if self._waiting:
+        if self._waiters:
             self._wake_next()
         if self._sweeper is None:
             self._sweeper = self.loop.call_later(seconds, self._sweep)
 
     def discard(self, connection: Connection) -> None:
-        """It is closed."""
+        """Forget a connection that is closed."""
         self._live.discard(connection)
         self._idle.pop(connection, None)
-        self._places -= 1
+        self._slots_used -= 1
         self._wake_next()
         if self._emptied is not None and not self._live and not self._emptied.done():
             self._emptied.set_result(None)
 
     def _sweep(self) -> None:
+        """Close the idle connections whose time is over."""
         now = self.loop.time()
         for connection, until in tuple(self._idle.items()):
             if until <= now:
@@ -199,7 +210,7 @@ class Pool:
             self._sweeper = self.loop.call_later(max(0.1, min(self._idle.values()) - now), self._sweep)
 
     async def close(self) -> None:
-        """Cut all connections and wait until they are closed."""
+        """Close all connections and wait until they are closed."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()

@@ -1,4 +1,4 @@
-"""The request's head: where it goes, and the lines that are the connection's own business."""
+"""Encodes request heads: the origin of a URL, the request line, and the headers that belong to the connection."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from dragoman.aio.upstream.http11.decompress import ACCEPTED
 from dragoman.errors import UpstreamUnreachable
 
 _PORTS = {"http": 80, "https": 443}
-_OURS = frozenset(
+_CONNECTION_HEADERS = frozenset(
     ("accept-encoding", "connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
      "upgrade")
 )  # fmt: skip
-"""Headers that say how this connection frames and encodes: never the caller's."""
+"""Headers that describe the framing and encoding on this connection; the caller's are ignored."""
 _TARGET = re.compile(r"[!-~]*\Z")
+"""Visible ASCII: a host or a request target that needs no quoting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A server: what connections are kept by. `host` is as DNS wants it, without brackets."""
+    """The server of a URL; each has a pool. `host` is a DNS name or an IP address without brackets."""
 
     secure: bool
     host: str
     port: int
 
     def literal(self) -> Sequence[AddrInfoType]:
-        """The address, where the host is one; an IPv6 address with a zone is left to the resolver."""
+        """Return the address if `host` is an IP address, else (). IPv6 addresses with a zone need the resolver."""
         try:
             version = ipaddress.ip_address(self.host).version
         except ValueError:
@@ -45,7 +46,10 @@ class Origin:
 
 
 def parse_url(url: str, method: str = "POST") -> tuple[Origin, str]:
-    """Where a URL leads, and the first two lines of a request there. Raises UpstreamUnreachable for what is no URL."""
+    """Return the origin of a URL and the first two lines of a request to it.
+
+    Raises UpstreamUnreachable if the URL is not a valid http or https URL.
+    """
     try:
         parts = urlsplit(url)
         host, port, scheme = parts.hostname or "", parts.port, parts.scheme.lower()
@@ -65,32 +69,33 @@ def parse_url(url: str, method: str = "POST") -> tuple[Origin, str]:
 
 
 def request_head(start: str, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
-    """The whole head behind the lines of `split`. Event streams are asked for as they are, other replies compressed.
+    """Return the complete head. `start` are the lines of `parse_url`, `length` is the body's length in bytes.
 
-    Raises ValueError for a header that would not be one line: configuration and credentials see to that first.
+    Event streams are requested uncompressed, other responses compressed. Raises ValueError for a header with a line end
+    or a NUL; configuration and credentials are checked for these before.
     """
     lines = [start]
-    own = {"user-agent": "user-agent: dragoman\r\n", "accept": "accept: */*\r\n"}
+    defaults = {"user-agent": "user-agent: dragoman\r\n", "accept": "accept: */*\r\n"}
     for name, value in headers.items():
         lower = name.lower()
-        if lower not in _OURS:
-            own.pop(lower, None)
+        if lower not in _CONNECTION_HEADERS:
+            defaults.pop(lower, None)
             lines.append(f"{name}: {value}\r\n")
-    lines.extend(own.values())
+    lines.extend(defaults.values())
     lines.append(f"accept-encoding: {'identity' if stream else ACCEPTED}\r\ncontent-length: {length}\r\n\r\n")
     text = "".join(lines)
-    # Two line ends in `start`, three in the last piece: any other than one for each header came with a header.
-    breaks = len(lines) + 3
-    if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
+    # Two line ends in `start`, three in the last item, one per header; any other came with a header's value.
+    line_ends = len(lines) + 3
+    if text.count("\n") != line_ends or text.count("\r") != line_ends or "\0" in text:
         raise ValueError("a header for the upstream has a line end or a NUL in it; nothing was sent")
     return text.encode()
 
 
 class RequestHeadEncoder:
-    """The heads of the requests to one URL: most are like the one before in all but the length.
+    """Encodes the heads of the requests to one URL. Most differ from the previous one only in the body's length.
 
-    Only the same mapping counts as the same headers, and it must not change: to compare them would take a time that
-    tells one client about another's key.
+    Headers count as equal only if they are the same mapping object, which must not change: comparing values would take
+    a time that reveals something of another client's key.
     """
 
     __slots__ = ("_before_length", "_headers", "_start", "_stream")
@@ -102,7 +107,7 @@ class RequestHeadEncoder:
         self._before_length = b""
 
     def encode(self, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
-        """See `request_head`."""
+        """Return the complete head, as `request_head` does."""
         if headers is self._headers and stream is self._stream:
             return b"%b%d\r\n\r\n" % (self._before_length, length)
         head = request_head(self._start, headers, length, stream=stream)

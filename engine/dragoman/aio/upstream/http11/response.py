@@ -1,4 +1,4 @@
-"""The answer on a raw connection: batches straight from its reads, and the decision whether it is worth keeping."""
+"""The response on an upstream connection: its body in batches, and the decision whether the connection is kept."""
 
 from __future__ import annotations
 
@@ -17,58 +17,59 @@ from dragoman.errors import LimitExceeded, StreamTruncated
 
 
 class _Parking:
-    """Awaited by a reader that is stepped: it gives up control once, and whoever steps it goes on where it stands."""
+    """An awaitable that suspends its reader once, by a bare `yield None`. `InlineTask.resume` continues the reader."""
 
     __slots__ = ()
-    # An iterator of one None, made without a Python frame: 180 ns a time instead of 250 with a generator.
+    # An iterator of one None, made without a Python frame: 180 ns each time instead of 250 with a generator.
     __await__ = staticmethod(partial(iter, (None,)))
 
 
 _PARKED = cast("Awaitable[None]", _Parking())
-_PIECES = 4
-"""Pieces that are expanded in one turn of the loop."""
+_PIECES_PER_TURN = 4
+"""Decompressed pieces that are read in one turn of the event loop."""
 
 
 class Http11Response:
-    """See `PushedAnswer`."""
+    """A response on an `Http11Transport`'s connection: a `PushedResponse`."""
 
-    __slots__ = ("_connection", "_cut", "_encoding", "_left", "_watch", "headers", "status")
+    __slots__ = ("_connection", "_encoding", "_over_limit", "_stopped_early", "_timers", "headers", "status")
 
-    def __init__(self, connection: Connection, watch: StreamTimers) -> None:
+    def __init__(self, connection: Connection, timers: StreamTimers) -> None:
         self._connection: Connection | None = connection
-        self._watch = watch
-        self._left = self._cut = False
-        self.status = connection.status
-        self.headers: Mapping[str, str] = connection.headers
-        # Once: who has read the headers may let them go, and a long stream should not keep them.
-        self._encoding = connection.headers.get("content-encoding")
-        connection.headers = NO_HEADERS
+        self._timers = timers
+        self._stopped_early = self._over_limit = False
+        parser = connection.parser
+        self.status = parser.status
+        self.headers: Mapping[str, str] = parser.headers
+        # The caller may drop `headers` once they were read, so that a long stream does not keep them.
+        self._encoding = parser.headers.get("content-encoding")
+        parser.headers = NO_HEADERS
 
-    def on_arrival(self, step: Callable[[], None] | None, /) -> None:
-        """See `PushedAnswer`."""
+    def on_arrival(self, resume: Callable[[], None] | None, /) -> None:
+        """Set the callback that resumes the reader of `batches`: see `PushedResponse`."""
         connection = self._connection
         if connection is not None:
-            connection.step = step
-            if connection.parked is not None:
-                connection.parked = step
+            connection.resume_reader = resume
+            if connection.parked_reader is not None:
+                connection.parked_reader = resume
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
         pieces: list[bytes] = []
         size = 0
         async with aclosing(self._body(sliced=False)) as batches:
             async for piece in batches:
                 size += len(piece)
                 if size > limit:
-                    self._cut = True
+                    self._over_limit = True
                     raise LimitExceeded("reply_body", limit, upstream=True)
                 pieces.append(piece)
-                if len(pieces) % _PIECES == 0:
-                    await asyncio.sleep(0)  # expanding needs no read: others get their turn
+                if len(pieces) % _PIECES_PER_TURN == 0:
+                    await asyncio.sleep(0)  # decompressing does not wait for the network: let other tasks run
         return b"".join(pieces)
 
     def batches(self) -> AsyncGenerator[bytes, None]:
-        """The body, one network read at a time, a long one in slices. Compressed ones are expanded."""
+        """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""
         return self._body(sliced=True)
 
     def _body(self, sliced: bool) -> AsyncGenerator[bytes, None]:
@@ -95,19 +96,20 @@ class Http11Response:
             expander.finish()
 
     async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
-        connection, watch = self._connection, self._watch
+        connection, timers = self._connection, self._timers
         if connection is None:
             raise StreamTruncated("the reply was closed before it was read")
-        pieces = connection.pieces
+        parser = connection.parser
+        pieces = parser.pieces
         try:
             while self._connection is connection:
                 if pieces:
                     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
                     if len(data) > SMALL and sliced and (end := slice_end(data, 0)) < len(data):
-                        pieces[:] = (data,)  # not taken yet: `fail` and `leave` clear what is here
+                        pieces[:] = (data,)  # not taken yet: `fail` and `release` drop what is here
                         start = 0
                         while end < len(data) and pieces:
-                            watch.upstream_active = True
+                            timers.upstream_active = True
                             yield data[start:end]
                             await next_turn()
                             start, end = end, slice_end(data, end)
@@ -117,30 +119,30 @@ class Http11Response:
                     pieces.clear()
                     if connection.unread:
                         connection.resume_reading()
-                    watch.upstream_active = True
+                    timers.upstream_active = True
                     yield data
-                    del data  # not for as long as the next one takes
+                    del data  # not kept while waiting for the next read
                 elif connection.error is not None:
                     raise connection.error
-                elif connection.ended:
+                elif parser.complete:
                     return
-                elif connection.step is None:
+                elif connection.resume_reader is None:
                     await connection.arrival()
                 else:
-                    connection.parked = connection.step
+                    connection.parked_reader = connection.resume_reader
                     await _PARKED
-                    connection.parked = None
+                    connection.parked_reader = None
         except GeneratorExit:
-            # Read no further, by one who has the terminal event; or whose client left, and then the upstream is cut.
-            self._left = connection.parked is None and not watch.client_gone()
+            # The reader stopped early: it has the terminal event, or its client disconnected (then cut the upstream).
+            self._stopped_early = connection.parked_reader is None and not timers.client_gone()
             raise
         finally:
-            connection.parked = None
+            connection.parked_reader = None
         raise StreamTruncated("the reply was closed before it was read")
 
     async def close(self) -> None:
-        """Give the connection back at the body's end, or, if the reader had enough, soon after; else cut it."""
-        self._watch.upstream_done()
+        """Return the connection to the pool if the body has ended or the reader stopped early, else cut it."""
+        self._timers.upstream_done()
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.release(finish=self._left and not self._cut)
+            connection.release(finish=self._stopped_early and not self._over_limit)

@@ -1,113 +1,92 @@
-"""A reply as httptools parses it: head, framing, and whether its connection can be used again.
+"""Parses the responses on one connection with httptools: head, body framing, and how long the connection may be reused.
 
-The parser is strict: a reply framed twice, a folded header, a bare line feed or a bad chunk size breaks the connection.
-Its `on_body` is the `append` of a list, so that body bytes pass no Python frame on their way. It measured better than
-aiohttp's parser (bench/experiments/http_parsers.py).
+The parser is strict. Two framing headers, a folded header, a bare line feed or a bad chunk size end the connection.
+`on_body` is the `append` of a list, so no Python frame runs for body bytes. Measured faster than aiohttp's parser
+(bench/experiments/http_parsers.py).
 """
 
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 
 from httptools import HttpParserCallbackError, HttpResponseParser
 from multidict import CIMultiDict, istr
 
-from dragoman.aio.timeouts import PoolOptions
-
-_INTERIM_REPLIES = 16
+_INTERIM_RESPONSES_MAX = 16
 _TIMEOUT = re.compile(r"timeout=([0-9]{1,6})")
 _NAMES: dict[bytes, istr] = {}
-"""Header names seen: the same few dozen in every reply, and a long stream keeps its headers."""
+"""Header names received so far. Responses share a few dozen names, and a long stream keeps its headers."""
+_NAMES_MAX = 512
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
-class ConnectionPhase(IntEnum):
-    """Where a connection stands."""
-
-    IDLE = 0
-    """In the pool."""
-    HEAD = 1
-    """Just made, or a request was sent; the reply's head is not whole. Some answer before they are asked."""
-    BODY = 2
-    ENDED = 3
-    """The reply is whole; whoever asked has not left yet."""
-    FINISHING = 4
-    """Whoever asked has left; what is still to come of the body is let go."""
-    CLOSED = 5
-
-
-_HEAD, _BODY, _ENDED, _CLOSED = (
-    ConnectionPhase.HEAD,
-    ConnectionPhase.BODY,
-    ConnectionPhase.ENDED,
-    ConnectionPhase.CLOSED,
-)
-
-
 class UnacceptableResponse(Exception):
-    """A reply that parses but cannot be had. Raised in the parser's callbacks, which stops it."""
+    """A well-formed response that this client does not accept. Raised in the parser's callbacks, which stops it."""
 
 
 class ResponseParser:
-    """What the parser calls. One reply follows another: `expect` before each."""
+    """The callbacks of httptools' parser, and the response they have built. Call `begin` before each further response.
+
+    `http` is httptools' parser: feed it. `status` is 0 until the head of the final response is complete. `complete` is
+    True once the body is. `pieces` are the parts of the body that were not read yet. `ends_with_close`: the body has no
+    length and ends with the connection. `keep_seconds` is the time for which the connection may be kept for a further
+    request, at most `idle_seconds`; 0 = it must be closed.
+    """
 
     __slots__ = (
-        "_connections",
-        "_interim",
-        "_keep",
-        "_parser",
-        "_phase",
-        "_room",
-        "_until_close",
-        "ended",
+        "_idle_seconds",
+        "_interim_count",
+        "complete",
+        "ends_with_close",
         "headers",
+        "http",
+        "keep_seconds",
         "on_body",
         "pieces",
         "status",
     )
 
-    def __init__(self, connections: PoolOptions) -> None:
-        self._connections = connections
-        self._phase = _CLOSED  # until it is made
-        self._parser: HttpResponseParser | None = None
-        self._interim = self._room = self.status = 0
-        self._until_close = self.ended = False
-        self._keep = 0.0
-        self.headers: CIMultiDict[str] = NO_HEADERS
+    def __init__(self, idle_seconds: float) -> None:
+        self._idle_seconds = idle_seconds
+        self.ends_with_close = False
+        self.keep_seconds = 0.0
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append
+        self.begin()
+        self.http = HttpResponseParser(self)
 
-    def expect(self) -> None:
-        """A reply comes next."""
-        self._phase = _HEAD
-        self._room = self._connections.head
-        self._interim = self.status = 0
-        self.ended = False
-        self.headers = CIMultiDict()
+    def begin(self) -> None:
+        """Expect the next response."""
+        self._interim_count = self.status = 0
+        self.complete = False
+        self.headers: CIMultiDict[str] = CIMultiDict()
+
+    def close(self) -> None:
+        """Free httptools' parser, which holds methods of this object. Nothing may be fed after it."""
+        del self.http
 
     def on_message_begin(self) -> None:
-        """A reply begins: the one asked for, or one behind an interim one."""
-        if self._phase is not _HEAD:
+        """Begin a response: the first one, or the one after an interim response."""
+        if self.status:
             raise UnacceptableResponse("a second reply to one request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; after the body, a trailer, which nobody wants."""
-        if self._phase is _HEAD:
+        """Add a header. Trailers, which follow the body, are dropped."""
+        if not self.status:
             key = _NAMES.get(name)
             if key is None:
                 key = istr(name.decode("ascii"))
-                if len(_NAMES) < 512:
+                if len(_NAMES) < _NAMES_MAX:
                     _NAMES[name] = key
             self.headers.add(key, value.rstrip(b" \t").decode("utf-8", "surrogateescape"))
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
-        status = self._parser.get_status_code()  # type: ignore[union-attr]
+        """Check a complete head. An interim response (1xx) is dropped."""
+        status = self.http.get_status_code()
         headers = self.headers
         if status < 200:
-            self._interim += 1
-            if status == 101 or self._interim > _INTERIM_REPLIES:
+            self._interim_count += 1
+            if status == 101 or self._interim_count > _INTERIM_RESPONSES_MAX:
                 raise UnacceptableResponse(
                     "it switched protocols unasked" if status == 101 else "too many interim replies"
                 )
@@ -117,26 +96,24 @@ class ResponseParser:
         if codings and (len(codings) > 1 or codings[0].lower() != "chunked"):
             # llhttp would take others for a body that ends with the connection.
             raise UnacceptableResponse("its reply has a transfer-encoding other than chunked")
-        self._until_close = not codings and "content-length" not in headers and status not in (204, 304)
-        self._keep = self._connections.idle_seconds
-        if (told := headers.get("keep-alive")) is not None and (match := _TIMEOUT.search(told.lower())):
+        self.ends_with_close = not codings and "content-length" not in headers and status not in (204, 304)
+        self.keep_seconds = self._idle_seconds
+        keep_alive = headers.get("keep-alive")
+        if keep_alive is not None and (match := _TIMEOUT.search(keep_alive.lower())):
             # A second before the server would close it: no request should cross its FIN on the wire.
-            self._keep = min(self._keep, max(0.0, int(match[1]) - 1.0))
+            self.keep_seconds = min(self.keep_seconds, max(0.0, int(match[1]) - 1.0))
         self.status = status
-        self._phase = _BODY
 
     def on_message_complete(self) -> None:
-        """The body is whole; so is that of an interim reply, which has none."""
-        if self._phase is _HEAD:
-            return
-        self._phase = _ENDED
-        self.ended = True
-        if not self._parser.should_keep_alive():  # type: ignore[union-attr]
-            self._keep = 0.0
+        """End the body. An interim response, which has none, is ignored."""
+        if self.status:
+            self.complete = True
+            if not self.http.should_keep_alive():
+                self.keep_seconds = 0.0
 
 
-def reason(error: BaseException) -> str:
-    """What is told of a reply that was given up: a constant of the parser's or of ours, never what came."""
+def parse_failure(error: BaseException) -> str:
+    """Return why a response was rejected: a constant text of llhttp or of this module, never received bytes."""
     if isinstance(error, HttpParserCallbackError):
         error = error.__context__ or error
     if isinstance(error, UnacceptableResponse):

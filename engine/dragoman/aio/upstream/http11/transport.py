@@ -1,6 +1,6 @@
-"""The transport on raw sockets (decision 0007): HTTP/1.1, one request at a time on pooled keep-alive connections.
+"""The transport on plain sockets (decision 0007): HTTP/1.1, one request at a time on pooled keep-alive connections.
 
-No proxies, no redirects, no HTTP/2: for egress proxies there is `aiohttp_client`.
+No proxies, no redirects, no HTTP/2: for egress proxies there is `aiohttp_transport.py`.
 """
 
 from __future__ import annotations
@@ -17,55 +17,62 @@ from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder
 from dragoman.aio.upstream.http11.response import Http11Response
 from dragoman.aio.upstream.interface import UpstreamRequest
 
-_TARGETS = 1024
-_CLOSING = 1.0
-"""Seconds that sockets get to be closed by the loop, which takes one turn of it."""
+_TARGETS_MAX = 1024
+_CLOSE_SECONDS = 1.0
+"""Time for the loop to close all sockets, which takes one turn of it."""
 
 
 class Http11Transport:
-    """The transport. Must be made inside a running event loop; `tls` is for a certificate authority of one's own."""
+    """A `Transport` over HTTP/1.1. Must be created inside a running event loop.
 
-    def __init__(self, connections: PoolOptions | None = None, *, tls: ssl.SSLContext | None = None) -> None:
-        self._connections = connections or PoolOptions()
-        self._connector = Connector(tls, self._connections.dns_seconds)
+    `tls` replaces the default TLS settings, for instance with another certificate authority.
+    """
+
+    def __init__(self, options: PoolOptions | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._options = options or PoolOptions()
+        self._connector = Connector(tls, self._options.dns_seconds)
         self._pools: dict[Origin, Pool] = {}
         self._targets: dict[str, tuple[Pool, RequestHeadEncoder]] = {}
 
     @property
     def busy(self) -> int:
-        """Connections that carry a request, or are being made for one."""
+        """Number of connections in use or being opened."""
         return sum(pool.busy for pool in self._pools.values())
 
-    async def open(self, call: UpstreamRequest, watch: StreamTimers) -> Http11Response:
-        """Send the call. Redirects are not followed: an upstream that moves is a configuration to mend."""
-        known = self._targets.get(call.url) if call.method == "POST" else None
-        pool, heads = known or self._target(call.url, call.method)
-        head = heads.encode(call.headers, len(call.body), stream=call.stream)
+    async def open(self, request: UpstreamRequest, timers: StreamTimers) -> Http11Response:
+        """Send the request and wait for the response's head. Redirects are not followed: the base URL must be changed.
+
+        Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
+        """
+        target = self._targets.get(request.url) if request.method == "POST" else None
+        pool, encoder = target or self._target(request.url, request.method)
+        head = encoder.encode(request.headers, len(request.body), stream=request.stream)
         connection = pool.acquire_idle()
         if connection is None:
-            connection = await pool.acquire(call.timeouts.connect, watch)
-        watch.attach(connection.fail)
-        connection.send(head, call.body)
+            connection = await pool.acquire(request.timeouts.connect, timers)
+        timers.attach(connection.fail)
+        connection.send(head, request.body)
         await connection.wait_for_head()
-        return Http11Response(connection, watch)
+        return Http11Response(connection, timers)
 
     def _target(self, url: str, method: str = "POST") -> tuple[Pool, RequestHeadEncoder]:
+        """Return the pool and the head encoder of a URL, and keep them for further requests to it."""
         origin, start = parse_url(url, method)
-        if len(self._targets) >= _TARGETS:
-            # URLs come from the configuration, but an embedder's may not.
+        if len(self._targets) >= _TARGETS_MAX:
+            # The gateway's URLs come from its configuration, but an embedder's may come from anywhere.
             self._targets.clear()
             self._pools = {origin: pool for origin, pool in self._pools.items() if not pool.unused}
         pool = self._pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = Pool(origin, self._connector, self._connections)
+            pool = self._pools[origin] = Pool(origin, self._connector, self._options)
         target = pool, RequestHeadEncoder(start)
-        if method == "POST":  # a GET is rare: it is not worth a place
+        if method == "POST":  # a GET is rare and not worth an entry
             self._targets[url] = target
         return target
 
     async def close(self) -> None:
-        """Cut all connections and wait until they are closed."""
+        """Close all connections and wait until they are closed."""
         self._connector.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))

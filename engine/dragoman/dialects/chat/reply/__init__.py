@@ -1,1 +1,1 @@
-"""Whole Chat Completions replies: `read.py` makes a canonical reply of a body, `write.py` makes a body of it."""
+"""Complete (not streamed) Chat replies: `read.py` reads a body, `write.py` writes one."""

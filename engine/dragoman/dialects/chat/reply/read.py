@@ -1,4 +1,4 @@
-"""Whole Chat replies, both ways (mapping §9.1 to §9.4)."""
+"""Reads a complete Chat reply into a canonical `Reply` (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -8,48 +8,37 @@ from typing import Any
 from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.call_ids import mint_call_id
 from dragoman.dialects.chat.citations import read_citation
-from dragoman.dialects.chat.reasoning_details import KEY, read_details
-from dragoman.dialects.chat.wire import (
-    DIALECT,
-    drop_proofs,
-    matched_stop,
-    read_finish,
-    read_parts,
-    read_usage,
-    reasoning_text,
-    settle,
-)
+from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps, loads
 
-_LONGEST_CALL_ID = 64
-_LONGEST_MINTED_ID = 40
 _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
     """Read a reply body.
 
-    Raises `UpstreamProtocolError` for a body that is no reply of the dialect, for several choices, and for content
-    that the client could not be given. An empty reply is legal: reasoning models cut by the cap send it.
+    A reply may be empty: reasoning models that reach the token limit send such. Raises `UpstreamProtocolError` for a
+    body that is not a Chat reply, for several choices, and for content that no client can receive.
     """
     losses, names = context.losses, context.names
     choices = body.get("choices") if type(body) is dict else None
     if type(choices) is not list:
         raise UpstreamProtocolError("upstream reply has no choices")
     if len(choices) != 1:
-        # Choices are alternatives, never parts of one turn: taking the first would lose the others (mapping §9.1).
+        # Choices are alternatives, not parts of one turn: using the first would lose the others (mapping §9.1).
         raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
     choice = choices[0]
     message = choice.get("message") if type(choice) is dict else None
@@ -59,20 +48,20 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     if role is not None and role != "assistant":
         raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
-    identity = upstream_id if type(upstream_id) is str else ""
+    reply_id = upstream_id if type(upstream_id) is str else ""
 
     parts: list[Part] = []
     reasoning = reasoning_text(message)
     details = read_details(message, context)
     if reasoning or details:
-        # Clients may trim the visible text, and this server will want it back (mapping §5.2).
-        wanted = context.envelope is not None and context.profile.reasoning_replay
-        native: Json | None = {"reasoning_content": reasoning} if wanted else None
+        # Clients may shorten the visible text, which this server requires unchanged (mapping §5.2).
+        keep = context.envelope is not None and context.profile.reasoning_replay
+        native: Json | None = {"reasoning_content": reasoning} if keep else None
         if details:
-            native = {KEY: details}
+            native = {DETAILS_KEY: details}
         parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
     if not details:
-        drop_proofs(message, _MESSAGE, losses)
+        record_dropped_proofs(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
     if context.logprobs and (logprobs := choice.get("logprobs")):
         _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
@@ -82,14 +71,14 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
     finish = choice.get("finish_reason")
-    cut = type(finish) is str and read_finish(finish) in CUTS
-    given = message.get("tool_calls")
-    if (legacy := message.get("function_call")) is not None and not given:
+    cut = type(finish) is str and read_finish_reason(finish) in CUTS
+    raw_calls = message.get("tool_calls")
+    if (legacy := message.get("function_call")) is not None and not raw_calls:
         losses.add(
             LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
         )
-        given = [{"type": "function", "function": legacy}]
-    calls = _read_calls(given, identity, len(parts), names, losses, whole=not cut)
+        raw_calls = [{"type": "function", "function": legacy}]
+    calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
     visible = any(type(part) is Text or type(part) is Refusal for part in parts)
     if message.get("audio") is not None:
@@ -97,7 +86,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
-    stop = settle(
+    stop = resolve_stop_reason(
         finish if type(finish) is str else None,
         calls=bool(calls),
         refusal=any(type(part) is Refusal for part in parts),
@@ -107,12 +96,12 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         matched=matched_stop(choice, context.sent_stops) if context.sent_stops else None,
     )
     return Reply(
-        identity,
+        reply_id,
         model if type(model) is str else "",
         parts,
         stop,
         read_usage(body.get("usage")),
-        read_created(created),
+        read_timestamp(created),
         cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
     )
 
@@ -124,7 +113,7 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
             parts.append(Text(content, at))
     elif type(content) is list:
         losses.add(LossCode.REPLY_REPAIRED, at, "content came as an array of parts")
-        for kind, text in read_parts(content, _MESSAGE, losses):
+        for kind, text in read_content_parts(content, _MESSAGE, losses):
             if not text:
                 continue
             if kind is BlockKind.REFUSAL:
@@ -136,7 +125,7 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
 
 
 def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> None:
-    """Put the tokens on the text, which is one in all but a few servers' replies."""
+    """Add the tokens to the first text. All but a few servers send a single one."""
     texts = [part for part in parts if type(part) is Text]
     if texts:
         texts[0].logprobs = tokens or None
@@ -156,8 +145,9 @@ def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> No
 
 
 def _read_calls(
-    calls: Any, identity: str, blocks: int, names: Mapping[str, str], losses: Losses, *, whole: bool
+    calls: Any, reply_id: str, blocks: int, names: Mapping[str, str], losses: Losses, *, complete: bool
 ) -> list[Part]:
+    """Returns the calls. `blocks` is the number of parts before them, `complete` is False for a cut reply."""
     if calls is None:
         return []
     if type(calls) is not list:
@@ -176,9 +166,9 @@ def _read_calls(
         if type(body) is not dict or type(name) is not str or not name:
             raise UpstreamProtocolError("upstream reply has a tool call without a name")
         call_id = call.get("id")
-        if type(call_id) is not str or not call_id or call_id in ids:  # the result must name one, and only one
+        if type(call_id) is not str or not call_id or call_id in ids:  # a result refers to its call by id
             losses.add(LossCode.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
-            call_id = sanitize_call_id(f"{reply_id(identity, 'call_')}_{blocks + k}", _LONGEST_MINTED_ID)
+            call_id = mint_call_id(reply_id, blocks + k)
         ids.add(call_id)
         if kind == "custom":
             text = body.get("input")
@@ -186,15 +176,15 @@ def _read_calls(
         else:
             if type(body.get("arguments")) is dict:
                 losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
-            arguments = _read_arguments(body.get("arguments"), name, whole=whole)
+            arguments = _read_arguments(body.get("arguments"), name, complete=complete)
         parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
     return parts
 
 
-def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
-    """The arguments as sent. A guessed repair would run a real tool, so only a JSON object is taken (mapping §6.3).
+def _read_arguments(arguments: Any, name: str, *, complete: bool) -> str:
+    """Returns the arguments unchanged, which must be a JSON object: a guessed repair would run a tool (mapping §6.3).
 
-    A reply that says itself that it was cut is none: where arguments are text, the client is given what there is.
+    If the upstream reports truncation, partial arguments are returned as well.
     """
     if arguments is None:
         return "{}"
@@ -202,16 +192,13 @@ def _read_arguments(arguments: Any, name: str, *, whole: bool) -> str:
         return dumps(arguments).decode()
     if type(arguments) is str:
         if not arguments.strip():
-            return "{}" if whole else arguments
+            return "{}" if complete else arguments
         try:
             parsed = loads(arguments)
         except ValueError:
-            if not whole:
+            if not complete:
                 return arguments
             raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
         if type(parsed) is dict:
             return arguments
     raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are no JSON object")
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------

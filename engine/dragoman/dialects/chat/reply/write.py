@@ -1,20 +1,20 @@
-"""Writes whole Chat replies (mapping §9.1 to §9.4)."""
+"""Writes a canonical `Reply` as a Chat reply body (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.chat.call_ids import LONGEST_CALL_ID
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reply.read import _LONGEST_CALL_ID
+from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.wire import (
     ID_PREFIX,
-    JoinedText,
-    note_uncounted,
-    write_finish,
+    record_missing_usage,
+    write_finish_reason,
     write_usage,
 )
 from dragoman.dialects.openai.logprobs import write_logprobs
-from dragoman.dialects.openai.settings import DECLINED, is_model_refusal
+from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -23,15 +23,15 @@ from dragoman.tools.names import reply_id, sanitize_call_id
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """The reply body for a Chat client.
+    """Returns the reply body for a Chat client.
 
-    Raises `UpstreamProtocolError` for calls that no Chat client could be given: into a namespace, and tool searches.
+    Raises `UpstreamProtocolError` for tool searches and calls of tools in a namespace, which Chat does not have.
     """
     knobs = context.knobs
     tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
     logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
     message = _write_message(reply, knobs, context.losses)
-    finish = write_finish(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
+    finish = write_finish_reason(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
     written: Json = {
         "id": reply_id(reply.id, ID_PREFIX),
         "object": "chat.completion",
@@ -40,7 +40,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
     if reply.usage is not None:
-        note_uncounted(reply.usage, context.losses)
+        record_missing_usage(reply.usage, context.losses)
         written["usage"] = write_usage(reply.usage)
     return written
 
@@ -75,9 +75,9 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
 
     info = reply.refusal
     if is_model_refusal(reply.stop) and not refusal.pieces:
-        wording = info.explanation if info else None
-        if wording or not (text.pieces or calls):  # what was shown needs no words of our own (mapping §9.3)
-            refusal.add(wording or DECLINED)
+        explanation = info.explanation if info else None
+        if explanation or not (text.pieces or calls):  # no default text if there is content (mapping §9.3)
+            refusal.add(explanation or DECLINED)
     if info is not None and info.category is not None:
         losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
     message: Json = {
@@ -106,7 +106,7 @@ def _write_text(part: Text, text: JoinedText, annotations: list[Json], losses: L
         return
     written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
     annotations += [annotation for annotation in written if annotation is not None]
-    if None in written:  # Chat knows web pages as sources, not documents
+    if None in written:  # Chat has citations of web pages only, not of documents
         losses.add(LossCode.CITATIONS, part.at)
 
 
@@ -115,7 +115,7 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
         losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         return
     if part.proof:
-        # Unlike a signature, encrypted content is the reasoning itself.
+        # Encrypted content is the reasoning itself, a signature is not.
         encrypted = part.origin == "responses"
         losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)
     if part.text:
@@ -123,11 +123,11 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
         reasoning.add(part.text)
 
 
-def _write_call(part: ToolCall, identity: str, position: int, *, cut: bool) -> Json:
+def _write_call(part: ToolCall, upstream_id: str, position: int, *, cut: bool) -> Json:
     if part.namespace is not None or part.search:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
-    call_id = sanitize_call_id(part.id or f"{identity}:{position}", _LONGEST_CALL_ID)
+    call_id = sanitize_call_id(part.id or f"{upstream_id}:{position}", LONGEST_CALL_ID)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
-    arguments = part.arguments or ("" if cut else "{}")  # of a cut call none are guessed, as in a stream
+    arguments = part.arguments or ("" if cut else "{}")  # a cut call is never completed, as in a stream
     return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}

@@ -1,1 +1,1 @@
-"""Chat Completions requests: `read.py` makes a canonical request of a body, `write.py` makes a body of it."""
+"""Chat requests: `read.py` reads a body, `write.py` writes one."""

@@ -1,7 +1,7 @@
-"""A Chat Completions request body → `Request` (mapping §8.1, §8.4).
+"""Reads a Chat request body into a canonical `Request` (mapping §8.1, §8.4).
 
-What no other dialect can carry is refused here; what none has a use for is dropped here with a row; the rest goes on,
-and the writer of the target decides.
+Fields that no other dialect supports are rejected; those that none needs are dropped with a loss. All others are kept,
+and the target's writer decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.chat.request.read_compact import read_steps
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.request.read_compact import read_compact_turns
 from dragoman.dialects.chat.request.read_content import (
     ASSISTANT_PARTS,
     INSTRUCTION_PARTS,
@@ -31,11 +32,11 @@ from dragoman.dialects.chat.request.read_content import (
     read_citations,
     read_parts,
 )
-from dragoman.dialects.chat.request.read_settings import read_controls
+from dragoman.dialects.chat.request.read_settings import read_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
-from dragoman.dialects.chat.wire import DIALECT, drop_proofs, reasoning_text
-from dragoman.dialects.openai.content import note_unknown, read_cache_mark
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS, read_cache_mark
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,
@@ -47,8 +48,7 @@ from dragoman.dialects.shared.json_fields import (
 )
 from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.limits import DEFAULT as DEFAULT_LIMITS
-from dragoman.limits import Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
@@ -69,8 +69,8 @@ _LEGACY = "functions have no call ids, which the upstream's dialect needs; use t
 def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
 
-    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry,
-    `TooMany` for too many messages.
+    Raises `ClientRequestError` for malformed fields, `Unsupported` for those that no other dialect supports, `TooMany`
+    for too many messages.
     """
     request = Request(DIALECT, required(body, "model", str), [])
     if not _REJECTED.isdisjoint(body):
@@ -90,7 +90,7 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     request.tools = read_tools(body, losses)
     request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_controls(request, body, losses)
+    read_settings(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
     drop_unknown(body, FIELDS, losses)
@@ -128,12 +128,13 @@ _CALLED_KEYS = {"function": frozenset({"name", "arguments"}), "custom": frozense
 
 
 def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
-    """`messages` as turns, one for each message, in order."""
+    """Returns one turn for each message, in order."""
     turns: list[Turn] = []
     custom: set[str] = set()
-    numbered = enumerate(messages)  # goes on where the last steps ended
-    while (other := read_steps(numbered, turns, custom)) is not None:
-        i, message = other
+    """Ids of the calls of custom tools."""
+    numbered = enumerate(messages)  # shared, so that each run of compact turns starts after the last message read
+    while (general := read_compact_turns(numbered, turns, custom)) is not None:
+        i, message = general
         at = ("messages", i)
         if type(message) is not dict:
             raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
@@ -152,8 +153,8 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
         elif role == "function":
             raise Unsupported(at, _LEGACY)
         else:
-            word = required(message, "role", str, at)
-            raise ClientRequestError((*at, "role"), f"unknown role {word!r}")
+            unknown = required(message, "role", str, at)
+            raise ClientRequestError((*at, "role"), f"unknown role {unknown!r}")
         turns.append(turn)
     return turns
 
@@ -175,7 +176,7 @@ def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:
 
 
 def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
-    """A mark on the message itself (taken by routers where the content is a string) means its last part."""
+    """Move a cache mark of the message itself, which routers accept if the content is a string, to its last part."""
     mark = read_cache_mark(message, turn.at, losses) if "cache_control" in message else None
     if mark is None:
         return
@@ -202,14 +203,14 @@ def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Tur
         result = read_parts(content, TOOL_PARTS, (*at, "content"), losses)
     elif content is None:
         result = ""
-    else:  # old clients hand over the tool's JSON as it is (mapping §6.4)
+    else:  # old clients send the tool's JSON unencoded (mapping §6.4)
         result = dumps(content).decode()
     return Turn(Role.USER, [ToolResult(call_id, result, at, cache=cache, custom=call_id in custom)], at)
 
 
 def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
     parts: list[Part] = []
-    bare = _BARE_ASSISTANT.issuperset(message)  # nearly all: spares a dozen look-ups
+    bare = _BARE_ASSISTANT.issuperset(message)  # nearly all: saves a dozen look-ups
     if not bare:
         note_unknown(message, _ASSISTANT_KEYS, at, losses)
         reject_if_set(message, "function_call", _LEGACY, at)
@@ -217,7 +218,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         reasoning = reasoning_text(message)
         if reasoning:
             parts.append(Reasoning(reasoning, at, DIALECT))
-        drop_proofs(message, at, losses)
+        record_dropped_proofs(message, at, losses)
 
     content = message.get("content")
     if type(content) is str:
@@ -232,7 +233,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         turn.name = optional(message, "name", str, at)
         annotations = optional(message, "annotations", list, at)
         if annotations:
-            _cite(parts, annotations, at, losses)
+            _add_citations(parts, annotations, at, losses)
         refusal = optional(message, "refusal", str, at)
         if refusal:
             parts.append(Refusal(refusal, (*at, "refusal")))
@@ -246,7 +247,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     return turn
 
 
-def _cite(parts: list[Part], annotations: list[Any], at: Path, losses: Losses) -> None:
+def _add_citations(parts: list[Part], annotations: list[Any], at: Path, losses: Losses) -> None:
     last = parts[-1] if parts else None
     if type(last) is not Text:
         losses.add(LossCode.CITATIONS, (*at, "annotations"))

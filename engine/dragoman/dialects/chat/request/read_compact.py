@@ -1,6 +1,6 @@
-"""The steps of a tool loop, read in short: nearly all messages of an agent's long history (`steps`).
+"""Reads the common messages of tool loops into compact turns: nearly all of an agent's long history.
 
-Nothing is refused or lost here: a message that is anything else is read field by field.
+Messages are never rejected here and lose nothing: all but the common forms are read field by field, in `read.py`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, CompactResultTurn, single_text_turn
-from dragoman.canonical.request import Role, Turn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, single_text_turn
+from dragoman.canonical.request import CallFields, Role, Turn
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Path
 
-_PLAIN = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
+_ROLES = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
 
 
-def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str]) -> tuple[int, Any] | None:
-    """Append a turn for each message that is still to come, up to the first that is no step; gives that one with its
-    number, or None if all were steps.
+def read_compact_turns(
+    numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: set[str]
+) -> tuple[int, Any] | None:
+    """Append a turn for each message, up to the first that has no common form.
 
-    A step is what the assistant says: reasoning, a text and calls of functions; or the text that such a call gave; or a
-    bare string of anyone else's. `custom` has the ids of the calls of other tools. Keys are looked up as if they were
-    there, which costs half of asking for them, and what lacks one is no step.
+    Returns that message with its number, or None after the last message. The common forms are an assistant message of
+    reasoning, text and function calls; a text result of such a call; and one string from the user or as instructions.
+    `custom` has the ids of custom tools' calls. Keys are accessed without a check, which costs half as much: a missing
+    one means another form.
     """
     number, message = 0, None
     try:
@@ -35,47 +37,47 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn], custom: s
                     return number, message
                 if custom and call_id in custom:
                     return number, message
-                answered = CompactResultTurn()
-                answered.at = at
-                answered.results = [(call_id, content, at, False)]
-                turns.append(answered)
+                result_turn = CompactResultTurn()
+                result_turn.at = at
+                result_turn.results = [(call_id, content, at, False)]
+                turns.append(result_turn)
             elif role == "assistant":
-                calls: list[Call] = []
-                spoken = CompactAssistantTurn()
-                spoken.plain = plain = type(content) is str
+                calls: list[CallFields] = []
+                turn = CompactAssistantTurn()
+                turn.plain = plain = type(content) is str
                 if not plain and content is not None:
                     return number, message
-                spoken.at = at
-                spoken.text = content
-                spoken.text_at = ("messages", number, "content")
-                spoken.apart = False
-                spoken.reasoning = []
-                spoken.calls = calls
+                turn.at = at
+                turn.text = content
+                turn.text_at = ("messages", number, "content")
+                turn.apart = False
+                turn.reasoning = []
+                turn.calls = calls
                 if size > 2:
                     if "reasoning_content" in message:
-                        thought = message["reasoning_content"]
-                        if type(thought) is not str or not thought:
+                        reasoning = message["reasoning_content"]
+                        if type(reasoning) is not str or not reasoning:
                             return number, message
-                        spoken.reasoning.append((thought, at, DIALECT, None, False, None, None))
+                        turn.reasoning.append((reasoning, at, DIALECT, None, False, None, None))
                         size -= 1
-                    if size > 2 and (size > 3 or not _read_calls(message["tool_calls"], number, calls)):
+                    if size > 2 and (size > 3 or not _read_bare_calls(message["tool_calls"], number, calls)):
                         return number, message
-                turns.append(spoken)
+                turns.append(turn)
             elif type(content) is str and size == 2:
-                spelling = "" if role == "user" else role
-                turns.append(single_text_turn(_PLAIN[role], content, ("messages", number, "content"), at, spelling))
+                original = "" if role == "user" else role
+                turns.append(single_text_turn(_ROLES[role], content, ("messages", number, "content"), at, original))
             else:
                 return number, message
-    except (KeyError, TypeError):  # TypeError: what should be an object is none
+    except (KeyError, TypeError):  # TypeError: an object or string is expected, and another type was sent
         return number, message
     return None
 
 
-def _read_calls(given: Any, number: int, calls: list[Call]) -> bool:
-    """Append the calls of a message; gives whether each is the bare call of a function."""
-    if type(given) is not list:
+def _read_bare_calls(tool_calls: Any, number: int, calls: list[CallFields]) -> bool:
+    """Append the calls of a message to `calls`. False if one is more than the plain call of a function."""
+    if type(tool_calls) is not list:
         return False
-    for call in given:
+    for call in tool_calls:
         call_id, function = call["id"], call["function"]
         name, arguments = function["name"], function["arguments"]
         if call["type"] != "function" or len(call) != 3 or len(function) != 2:

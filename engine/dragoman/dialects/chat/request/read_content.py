@@ -1,4 +1,4 @@
-"""Chat's content parts, read: text, images, files, refusals, and the cache marks they carry (mapping §4.1, §8.4)."""
+"""Reads Chat's content parts: text, images, files and refusals, with their cache marks (mapping §4.1, §8.4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.content import _MARKS, note_unknown, read_cache_mark, read_data_url
+from dragoman.dialects.openai.cache_marks import MARK_KEYS, read_cache_mark
+from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
@@ -21,7 +23,7 @@ PartReader = Callable[[Json, Path, Losses], Part]
 
 
 def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Citation]:
-    """The annotations of a replayed text; of the kind that other dialects have, a row for each unknown key."""
+    """Returns the annotations of a replayed text. Unknown keys of a `url_citation` are recorded as lost."""
     citations: list[Citation] = []
     for index, annotation in enumerate(annotations):
         if type(annotation) is not dict:
@@ -38,17 +40,17 @@ def _is_web(url: str) -> bool:
     return url[:8].lower().startswith(("http://", "https://"))
 
 
-_TEXT_KEYS = frozenset({"type", "text", "annotations", *_MARKS})
-_IMAGE_KEYS = frozenset({"type", "image_url", *_MARKS})
-_FILE_KEYS = frozenset({"type", "file", *_MARKS})
+_TEXT_KEYS = frozenset({"type", "text", "annotations", *MARK_KEYS})
+_IMAGE_KEYS = frozenset({"type", "image_url", *MARK_KEYS})
+_FILE_KEYS = frozenset({"type", "file", *MARK_KEYS})
 _REFUSAL_KEYS = frozenset({"type", "refusal"})
-_DETAILS = frozenset({"url", "detail"})
-_FILE_DETAILS = frozenset({"file_data", "file_id", "filename"})
+_IMAGE_URL_KEYS = frozenset({"url", "detail"})
+_FILE_BODY_KEYS = frozenset({"file_data", "file_id", "filename"})
 
 
 def _read_text(part: Json, at: Path, losses: Losses) -> Text:
-    given = part.get("text")
-    text = Text(given if type(given) is str else required(part, "text", str, at), at)
+    value = part.get("text")
+    text = Text(value if type(value) is str else required(part, "text", str, at), at)
     if len(part) > 2:
         note_unknown(part, _TEXT_KEYS, at, losses)
         text.cache = read_cache_mark(part, at, losses)
@@ -59,7 +61,7 @@ def _read_text(part: Json, at: Path, losses: Losses) -> Text:
 def _read_image(part: Json, at: Path, losses: Losses) -> Image:
     note_unknown(part, _IMAGE_KEYS, at, losses)
     body, where = required(part, "image_url", dict, at), (*at, "image_url")
-    note_unknown(body, _DETAILS, where, losses)
+    note_unknown(body, _IMAGE_URL_KEYS, where, losses)
     url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
     if url[:5].lower() == "data:":
         source: Inline | Url = read_data_url(url, (*where, "url"))
@@ -73,12 +75,12 @@ def _read_image(part: Json, at: Path, losses: Losses) -> Image:
 def _read_file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _FILE_KEYS, at, losses)
     body, where = required(part, "file", dict, at), (*at, "file")
-    note_unknown(body, _FILE_DETAILS, where, losses)
+    note_unknown(body, _FILE_BODY_KEYS, where, losses)
     data, file_id = optional(body, "file_data", str, where), optional(body, "file_id", str, where)
     source: Inline | Url | FileRef
     if data:
         path = (*where, "file_data")
-        # Routers take a URL here; the dialects that have documents by URL can carry it.
+        # Routers accept a URL here, and other dialects have documents by URL.
         source = Url(data) if _is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
     elif file_id:
         source = FileRef(file_id, DIALECT)
@@ -104,14 +106,14 @@ USER_PARTS: Mapping[str, PartReader] = {
     "file": _read_file,
     "input_audio": _reject_audio,
 }
-# The dialect allows text only, but clients of compatible servers put images here, and other dialects have them.
+# The API allows text only, but clients of compatible servers send images here, and other dialects support them.
 TOOL_PARTS: Mapping[str, PartReader] = {"text": _read_text, "image_url": _read_image, "file": _read_file}
 
 
 def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
-    """The parts of a content array at `at`.
+    """Returns the parts of the content array at `at`.
 
-    Raises `Unsupported` naming the part whose type the role does not have: parts are never skipped (mapping §4.1).
+    Raises `Unsupported` for a part whose type the role does not have: parts are never skipped (mapping §4.1).
     """
     parts: list[Part] = []
     for j, part in enumerate(content):

@@ -1,18 +1,18 @@
-"""The settings of a Chat request beside its messages and tools (mapping §7, §8.1)."""
+"""Reads the settings of a Chat request: all fields but its messages and tools (mapping §7, §8.1)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
-from dragoman.dialects.openai.content import note_unknown
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 
 # fmt: off
-_CONTROLS = frozenset({
+_MODEL_SETTINGS = frozenset({
     "max_completion_tokens", "max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty",
     "logit_bias", "seed", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity", "response_format",
 })
@@ -21,10 +21,10 @@ _SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
 _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
 
 
-def read_controls(request: Request, body: Json, losses: Losses) -> None:
+def read_settings(request: Request, body: Json, losses: Losses) -> None:
     """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
-    # Most requests say little: what is not there is not looked for one by one.
-    if not _CONTROLS.isdisjoint(body):
+    # Most requests have few settings, so their keys are checked all at once.
+    if not _MODEL_SETTINGS.isdisjoint(body):
         _read_sampling(request, body, losses)
     if not _SERVICE.isdisjoint(body):
         _read_service(request, body)

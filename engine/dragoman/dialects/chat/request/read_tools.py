@@ -1,13 +1,14 @@
-"""Chat's tools and tool choice, both ways (mapping §6.1, §6.2, §6.5)."""
+"""Reads Chat's tools and tool choice (mapping §6.1, §6.2, §6.5)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.write_tools import _FUNCTION, _WEB_SEARCH
+from dragoman.dialects.chat.request.write_tools import WEB_SEARCH
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.openai.cache_marks import read_cache_mark
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, one_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
@@ -22,20 +23,19 @@ _LOCATION_KEYS = frozenset({"type", "approximate"})
 _NAME = frozenset({"name"})
 _ALLOWED_KEYS = frozenset({"mode", "tools"})
 _KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
-
-# --- reading ----------------------------------------------------------------------------------------------------------
+_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
-    """`tools`, and after them `web_search_options` as the hosted tool that it is.
+    """Returns `tools`, and after them `web_search_options` as a hosted tool.
 
-    Raises `ClientRequestError` for two tools of one name, `Unsupported` for a kind the dialect does not have.
+    Raises `ClientRequestError` for two tools with one name, `Unsupported` for a kind that Chat does not have.
     """
     tools: list[Tool] = []
     seen: set[str] = set()
     for i, declared in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", i)
-        tool = _read_plain(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
+        tool = _read_plain_function(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
         if tool.name in seen:
             raise ClientRequestError(at, f"a second tool of the name {tool.name!r}")
         seen.add(tool.name)
@@ -46,8 +46,8 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     return tools
 
 
-def _read_plain(declared: Any, at: Path) -> Tool | None:
-    """A function of name, description and parameters, as nearly all are; None for any other."""
+def _read_plain_function(declared: Any, at: Path) -> Tool | None:
+    """Returns a function with only name, description and parameters, as nearly all are, or None for any other tool."""
     if type(declared) is not dict or len(declared) != 2 or declared.get("type") != "function":
         return None
     body = declared.get("function")
@@ -86,7 +86,7 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
 
 
 def _note_grammar(form: Any, at: Path, losses: Losses) -> None:
-    """Rows for what the writers leave behind of a grammar."""
+    """Record the keys of a grammar that writers drop."""
     grammar = form.get("grammar") if type(form) is dict else None
     if type(grammar) is dict:
         note_unknown(form, _FORMAT_KEYS, at, losses)
@@ -105,13 +105,13 @@ def _read_web_search(body: Json, losses: Losses) -> Tool:
     size = optional(body, "search_context_size", str, at)
     if size is not None:
         options["search_context_size"] = size
-    # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+    # Options that the target does not have are recorded by its writer, if it sends the tool.
     options.update((key, value) for key, value in body.items() if key not in _SEARCH_KEYS and value is not None)
-    return Tool(ToolKind.HOSTED, _WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
+    return Tool(ToolKind.HOSTED, WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
 
 
 def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
-    """`tool_choice` in all its forms. Raises `ClientRequestError` for a form the dialect does not have."""
+    """Returns `tool_choice`. Raises `ClientRequestError` for a form that Chat does not have."""
     choice = body.get("tool_choice")
     at = ("tool_choice",)
     if choice is None:
@@ -133,17 +133,14 @@ def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
     names: list[str] = []
     for i, entry in enumerate(required(allowed, "tools", list, where)):
         path = (*where, "tools", i)
-        word = one_of(typed(entry, dict, path), "type", _KINDS, path) or "function"
-        names.append(_read_named(entry, word, path, losses))
+        entry_kind = one_of(typed(entry, dict, path), "type", _KINDS, path) or "function"
+        names.append(_read_named(entry, entry_kind, path, losses))
     return ToolChoice("allowed", at, names, require=mode == "required")
 
 
 def _read_named(entry: Json, kind: str, at: Path, losses: Losses) -> str:
-    """The name in `{"type": kind, kind: {"name": …}}`."""
+    """Returns the name in `{"type": kind, kind: {"name": …}}`."""
     note_unknown(entry, frozenset(("type", kind)), at, losses)
     named, where = required(entry, kind, dict, at), (*at, kind)
     note_unknown(named, _NAME, where, losses)
     return required(named, "name", str, where)
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""`Request` → a Chat Completions request body for an upstream (mapping §7, §8.2, §8.3).
+"""Writes a canonical `Request` as a Chat request body for an upstream (mapping §7, §8.2, §8.3).
 
-An allow-list: only fields named here are written, in this order, so that the same request gives the same bytes.
+Only known fields are written, in a fixed order, so that equal requests become equal bytes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from hashlib import sha256
 from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.chat.request.write_effort import write_effort
 from dragoman.dialects.chat.request.write_messages import write_messages
-from dragoman.dialects.chat.request.write_tools import Tooling, write_tooling
+from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -31,44 +31,45 @@ _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "defau
 
 
 _PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
+"""Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
 
 
-_NONE = Tooling([], None, None)
+_NO_TOOLS = WrittenTools([], None, None)
 
 
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
-    """The body to send upstream; `names` is filled with the renames that the reply has to undo.
+    """Returns the body to send upstream. Renamed tools are added to `names`, which the reply's reader reverses.
 
-    Stop sequences beyond `profile.stop_limit` are not dropped where the gateway emulates them.
-    Raises `Unsupported` for what the upstream cannot carry, naming the client's own field.
+    Stop sequences beyond `profile.stop_limit` are recorded as lost, unless they are emulated.
+    Raises `Unsupported` for content and settings that the upstream does not support, with the client's field.
     """
-    tooling = _NONE
+    tools = _NO_TOOLS
     if request.tools or request.tool_choice is not None:
-        tooling = write_tooling(request, profile, knobs, losses, names)
+        tools = write_tools(request, profile, knobs, losses, names)
     messages = write_messages(request, profile, knobs, losses, names)
     if profile.strict_alternation:
         at = "input" if request.origin == "responses" else "messages"
         messages = join_users(messages, "text", (at,), losses)
     body: Json = {"model": model, "messages": messages}
-    if tooling.tools:
-        body["tools"] = tooling.tools
-        if tooling.choice is not None:
-            body["tool_choice"] = tooling.choice
+    if tools.tools:
+        body["tools"] = tools.tools
+        if tools.choice is not None:
+            body["tool_choice"] = tools.choice
         if request.parallel is not None:
             if profile.parallel_tool_calls:
                 body["parallel_tool_calls"] = request.parallel
             elif not request.parallel:
                 losses.add(LossCode.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
-    if tooling.web_search is not None:
-        body["web_search_options"] = tooling.web_search
+    if tools.web_search is not None:
+        body["web_search_options"] = tools.web_search
     if request.max_tokens is not None:
         _write_cap(body, request, request.max_tokens, profile, losses)
     _write_sampling(body, request, profile, losses)
     if request.stop:
         _write_stop(body, request, profile, knobs, losses)
-    _write_thinking(body, request, tooling, profile, losses)
+    _write_thinking(body, request, tools, profile, losses)
     if request.format is not None:
         body["response_format"] = _write_format(request.format, request.origin, profile)
     if request.verbosity is not None:
@@ -77,9 +78,9 @@ def write_request(
     if request.stream:
         body["stream"] = True
         options: Json = {}
-        if profile.stream_usage:  # the client's own wish only decides whether it is shown the chunk (mapping §9.4)
+        if profile.stream_usage:  # the client's setting only decides what it receives (mapping §9.4)
             options["include_usage"] = True
-        if profile.stream_obfuscation:  # padding would be read and thrown away here (mapping §8.1)
+        if profile.stream_obfuscation:  # padding would be discarded here (mapping §8.1)
             options["include_obfuscation"] = False
         if options:
             body["stream_options"] = options
@@ -138,20 +139,20 @@ def _write_stop(body: Json, request: Request, profile: Profile, knobs: Knobs, lo
             losses.add(LossCode.STOP_DROPPED, request.stop_at, f"the upstream takes {profile.stop_limit}")
 
 
-def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Profile, losses: Losses) -> None:
+def _write_thinking(body: Json, request: Request, tools: WrittenTools, profile: Profile, losses: Losses) -> None:
     thinking = request.thinking
     effort = thinking.effort if thinking else None
     at = thinking.at if thinking else ()
     if thinking:
-        # What of the reasoning is shown cannot be chosen here; leaving it out is what Chat does by itself.
+        # Chat has no setting for which reasoning is shown; OpenAI omits it.
         if thinking.display is not None and thinking.display != "omitted":
             losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         if thinking.summary is not None:
             losses.add(LossCode.REASONING_MODE, ("reasoning", "summary"))
-    if tooling.tools and profile.tools_with_reasoning == "never":
+    if tools.tools and profile.tools_with_reasoning == "never":
         raise Unsupported(("tools",), "this model takes tools on its Responses surface only")
-    if tooling.tools and profile.tools_with_reasoning == "effort_none":
-        # Leaving the field out fails as well: such models reason by default (mapping §5.5).
+    if tools.tools and profile.tools_with_reasoning == "effort_none":
+        # The field is required: such models reason by default (mapping §5.5).
         body["reasoning_effort"] = "none"
         if effort != "none":
             losses.add(LossCode.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
@@ -162,7 +163,7 @@ def _write_thinking(body: Json, request: Request, tooling: Tooling, profile: Pro
 def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
     if form.kind != "json_schema":
         return {"type": form.kind}
-    if not profile.structured_output:  # free JSON instead would be an answer of another shape
+    if not profile.structured_output:  # plain JSON mode would return another shape
         raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
     written: Json = {"name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
     if form.description is not None:
@@ -191,7 +192,7 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
             losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
             body["service_tier"] = tier
-    store = request.store if request.origin == DIALECT else None  # the Responses default is another one
+    store = request.store if request.origin == DIALECT else None  # the default differs in Responses
     if request.metadata is not None:
         if store or profile.unstored_metadata:
             body["metadata"] = request.metadata

@@ -1,13 +1,22 @@
-"""Assistant turns → Chat assistant messages (mapping §4.2, §5.3, §6.3)."""
+"""Writes assistant turns as Chat messages (mapping §4.2, §5.3, §6.3)."""
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
+from dragoman.canonical.request import (
+    Json,
+    Native,
+    Reasoning,
+    ReasoningFields,
+    Refusal,
+    Text,
+    ToolCall,
+    Turn,
+)
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reasoning_details import KEY, is_unsigned
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.cache_marks import CacheMarks
 from dragoman.dialects.openai.media import text_part
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -23,15 +32,18 @@ _UNSIGNED = LossCode.REASONING_UNSIGNED
 
 
 class AssistantWriter:
-    """Writes one message at a time: text, refusal, reasoning and calls have a field each, whatever their order was."""
+    """Writes one message at a time, with one field each for text, refusal, reasoning and calls.
+
+    Chat has no field for the order of the parts.
+    """
 
     __slots__ = (
         "_demotes",
-        "_forgets",
+        "_drops",
         "_key",
         "_longest_id",
         "_replays",
-        "fills",
+        "fills_reasoning",
         "knobs",
         "losses",
         "marks",
@@ -41,28 +53,28 @@ class AssistantWriter:
     )
 
     def __init__(
-        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: Marks
+        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self.own = origin == DIALECT
         self.profile, self.knobs, self.losses, self.names, self.marks = profile, knobs, losses, names, marks
         self._longest_id = profile.call_id_max
         self._replays = self.own or profile.reasoning_replay
         self._demotes = knobs.demote_reasoning == "on"
-        self._forgets = not (self._replays or self._demotes)
+        self._drops = not (self._replays or self._demotes)
         self._key = profile.reasoning_key
-        self.fills = profile.reasoning_required
-        """Is an empty reasoning put before calls that have none."""
+        self.fills_reasoning = profile.reasoning_required
+        """True if calls without reasoning get a blank one."""
 
     def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
-        """The turn as a message, or None if nothing of it is left; the ids of its calls and the ids sent for them go
-        into `opened`.
+        """Returns the turn as a message, or None if all its parts are dropped.
 
-        Raises `Unsupported` for a part that an assistant message cannot hold.
+        The ids of its calls are added to `opened`, each with the id that is sent. Raises `Unsupported` for a part that
+        an assistant message cannot hold.
         """
         losses = self.losses
         pieces: list[str] = []
-        length = counted = 0  # characters of the first `counted` pieces
-        apart = False  # Does another block stand between the last piece and the next: then they are paragraphs.
+        length = counted = 0  # `length` is the number of characters in the first `counted` pieces
+        apart = False  # True if another part precedes the next text: it then is a new paragraph
         reasoning: list[str] = []
         details: list[Json] = []
         refusal: list[str] = []
@@ -72,7 +84,7 @@ class AssistantWriter:
         for part in turn.parts:
             if type(part) is Text:
                 if part.cache is not None:
-                    if marked is not None:  # one message has one text to mark
+                    if marked is not None:  # a message has one text that can be marked
                         losses.add(_CACHE_HINT, marked.at)
                     marked = part
                 if part.apart:
@@ -87,14 +99,14 @@ class AssistantWriter:
                     if part.citations:
                         length += sum(map(len, pieces[counted:]))
                         counted = len(pieces)
-                        self._cite(part, length, annotations)
+                        self._write_citations(part, length, annotations)
                     pieces.append(text)
                 continue
             apart = True
             if type(part) is ToolCall:
-                calls.append(self._call(part, opened))
+                calls.append(self._write_call(part, opened))
             elif type(part) is Reasoning:
-                demoted = self._reason(part, reasoning, details)
+                demoted = self._write_reasoning(part, reasoning, details)
                 if demoted is not None:
                     pieces += ["\n\n", demoted] if pieces else [demoted]
             elif type(part) is Refusal:
@@ -104,10 +116,9 @@ class AssistantWriter:
             else:
                 raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
 
-        whole = "".join(pieces)
-        content: str | list[Json] | None = whole
+        content: str | list[Json] | None = "".join(pieces)
         if marked is not None:
-            content = self._mark(whole, marked)
+            content = self._mark_text("".join(pieces), marked)
         elif self.own and not turn.plain and self.profile.text_parts:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
         if not content:
@@ -118,11 +129,11 @@ class AssistantWriter:
         if refusal:
             message["refusal"] = "".join(refusal)
         if reasoning:
-            self._put(message, "\n\n".join(reasoning))
-        elif self.fills and calls and not details:
-            self._fill(message, turn.at)
+            self._set_reasoning(message, "\n\n".join(reasoning))
+        elif self.fills_reasoning and calls and not details:
+            self._fill_reasoning(message, turn.at)
         if details:
-            message[KEY] = [*message.get(KEY, ()), *details]
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
         if calls:
             message["tool_calls"] = calls
         if annotations:
@@ -131,32 +142,33 @@ class AssistantWriter:
             message["name"] = turn.name
         return message
 
-    def write_short(self, turn: CompactAssistantTurn, calls: list[Call], opened: dict[str, str]) -> Json | None:
-        """The same of a turn in short, whose client speaks another dialect."""
+    def write_compact(self, turn: CompactAssistantTurn, opened: dict[str, str]) -> Json | None:
+        """Returns a compact turn, which another dialect's request brought, as a message. See `write`."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
         kept: tuple[list[str], list[str], list[Json]] | None = None
-        for thought in turn.reasoning:
-            if self._forgets and thought[0] and thought[6] is None:  # as `_recall` would, without the calls
-                losses.add(_UNSIGNED if thought[2] == DIALECT else _FOREIGN, thought[1])
+        """Reasoning that is sent as text, as reasoning, and as details."""
+        for part in turn.reasoning:
+            if self._drops and part[0] and part[6] is None:  # as in `_write_unwrapped`, without its cost
+                losses.add(_UNSIGNED if part[2] == DIALECT else _FOREIGN, part[1])
                 continue
             if kept is None:
                 kept = [], [], []
-            self._think(thought, *kept)
+            self._write_compact_reasoning(part, *kept)
         if kept is not None:
-            self._write_thoughts(message, *kept)
-        if calls:
-            if self.fills and len(message) == 2:  # no thought of it goes back
-                self._fill(message, turn.at)
+            self._add_reasoning(message, *kept)
+        if turn.calls:
+            if self.fills_reasoning and len(message) == 2:  # no reasoning was written
+                self._fill_reasoning(message, turn.at)
             fit, known = names.ids_fit, names.known
             message["tool_calls"] = written = []
-            for call_id, name, arguments, at in calls:
+            for call_id, name, arguments, at in turn.calls:
                 opened[call_id] = sent_id = call_id if fit else sanitize_call_id(call_id, self._longest_id)
                 try:
                     sent = known[name]
                 except KeyError:
                     sent = names.fit(name, at)
-                if not arguments.strip():  # compatible servers parse what they are given
+                if not arguments.strip():  # compatible servers parse the arguments
                     arguments = "{}"
                 written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
         elif not message["content"]:
@@ -165,59 +177,63 @@ class AssistantWriter:
             message["content"] = ""
         return message
 
-    def _think(self, thought: Thought, said: list[str], reasoning: list[str], details: list[Json]) -> None:
-        """A thought of a turn in short goes into one of the lists: content, reasoning, pieces; or into none."""
-        text, at, origin, proof, redacted, _, family = thought
+    def _write_compact_reasoning(
+        self, part: ReasoningFields, texts: list[str], reasoning: list[str], details: list[Json]
+    ) -> None:
+        """Append the reasoning of a compact turn to one of the lists, or drop it."""
+        text, at, origin, proof, redacted, _, family = part
         if family is None and not redacted:
-            demoted = self._recall(text, at, origin, proof is not None, reasoning)
+            demoted = self._write_unwrapped(text, at, origin, proof is not None, reasoning)
         else:
-            demoted = self._reason(Reasoning(*thought), reasoning, details)
+            demoted = self._write_reasoning(Reasoning(*part), reasoning, details)
         if demoted is not None:
-            said.append(demoted)
+            texts.append(demoted)
 
-    def _write_thoughts(self, message: Json, said: list[str], reasoning: list[str], details: list[Json]) -> None:
-        if said:
+    def _add_reasoning(self, message: Json, texts: list[str], reasoning: list[str], details: list[Json]) -> None:
+        if texts:
             text = message["content"]
-            message["content"] = "\n\n".join([*said, text] if text else said)
+            message["content"] = "\n\n".join([*texts, text] if text else texts)
         if reasoning:
-            self._put(message, "\n\n".join(reasoning))
+            self._set_reasoning(message, "\n\n".join(reasoning))
         if details:
-            message[KEY] = [*message.get(KEY, ()), *details]
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
 
-    def _put(self, message: Json, reasoning: str) -> None:
+    def _set_reasoning(self, message: Json, reasoning: str) -> None:
         key = self._key
         message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
 
-    def _fill(self, message: Json, at: Path) -> None:
-        """Servers that want their reasoning back check that it is there, also where another model made the calls. They
-        take a blank, and some count nothing at all as missing."""
-        self._put(message, " ")
+    def _fill_reasoning(self, message: Json, at: Path) -> None:
+        """Add a blank reasoning for servers that require their reasoning in each message with calls.
+
+        They check it for calls of other models too. All accept a blank; some reject an empty string.
+        """
+        self._set_reasoning(message, " ")
         self.losses.add(LossCode.REASONING_FILLED, at, "a blank was sent")
 
-    def _mark(self, text: str, marked: Text) -> str | list[Json]:
+    def _mark_text(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
-        if not (text and self.profile.text_parts and self.marks.taken):
+        if not (text and self.profile.text_parts and self.marks.accepted):
             self.marks.put(None, marked.cache, marked.at)
             return text
         part = text_part(text)
         self.marks.put(part, marked.cache, marked.at)
-        self.marks.said = True
+        self.marks.in_assistant = True
         return [part]
 
-    def _cite(self, part: Text, start: int, annotations: list[Json]) -> None:
+    def _write_citations(self, part: Text, start: int, annotations: list[Json]) -> None:
         known = len(annotations)
         for citation in part.citations:
-            if citation.origin != DIALECT:  # another provider's citations point at sources that this one has not seen
+            if citation.origin != DIALECT:  # this provider does not know another one's sources
                 continue
-            if not self.own:  # it comes out of an envelope, and its span counts in what was Chat's whole content
+            if not self.own:  # from an envelope: its span already refers to the complete Chat content
                 annotations.append(citation.native)
             elif (written := write_citation(citation, start, start + len(part.text))) is not None:
                 annotations.append(written)
         if len(annotations) - known < len(part.citations):
             self.losses.add(LossCode.CITATIONS, part.at)
 
-    def _call(self, part: ToolCall, opened: dict[str, str]) -> Json:
-        """A call; its arguments stay the very text they were."""
+    def _write_call(self, part: ToolCall, opened: dict[str, str]) -> Json:
+        """Returns a call. The text of its arguments is unchanged, unless it is blank."""
         if part.search or part.namespace is not None:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
         if part.cache is not None:  # Chat marks content parts only
@@ -226,23 +242,23 @@ class AssistantWriter:
         name, arguments = self.names.fit(part.name, part.at), part.arguments
         if part.custom:
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
-        if not self.own and not arguments.strip():  # compatible servers parse what they are given
+        if not self.own and not arguments.strip():  # compatible servers parse the arguments
             arguments = "{}"
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    def _reason(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
-        """Reasoning goes back to servers that want it; else it is left out, and never mixed into content unasked: what
-        is then to be content is given.
+    def _write_reasoning(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
+        """Append reasoning to `reasoning` or `details` for servers that want it back, else drop it.
 
-        What came in an envelope goes back to the family that made it only.
+        Returns the text if it is sent as content instead, by the knob `demote_reasoning`. Reasoning from an envelope is
+        sent to the family that made it only.
         """
         if part.family is not None:
             own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
-            thought = own.get("reasoning_content")
-            if self.profile.reasoning_details and KEY in own:
-                self._return(own[KEY], part.at, details)
-            elif type(thought) is str:
-                reasoning.append(thought)
+            text = own.get("reasoning_content")
+            if self.profile.reasoning_details and DETAILS_KEY in own:
+                self._write_details(own[DETAILS_KEY], part.at, details)
+            elif type(text) is str:
+                reasoning.append(text)
             elif part.text and self.knobs.demote_reasoning == "on":
                 self.losses.add(LossCode.REASONING_FOREIGN, part.at, "became plain text")
                 return part.text
@@ -251,24 +267,24 @@ class AssistantWriter:
         elif part.redacted:
             self.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         else:
-            return self._recall(part.text, part.at, part.origin, bool(part.proof), reasoning)
+            return self._write_unwrapped(part.text, part.at, part.origin, bool(part.proof), reasoning)
         return None
 
-    def _return(self, pieces: list[Json], at: Path, details: list[Json]) -> None:
-        """Pieces go back as they came, but for those that their model would refuse."""
-        sent = [piece for piece in pieces if not is_unsigned(piece)]
-        if len(sent) < len(pieces):
+    def _write_details(self, received: list[Json], at: Path, details: list[Json]) -> None:
+        """Append reasoning details unchanged, without those that their model would reject."""
+        sent = [detail for detail in received if not is_unsigned(detail)]
+        if len(sent) < len(received):
             self.losses.add(_UNSIGNED, at)
         details += sent
 
-    def _recall(self, text: str, at: Path, origin: str, proven: bool, reasoning: list[str]) -> str | None:
-        """The same for what came as it was made."""
+    def _write_unwrapped(self, text: str, at: Path, origin: str, has_proof: bool, reasoning: list[str]) -> str | None:
+        """Append reasoning that did not arrive in an envelope. Returns the text if it is sent as content instead."""
         if not text:
-            if proven:
+            if has_proof:
                 self.losses.add(LossCode.REASONING_ENCRYPTED, at)
         elif self._replays:
             reasoning.append(text)
-            if proven:  # the text goes back, its signature has no field here
+            if has_proof:  # Chat has a field for the text, but none for its signature
                 self.losses.add(LossCode.REASONING_SIGNATURE, at)
         elif self._demotes:
             self.losses.add(_FOREIGN, at, "became plain text")

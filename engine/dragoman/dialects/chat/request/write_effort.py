@@ -1,4 +1,4 @@
-"""How much an upstream is asked to reason, in the field that it has for it (mapping §5.5, chat §12)."""
+"""Writes the reasoning effort, in the field that the upstream has for it (mapping §5.5, chat §12)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dragoman.profiles.profile import Profile
 
 
 def write_effort(body: Json, effort: str | None, at: Path, profile: Profile, losses: Losses) -> None:
-    """Write a wished effort, None where the client said nothing: the upstream's own default then stands."""
+    """Write the requested effort. None means the upstream's default."""
     field = profile.thinking_field
-    if field == "reasoning_split":  # else the reasoning would stand in the text, between tags
+    if field == "reasoning_split":  # else the text would contain the reasoning, between tags
         body[field] = True
     if effort is None:
         return
@@ -39,10 +39,10 @@ def write_effort(body: Json, effort: str | None, at: Path, profile: Profile, los
 _SWITCHES: dict[str, tuple[object, object]] = {
     "thinking": ({"type": "disabled"}, {"type": "enabled"}),
     "enable_thinking": (False, True),
-    # Templates of one family call it this, those of another that; what a template does not know it leaves alone.
+    # Chat templates have one of two names for it, and ignore the other.
     "chat_template_kwargs": (
         {"enable_thinking": False, "thinking": False},
         {"enable_thinking": True, "thinking": True},
     ),
 }
-"""Field → what switches reasoning off, and on."""
+"""Field → its values for reasoning off and on."""

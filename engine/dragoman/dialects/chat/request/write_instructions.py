@@ -1,7 +1,7 @@
-"""Instructions inside the conversation, for servers whose chat template takes one system message only (mapping §3).
+"""Moves instructions inside the conversation, for servers that accept one system message only (mapping §3).
 
-Such templates raise on any other, and the whole request fails. Moving an instruction to the front edits the prefix that
-servers cache, which is why it is done only where it must be.
+Their chat templates fail on any other system message. A moved instruction changes the prefix that servers cache, so it
+is moved only for such servers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dragoman.profiles.profile import Profile
 _INSTRUCTION = Role.INSTRUCTION
 
 
-def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
-    """The turns as the upstream takes them: as they are, or with late instructions at the front or as user text."""
+def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
+    """Returns the turns with later instructions in place, joined to the first ones, or as user text."""
     mode = knobs.mid_system
     if mode == "auto":
         mode = "inline" if profile.system_inline else "hoist"
@@ -30,7 +30,7 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
             rest.append(turn)
         elif rest and mode == "user":
             losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            rest.append(Turn(Role.USER, [_wrapped(part) for part in turn.parts], turn.at, plain=turn.plain))
+            rest.append(Turn(Role.USER, [_as_user_text(part) for part in turn.parts], turn.at, plain=turn.plain))
         elif first is None and not rest:
             first, parts = turn, list(turn.parts)
         else:
@@ -46,7 +46,7 @@ def placed(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) ->
     return [first, *rest]
 
 
-def _wrapped(part: Part) -> Part:
+def _as_user_text(part: Part) -> Part:
     if type(part) is Text:
         return Text(f"<system>\n{part.text}\n</system>", part.at, cache=part.cache)
     return part

@@ -1,14 +1,13 @@
-"""Turns → Chat `messages` (mapping §3, §4.1, §6.4).
+"""Writes turns as Chat `messages` (mapping §3, §4.1, §6.4).
 
-Chat wants every tool message right behind the assistant message whose calls it answers. So after calls, whatever else
-comes before the last result (instructions, user text, media that tool messages cannot hold) is held back and follows
-the results. A turn's place depends on the turns before it and on results that follow, never on what is appended after
-an answer: a longer history is an extension of a shorter one.
+Chat requires tool messages directly after the assistant message with their calls. So everything else that comes before
+the last result is held until the results are written: instructions, user text, and media that tool messages cannot
+hold. The place of a turn depends on earlier turns and on later results of open calls only: a longer history starts with
+the messages of a shorter one.
 """
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import (
     Document,
     Image,
@@ -24,9 +23,9 @@ from dragoman.canonical.request import (
     Turn,
 )
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
-from dragoman.dialects.chat.request.write_instructions import placed
+from dragoman.dialects.chat.request.write_instructions import place_instructions
 from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import Marks, is_marked
+from dragoman.dialects.openai.cache_marks import CacheMarks, is_marked
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
@@ -44,114 +43,120 @@ _MOVED = LossCode.RESULT_MEDIA_MOVED
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
-    """The request's turns as messages.
+    """Returns the request's turns as messages.
 
-    Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if no message is left.
+    Raises `Unsupported` for parts that this upstream does not support, `ClientRequestError` if no message is left.
     """
-    conversation = _Conversation(request.origin, profile, knobs, losses, names)
+    writer = _MessagesWriter(request.origin, profile, knobs, losses, names)
     if request.thinking is not None and request.thinking.effort == "none":
-        conversation.writer.fills = False
-    conversation.write(placed(request.turns, profile, knobs, losses))
-    return conversation.finish()
+        writer.assistant_writer.fills_reasoning = False
+    writer.write(place_instructions(request.turns, profile, knobs, losses))
+    return writer.finish()
 
 
-class _Conversation:
-    """The messages so far, and what waits for the open calls to be answered."""
+class _MessagesWriter:
+    """The messages written so far, and those held until the open calls have their results."""
 
     __slots__ = (
-        "assistants",
+        "assistant_paths",
+        "assistant_writer",
         "attachments",
         "held",
         "knobs",
         "losses",
         "marks",
         "messages",
-        "moved",
+        "moved_media",
         "names",
-        "open",
+        "open_calls",
         "origin",
         "overtaken",
         "profile",
-        "writer",
     )
 
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self.origin, self.profile, self.knobs, self.losses, self.names = origin, profile, knobs, losses, names
-        self.marks = Marks(profile, losses)
-        self.writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
+        self.marks = CacheMarks(profile, losses)
+        self.assistant_writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
         self.messages: list[Json] = []
-        self.open: dict[str, str] = {}
-        """Calls that no result has answered yet, and the ids sent for them."""
+        self.open_calls: dict[str, str] = {}
+        """Ids of the calls without a result → the ids sent for them."""
         self.held: list[Json] = []
+        """Messages to be written after the results."""
         self.overtaken: list[tuple[LossCode, Path]] = []
-        """The held messages that no later result has overtaken yet."""
-        self.moved: list[Json] = []
-        """Media of the results since the calls."""
+        """Loss code and path of the held messages, until a later result is written before them."""
+        self.moved_media: list[Json] = []
+        """Media of the results, to be written in a user message after them."""
         self.attachments = 0
-        self.assistants: list[Path] = []
+        """Number of media moved so far, for their labels."""
+        self.assistant_paths: list[Path] = []
+        """Paths of the turns that were written as assistant messages."""
 
     def write(self, turns: list[Turn]) -> None:
         """Write the turns."""
         foreign = self.origin != DIALECT
-        opened, held, moved, say, spoke = self.open, self.held, self.moved, self.messages.append, self.assistants.append
-        write_short, longest = self.writer.write_short, self.profile.call_id_max
+        opened, held, moved = self.open_calls, self.held, self.moved_media
+        append, append_path = self.messages.append, self.assistant_paths.append
+        write_compact, longest = self.assistant_writer.write_compact, self.profile.call_id_max
         for turn in turns:
-            if type(turn) is CompactResultTurn and turn.results is not None:
-                for call_id, content, at, failed in turn.results:
+            if (results := turn.compact_results()) is not None:
+                for call_id, content, at, failed in results:
                     if failed or held:
-                        self._answer(call_id, content, at, failed)
+                        self._write_text_result(call_id, content, at, failed)
                     else:
                         sent_id = opened.pop(call_id, None) or sanitize_call_id(call_id, longest)
-                        say({"role": "tool", "tool_call_id": sent_id, "content": content})
+                        append({"role": "tool", "tool_call_id": sent_id, "content": content})
                 if not opened and (held or moved):
                     self._flush()
-            elif type(turn) is CompactAssistantTurn and foreign and turn.calls is not None:
+            elif foreign and (assistant := turn.compact_assistant()) is not None:
                 if opened or held or moved:
-                    self._begin()
-                message = write_short(turn, turn.calls, opened)
+                    self._before_assistant()
+                message = write_compact(assistant, opened)
                 if message is not None:
-                    say(message)
-                    spoke(turn.at)
+                    append(message)
+                    append_path(turn.at)
             elif turn.role is _USER:
-                self._user(turn)
+                self._write_user(turn)
             elif turn.role is _ASSISTANT:
-                self._begin()
-                message = self.writer.write(turn, opened)
+                self._before_assistant()
+                message = self.assistant_writer.write(turn, opened)
                 if message is not None:
-                    say(message)
-                    spoke(turn.at)
+                    append(message)
+                    append_path(turn.at)
             else:
-                self._instruction(turn)
+                self._write_instruction(turn)
 
-    def _begin(self) -> None:
-        """The assistant speaks: what calls are still open will not be answered."""
-        if self.held or self.moved:
+    def _before_assistant(self) -> None:
+        """Prepare for an assistant message: calls that are still open will get no result."""
+        if self.held or self.moved_media:
             self._flush()
-        if self.open:
-            self.open.clear()
+        if self.open_calls:
+            self.open_calls.clear()
 
     def finish(self) -> list[Json]:
-        """The whole list."""
+        """Returns all messages. Raises `ClientRequestError` for an empty list."""
         self._flush()
         if self.origin != DIALECT:
             self._prefill()
-            if self.marks.seen:
-                self._settle()
-        self.marks.thin()
+            if self.marks.any:
+                self._unify_text_shape()
+        self.marks.keep_last()
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
             raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
         return self.messages
 
-    def _settle(self) -> None:
-        """Give lonely texts one shape throughout. A mark needs a part to stand on, and clients move their marks with
-        each request: what was an array for the sake of its mark is a bare string the next time, and the prefix that
-        caches live on would not be the same bytes."""
-        if self.profile.text_parts and self.marks.taken:
-            said = self.marks.said
+    def _unify_text_shape(self) -> None:
+        """Write messages of a single text alike, all as arrays or all as strings.
+
+        A cache mark requires an array, and clients move their marks with each request. A message that is an array in
+        one request and a string in the next would change the cached prefix.
+        """
+        if self.profile.text_parts and self.marks.accepted:
+            in_assistant = self.marks.in_assistant
             for message in self.messages:
                 content = message["content"]
-                if type(content) is str and content and (said or message["role"] != "assistant"):
+                if type(content) is str and content and (in_assistant or message["role"] != "assistant"):
                     message["content"] = [{"type": "text", "text": content}]
             return
         for message in self.messages:
@@ -160,14 +165,14 @@ class _Conversation:
                 message["content"] = content[0]["text"]
 
     def _flush(self, message: Json | None = None) -> None:
-        """Let go of what was held: the moved media, then the rest in its order, then `message`."""
-        if self.moved:
+        """Write the moved media, then the held messages in order, then `message`."""
+        if self.moved_media:
             if message is not None and not self.held:
                 content = message["content"]
-                message["content"] = self.moved + ([text_part(content)] if type(content) is str else content)
+                message["content"] = self.moved_media + ([text_part(content)] if type(content) is str else content)
             else:
-                self.messages.append({"role": "user", "content": self.moved.copy()})
-            self.moved.clear()
+                self.messages.append({"role": "user", "content": self.moved_media.copy()})
+            self.moved_media.clear()
             self.attachments = 0
         if self.held:
             self.messages += self.held
@@ -177,10 +182,10 @@ class _Conversation:
             self.messages.append(message)
 
     def _prefill(self) -> None:
-        """A conversation that ends on assistant text is continued by Messages models only (mapping §4.2)."""
+        """Apply the knob `prefill` to a final assistant text: only Messages models continue it (mapping §4.2)."""
         knob, messages = self.knobs.prefill, self.messages
         while messages and messages[-1]["role"] == "assistant" and "tool_calls" not in messages[-1]:
-            at = self.assistants.pop()
+            at = self.assistant_paths.pop()
             if knob == "reject":
                 raise Unsupported(at, "the upstream cannot continue an assistant turn")
             if knob != "drop":
@@ -193,8 +198,8 @@ class _Conversation:
 
     # --- instructions and user turns ----------------------------------------------------------------------------------
 
-    def _instruction(self, turn: Turn) -> None:
-        """A system or developer message, in its place."""
+    def _write_instruction(self, turn: Turn) -> None:
+        """Write a system or developer message."""
         profile = self.profile
         parts: list[Json] = []
         for part in turn.parts:
@@ -211,7 +216,7 @@ class _Conversation:
             return
         role = profile.instruction_role
         if role == "developer" and self.origin != "messages" and turn.original == "system":
-            role = "system"  # such an upstream takes both words, and the client said which one it meant
+            role = "system"  # such an upstream accepts both roles, and the client chose this one
         message: Json = {"role": role}
         if profile.text_parts:
             message["content"] = _string_or_parts(turn, parts)
@@ -219,30 +224,30 @@ class _Conversation:
             message["content"] = "\n\n".join(part["text"] for part in parts)
         if turn.name is not None:
             message["name"] = turn.name
-        if self.open:
+        if self.open_calls:
             self.held.append(message)
             self.overtaken.append((LossCode.SYSTEM_REORDERED, turn.at))
         else:
             self.messages.append(message)
 
-    def _user(self, turn: Turn) -> None:
-        """The turn's results as tool messages, then the rest as a user message."""
+    def _write_user(self, turn: Turn) -> None:
+        """Write the turn's results as tool messages, then its other parts as a user message."""
         parts: list[Json] = []
-        if turn.plain and len(turn.parts) == 1 and not self.open:
-            said = turn.parts[0]
-            if type(said) is Text and said.text and said.cache is None and turn.name is None:
-                self._flush({"role": "user", "content": said.text})
+        if turn.plain and len(turn.parts) == 1 and not self.open_calls:
+            text = turn.parts[0]
+            if type(text) is Text and text.text and text.cache is None and turn.name is None:
+                self._flush({"role": "user", "content": text.text})
                 return
         for part in turn.parts:
             if type(part) is ToolResult:
-                self._result(part)
+                self._write_result(part)
             elif type(part) is Text:
                 if part.text:
                     parts.append(text_part(part.text))
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text else None, part.cache, part.at)
             else:
-                written = self._part(part)
+                written = self._write_part(part)
                 parts += written
                 cache = getattr(part, "cache", None)
                 if cache is not None:
@@ -252,22 +257,22 @@ class _Conversation:
             message = {"role": "user", "content": _string_or_parts(turn, parts)}
             if turn.name is not None:
                 message["name"] = turn.name
-        if not self.open:
-            if message is not None or self.held or self.moved:
+        if not self.open_calls:
+            if message is not None or self.held or self.moved_media:
                 self._flush(message)
         elif message is not None:
             self.held.append(message)
             self.overtaken.append((LossCode.BLOCK_ORDER, turn.at))
 
-    def _part(self, part: Part) -> list[Json]:
-        """A part other than text and results; several for a document with children."""
+    def _write_part(self, part: Part) -> list[Json]:
+        """Returns a part other than text and results; as several for a document with children."""
         if type(part) is Image:
             return [write_image(part, self.profile)]
         if type(part) is Document:
             return write_document(part, self.profile, self.losses, self.origin)
         if type(part) is SearchResult:
             return [text_part(search_text(part, self.losses))]
-        if type(part) is ToolReference:  # a result of nothing else must not become an empty one
+        if type(part) is ToolReference:  # must not be dropped: a result can hold nothing else
             self.losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
             return [text_part(f"Tool loaded: {self.names.fit(part.name, part.at)}")]
         if type(part) is Native:
@@ -277,9 +282,9 @@ class _Conversation:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None = None) -> None:
-        """A result that is a string as a tool message."""
-        sent_id = self._close(call_id, at, failed)
+    def _write_text_result(self, call_id: str, content: str, at: Path, failed: bool, cache: Json | None = None) -> None:
+        """Write a result that is a string as a tool message."""
+        sent_id = self._close_call(call_id, at, failed)
         if not content and failed:
             content = _FAILED
         written: str | list[Json] = content
@@ -290,28 +295,28 @@ class _Conversation:
                 written = [part]
         self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": written})
 
-    def _result(self, result: ToolResult) -> None:
-        """A tool message, right behind the calls or the result before it."""
+    def _write_result(self, result: ToolResult) -> None:
+        """Write a result as a tool message."""
         if result.search:
             raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
         if type(result.content) is str:
-            self._answer(result.call_id, result.content, result.at, result.is_error, result.cache)
+            self._write_text_result(result.call_id, result.content, result.at, result.is_error, result.cache)
             return
-        sent_id = self._close(result.call_id, result.at, result.is_error)
+        sent_id = self._close_call(result.call_id, result.at, result.is_error)
         self.messages.append({"role": "tool", "tool_call_id": sent_id, "content": self._result_content(result)})
 
-    def _close(self, call_id: str, at: Path, failed: bool) -> str:
-        """The call is answered by the message that comes now. Gives the id to send."""
+    def _close_call(self, call_id: str, at: Path, failed: bool) -> str:
+        """Close the call whose result is written next. Returns the id to send."""
         if self.overtaken:
             for code, place in self.overtaken:
                 self.losses.add(code, place, "moved behind the tool results")
             self.overtaken.clear()
-        if failed:  # its content says so; OpenAI has no flag
+        if failed:  # only the content shows it: OpenAI has no such field
             self.losses.add(_IS_ERROR, (*at, "is_error"))
-        return self.open.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
+        return self.open_calls.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
-        """What a tool message can hold of a result: text."""
+        """Returns a result's content as text, which is all that a tool message can hold."""
         pieces: list[Json] = []
         for part in result.content:
             assert not isinstance(part, str)
@@ -319,15 +324,15 @@ class _Conversation:
             if type(part) is Text:
                 if part.text:
                     pieces.append({"type": "text", "text": part.text})
-            elif type(part) is Image:  # media goes to the user message behind the results
-                pieces.append({"type": "text", "text": self._move(write_image(part, self.profile), part)})
+            elif type(part) is Image:  # media moves to the user message after the results
+                pieces.append({"type": "text", "text": self._move_media(write_image(part, self.profile), part)})
             elif type(part) is Document:
                 pieces += [
-                    written if written["type"] == "text" else text_part(self._move(written, part))
+                    written if written["type"] == "text" else text_part(self._move_media(written, part))
                     for written in write_document(part, self.profile, self.losses, self.origin)
                 ]
             else:
-                pieces += self._part(part)
+                pieces += self._write_part(part)
             cache = getattr(part, "cache", None)
             if cache is not None:
                 can_mark = self.profile.text_parts and len(pieces) > before
@@ -343,18 +348,18 @@ class _Conversation:
             return pieces
         return "\n".join(piece["text"] for piece in pieces)
 
-    def _move(self, written: Json, part: Image | Document) -> str:
-        """Move a media part behind the results; gives the text that stands in its place."""
+    def _move_media(self, written: Json, part: Image | Document) -> str:
+        """Move a media part after the results. Returns the text that replaces it."""
         self.losses.add(_MOVED, part.at, "moved behind the tool results")
         self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
-        what = name or ("image" if written["type"] == "image_url" else "file")
-        self.moved += ({"type": "text", "text": f"Attachment {number} of the tool results ({what}):"}, written)
-        return f"[{what}: attachment {number} in the following user message]"
+        label = name or ("image" if written["type"] == "image_url" else "file")
+        self.moved_media += ({"type": "text", "text": f"Attachment {number} of the tool results ({label}):"}, written)
+        return f"[{label}: attachment {number} in the following user message]"
 
 
 def _string_or_parts(turn: Turn, parts: list[Json]) -> str | list[Json]:
-    """A bare string stays one and an array stays one, so that marks and boundaries survive (mapping §4.1)."""
+    """Returns the content in the client's form, string or array, so that text boundaries stay (mapping §4.1)."""
     if turn.plain and len(parts) == 1 and parts[0]["type"] == "text" and not is_marked(parts[0]):
         text: str = parts[0]["text"]
         return text

@@ -1,11 +1,11 @@
-"""Writes Chat's tools and tool choice (mapping §6.1, §6.2, §6.5)."""
+"""Writes tools and tool choice for a Chat upstream (mapping §6.1, §6.2, §6.5)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.tool_choice import soften
+from dragoman.dialects.chat.request.tool_choice import adapt_tool_choice
 from dragoman.dialects.chat.wire import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -13,24 +13,23 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-_WEB_SEARCH = "web_search"
-
-
+WEB_SEARCH = "web_search"
+"""Canonical name of the hosted search tool."""
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
 
-class Tooling(NamedTuple):
-    """What a request's tools became: `tools`, `tool_choice` and `web_search_options`, each possibly nothing."""
+class WrittenTools(NamedTuple):
+    """The request fields `tools`, `tool_choice` and `web_search_options`."""
 
     tools: list[Json]
     choice: str | Json | None
     web_search: Json | None
 
 
-def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> Tooling:
-    """Definitions and choice. Order is kept: it is part of the cached prefix.
+def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> WrittenTools:
+    """Returns the fields for tools. Their order is kept: it is part of the cached prefix.
 
-    Raises `Unsupported` for tools that only another provider's models know, and for a forced choice of a missing one.
+    Raises `Unsupported` for tools that only another provider's models know, and if a missing tool is forced.
     """
     tools: list[Json] = []
     web_search: Json | None = None
@@ -52,8 +51,8 @@ def write_tooling(request: Request, profile: Profile, knobs: Knobs, losses: Loss
         sent[tool.name] = tool
     choice = _write_choice(request.tool_choice, sent, names)
     if choice is not None and profile.tool_choice != "all":
-        choice, tools = soften(choice, tools, request.tool_choice, profile.tool_choice, losses)
-    return Tooling(tools, choice, web_search)
+        choice, tools = adapt_tool_choice(choice, tools, request.tool_choice, profile.tool_choice, losses)
+    return WrittenTools(tools, choice, web_search)
 
 
 def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, names: NameTable) -> Json:
@@ -63,7 +62,7 @@ def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, n
     schema = tool.schema
     if schema is not None:
         if origin != DIALECT and ("type" not in schema or "properties" not in schema):
-            schema = _whole_schema(schema)
+            schema = _complete_schema(schema)
         function["parameters"] = schema
     if tool.strict is not None:
         if profile.strict_tools:
@@ -87,14 +86,14 @@ def _drop_options(tool: Tool, losses: Losses) -> None:
             losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
 
 
-def _whole_schema(schema: Json) -> Json:
-    """OpenAI refuses an object schema without `type` or `properties`; other shapes are left for it to judge."""
+def _complete_schema(schema: Json) -> Json:
+    """Returns the schema with `type` and `properties`, without which OpenAI rejects an object schema."""
     if any(key in schema for key in ("anyOf", "oneOf", "allOf", "$ref", "enum", "not")):
         return schema
-    whole: Json = schema if "type" in schema else {"type": "object", **schema}
-    if whole["type"] == "object" and "properties" not in whole:
-        whole = {**whole, "properties": {}}
-    return whole
+    complete: Json = schema if "type" in schema else {"type": "object", **schema}
+    if complete["type"] == "object" and "properties" not in complete:
+        complete = {**complete, "properties": {}}
+    return complete
 
 
 def _write_custom(tool: Tool, losses: Losses, names: NameTable) -> Json:
@@ -105,7 +104,7 @@ def _write_custom(tool: Tool, losses: Losses, names: NameTable) -> Json:
     native = tool.native.get("custom") if tool.origin == DIALECT else tool.native
     form = native.get("format") if type(native) is dict else None
     if type(form) is dict:
-        if form.get("type") == "grammar" and "grammar" not in form:  # Responses keeps the grammar's fields flat
+        if form.get("type") == "grammar" and "grammar" not in form:  # Responses has the grammar's fields here
             form = {"type": "grammar", "grammar": {k: form[k] for k in ("definition", "syntax") if k in form}}
         custom["format"] = form
     return {"type": "custom", "custom": custom}
@@ -116,7 +115,7 @@ def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
         return tool.native
     if knobs.hosted_tools == "reject":
         raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
-    is_search = tool.name == _WEB_SEARCH or str(tool.native.get("type")).startswith(_WEB_SEARCH)
+    is_search = tool.name == WEB_SEARCH or str(tool.native.get("type")).startswith(WEB_SEARCH)
     if knobs.hosted_tools == "drop" or not is_search:
         losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
@@ -129,7 +128,7 @@ def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
         elif option == "user_location" and type(value) is dict:
             approximate = {k: v for k, v in value.items() if k != "type"}
             written[option] = {"type": "approximate", "approximate": approximate}
-        else:  # domains: Chat cannot restrict them
+        else:  # Chat cannot restrict domains
             losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
     return written
 
@@ -152,7 +151,7 @@ def _write_choice(choice: ToolChoice | None, sent: dict[str, Tool], names: NameT
         return choice.mode
     if choice.mode == "required":
         raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
-    return None  # OpenAI refuses a choice without tools
+    return None  # OpenAI rejects a choice without tools
 
 
 def _name_choice(tool: Tool, names: NameTable) -> Json:

@@ -1,2 +1,2 @@
-"""Chat Completions streams: `reader.py` and `writer.py` translate, `observer.py` watches a passthrough stream,
-`validator.py` checks output."""
+"""Chat streams: `reader.py` and `writer.py` translate, `validator.py` checks what was written, `observer.py` watches a
+stream that is passed through."""

@@ -1,4 +1,4 @@
-"""Watches a Chat stream that is passed through: terminal, usage, in-band error, grammar."""
+"""Watches a Chat stream that is passed through: its end, usage, in-band errors and grammar."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from dragoman.wire.sse import Frame
 
 
 class ChatObserver(Observer):
-    """A Chat stream may hold several choices, log probabilities and calls of any kind: all of that is fine here."""
+    """Watches a Chat stream with any number of choices: `complete` is True while none of them is open."""
 
-    __slots__ = ("_finished", "_open", "_seen")
+    __slots__ = ("_finished", "_open")
 
     varying_keys = ChatReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen = False
         self._open: set[object] = set()
+        """Indexes of the choices without a `finish_reason`."""
         self._finished: set[object] = set()
+        """Indexes of the choices with a `finish_reason`."""
 
     def observe(self, data: bytes, event: str) -> None:
-        """One chunk, or `[DONE]`."""
+        """Read one chunk, or `[DONE]`."""
         if data == b"[DONE]" and not self.closed:
             self.closed = True
             if not self.complete:
@@ -35,7 +36,7 @@ class ChatObserver(Observer):
         super().observe(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
-        """One chunk."""
+        """Read one chunk."""
         if is_error_frame(payload):
             self.failure = read_error_frame(payload)
             self.closed = True
@@ -53,7 +54,6 @@ class ChatObserver(Observer):
             if type(index) is not int:
                 self.violation("a choice without an index")
                 index = None
-            self._seen = True
             delta = choice.get("delta")
             if type(delta) is dict and delta:
                 self.progressed = True
@@ -66,17 +66,17 @@ class ChatObserver(Observer):
                 self._open.add(index)
             else:
                 self.violation("a chunk of a choice that had finished")
-        self.complete = self._seen and not self._open
+        self.complete = bool(self._finished) and not self._open
         if len(choices) == 1 and not self.violations:
-            self.sole_text = _said(choices[0])
+            self.sole_text = _sole_text(choices[0])
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """`data: {"error": …}`."""
+        """Returns the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
 
 
-def _said(choice: Json) -> str | None:
-    """The one text of a choice that goes on."""
+def _sole_text(choice: Json) -> str | None:
+    """Returns the text of a choice whose delta has nothing else, or None."""
     delta = choice.get("delta")
     if choice.get("finish_reason") or type(delta) is not dict or len(delta) != 1:
         return None

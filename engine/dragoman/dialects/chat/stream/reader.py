@@ -1,8 +1,8 @@
-"""Chat stream to canonical events.
+"""Reads a Chat stream into canonical events (mapping §9.6).
 
-Chat has no block borders: they are made here, when the kind of delta changes. Tool calls are keyed by their own
-`index`; a call ends when its arguments are whole and another block starts, else at the finish. `finish_reason` is held
-until the usage chunk, `[DONE]` or the end of the stream, because the usage comes after it (mapping §9.6).
+Chat marks no borders of blocks: `read_text` starts one when the kind of delta changes, `read_calls` keys tool calls by
+their `index`. The `finish_reason` is kept until the usage chunk, `[DONE]` or the end of the stream, because the usage
+comes after it.
 """
 
 from __future__ import annotations
@@ -14,90 +14,68 @@ import orjson
 from dragoman.canonical.events import (
     CUTS,
     Annotation,
-    BlockEnd,
     BlockKind,
-    BlockStart,
     Delta,
     End,
     Error,
     Event,
     Finish,
     Logprobs,
-    Opaque,
     Start,
-    TextRun,
     Usage,
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
-from dragoman.dialects.chat.reasoning_details import KEY, Details, read_details, size_of
-from dragoman.dialects.chat.stream.read_calls import StreamedCalls
-from dragoman.dialects.chat.wire import (
-    DIALECT,
-    drop_proofs,
-    matched_stop,
-    read_finish,
-    read_parts,
-    read_usage,
-    reasoning_text,
-    settle,
-)
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
+from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.stream.phases import READER, Phase
+from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
+from dragoman.dialects.chat.stream.read_text import TextAssembler
+from dragoman.dialects.chat.wire import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.settings import read_created
-from dragoman.dialects.shared.stream_codec import Note, no_note
-from dragoman.errors import StreamTruncated, UpstreamProtocolError
+from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
+from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
-_DELTA = ("choices", 0, "delta")
+_NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
 _PLAIN = frozenset(("role", "content"))
-"""All that the delta of nearly every chunk has."""
+"""Keys of the delta in nearly every chunk."""
 
 
-class ChatReader(StreamedCalls):
-    """See the module's docstring."""
+class ChatReader(StreamReader):
+    """Reads one stream. Only a single choice is accepted."""
 
-    __slots__ = (
-        "_details",
-        "_fallback",
-        "_matched",
-        "_prose",
-        "_prose_block",
-        "_refused",
-        "_started",
-        "_thoughts",
-        "_tokens",
-    )
+    __slots__ = ("_calls", "_early_usage", "_finish", "_matched", "_phase", "_text", "_tokens")
 
     volatile = VaryingKeys(padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._started = False
-        self._prose: BlockKind | None = None
-        self._prose_block = 0
-        self._thoughts: list[str] | None = None
-        """The open reasoning block's text, for a server that wants it back and a client that can keep it."""
-        self._details: Details | None = None
-        """The same in typed pieces, once there is one."""
-        self._refused = False
-        self._fallback: Usage | None = None
+        self._text = TextAssembler(context)
+        self._calls = ToolCallAssembler(context, self._text)
+        self._phase = _NEW
+        self._finish: str | None = None
+        """The `finish_reason`."""
         self._matched: str | None = None
+        """The stop sequence that ended the reply."""
+        self._early_usage: Usage | None = None
+        """Usage that arrived before the usage chunk, for servers that send none."""
         self._tokens: list[Json] | None = None
-        """Log probabilities of the chunk being read, until its text is said."""
+        """Log probabilities of the current chunk, until its text is added."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """One chunk."""
+        """Read one chunk, or `[DONE]`."""
         if data == b"[DONE]":
-            if self._finish is None:
+            if not self._end("[DONE]", None, out):
                 raise StreamTruncated("upstream sent [DONE] before a finish_reason")
-            self._end(None, out)
             return
         try:
             chunk = orjson.loads(data)
@@ -120,10 +98,10 @@ class ChatReader(StreamedCalls):
         choice = choices[0]
         if type(choice) is not dict or choice.get("index", 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was asked for")
-        if not self._started:
+        if self._phase is _NEW:
             self._start(chunk, out)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
-            self._fallback = read_usage(usage) or self._fallback
+            self._early_usage = read_usage(usage) or self._early_usage
         if logprobs := choice.get("logprobs"):
             if not self.context.logprobs:
                 raise UpstreamProtocolError("upstream sent logprobs that were not asked for")
@@ -132,62 +110,64 @@ class ChatReader(StreamedCalls):
         if delta:
             self._delta(delta, out)
         if self._tokens:
-            self._log(out)
+            self._add_logprobs(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             if self.context.sent_stops:
                 self._matched = self._matched or matched_stop(choice, self.context.sent_stops)
             self._close(native, out)
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, delta: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
-        if self._prose is not None and said.index == self._prose_block:
-            if self._details is not None:  # what is heard of a text may be a piece's, which has to be kept
-                return None
-            return no_note if self._thoughts is None else self._think_on
-        call = next((call for call in self._calls.values() if call.block == said.index), None)
-        # A fragment with a name may begin another call, which hangs on what its arguments are.
-        if call is None or not call.plain or not self._early.is_last(said.index):
-            return None
-        return call.arguments.add_all
-
-    def _think_on(self, run: TextRun) -> bool:
-        assert self._thoughts is not None
-        if not self._room.fits(len(run.text)):
-            return False
-        self._thoughts.append(run.text)
-        return True
+        if self._text.kind is not None and delta.index == self._text.index:
+            return self._text.on_template()
+        return self._calls.on_template(delta.index)
 
     def read_eof(self, out: list[Event]) -> None:
-        """A stream may end without `[DONE]`, but not without its finish_reason."""
-        if self._finish is None:
+        """End a stream without `[DONE]`. Raises StreamTruncated if it has no `finish_reason`."""
+        if not self._end("end of stream", None, out):
             raise StreamTruncated
-        self.mend("the stream ended without [DONE]", at="")
-        self._end(None, out)
+
+    def fail(self, error: DragomanError, out: list[Event]) -> None:
+        """See `StreamReader.fail`."""
+        super().fail(error, out)
+        self._advance("error")
+
+    def __repr__(self) -> str:
+        blocks, calls = self._text.blocks, self._calls.calls
+        return f"<ChatReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
+
+    def _advance(self, event: str) -> None:
+        """Move to the next phase, if the event has a transition in this one."""
+        self._phase = self._text.phase = READER[self._phase].get(event, self._phase)
+        self.done = self._phase is _ENDED
+
+    def _repaired(self, repair: str, at: Path | str) -> None:
+        """Record a deviation that was repaired."""
+        self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
 
     def _error(self, chunk: Json, out: list[Event]) -> None:
         out.append(Error(read_error_frame(chunk)))
-        self.done = True
+        self._advance("error")
 
     def _no_choice(self, usage: Any, out: list[Event]) -> None:
         counts = read_usage(usage) if usage is not None else None
         if counts is None:
             return  # a prompt filter's or moderation's chunk
-        if self._finish is not None:
-            self._end(counts, out)
-        elif self.context.profile.usage_fallback == "last_seen":
-            self._fallback = counts
-        else:
+        if self._end("usage", counts, out):
+            return
+        if self.context.profile.usage_fallback != "last_seen":
             raise UpstreamProtocolError("upstream sent the usage chunk before a finish_reason")
+        self._early_usage = counts
 
     # --- deltas --------------------------------------------------------------------------------------------------
 
     def _start(self, chunk: Json, out: list[Event]) -> None:
-        self._started = True
+        self._advance("choice")
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
-        self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._id, model if type(model) is str else "", None, read_created(created)))
+        self._calls.reply_id = upstream_id if type(upstream_id) is str else ""
+        out.append(Start(self._calls.reply_id, model if type(model) is str else "", None, read_timestamp(created)))
 
     def _delta(self, delta: Json, out: list[Event]) -> None:
         if type(delta) is not dict:
@@ -195,144 +175,93 @@ class ChatReader(StreamedCalls):
         content = delta.get("content")
         legacy = None
         if "role" in delta and delta["role"] not in (None, "", "assistant"):
-            raise UpstreamProtocolError(f"upstream spoke as {delta['role']!r}, not as the assistant")
+            raise UpstreamProtocolError(f"upstream sent the role {delta['role']!r}, expected assistant")
         plain = delta.keys() <= _PLAIN
         if not plain:
             if reasoning := reasoning_text(delta):
-                self._say(_REASONING, reasoning, out)
-            if KEY in delta or "thinking_blocks" in delta:
-                self._prove(delta, out)
+                self._text.add(_REASONING, reasoning, out)
+            if DETAILS_KEY in delta or "thinking_blocks" in delta:
+                self._text.add_details(delta, out)
             if delta.get("audio"):
                 raise UpstreamProtocolError("upstream sent audio, which no client of another dialect can be given")
             legacy = delta.get("function_call")
         if content:
             if type(content) is list:
-                self._parts(content, out)
+                self._text.add_parts(content, out)
             else:
-                self._say(_TEXT, content, out)
+                self._text.add(_TEXT, content, out)
             if self._tokens:
-                self._log(out)
+                self._add_logprobs(out)
         if plain:
             return
         if refusal := delta.get("refusal"):
-            self._refused = True
-            self._say(_REFUSAL, refusal, out)
+            self._text.add(_REFUSAL, refusal, out)
         if calls := delta.get("tool_calls"):
             if type(calls) is not list:
                 raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
             for position, fragment in enumerate(calls):
-                self.read_call(position, fragment, out)
+                self._calls.read(position, fragment, out)
         if legacy:
-            self.read_legacy(legacy, out)
+            self._calls.read_legacy(legacy, out)
         if annotations := delta.get("annotations"):
             self._annotate(annotations, out)
 
-    def _say(self, kind: BlockKind, text: Any, out: list[Event]) -> None:
-        if type(text) is not str:
-            raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
-        if self._prose is not kind:
-            self._begin(kind, out)
-        if self._thoughts is not None:
-            self._room.take(len(text))
-            self._thoughts.append(text)
-        out.append(Delta(self._prose_block, text))
-
-    def _begin(self, kind: BlockKind, out: list[Event]) -> None:
-        self.hush(out)
-        if self._finish is not None:
-            self.mend("content came after the finish_reason", at=_DELTA)
-        self._early.before_start(out)
-        self._prose = kind
-        self._prose_block = self._blocks.start(kind, kind)
-        out.append(BlockStart(self._prose_block, kind))
-        if kind is _REASONING and self.context.envelope is not None and self.context.profile.reasoning_replay:
-            self._thoughts = []
-
-    def _prove(self, delta: Json, out: list[Event]) -> None:
-        """Proofs beside reasoning: kept where they can come back, else dropped."""
-        details = read_details(delta, self.context)
-        if not details:
-            drop_proofs(delta, _DELTA, self.context.losses)
-            return
-        if self._prose is not _REASONING:  # the proof of what is not shown
-            self._begin(_REASONING, out)
-        if self._details is None:
-            self._details, self._thoughts = Details(), None  # which hold its text as well
-        for piece in details:
-            self._room.take(size_of(piece))
-            self._details.add(piece)
-
-    def _parts(self, content: list[Any], out: list[Event]) -> None:
-        """A delta in parts, as in a request; Mistral's servers tell their reasoning so."""
-        self.mend("content came as an array of parts", at=_DELTA)
-        for kind, text in read_parts(content, _DELTA, self.context.losses):
-            if text:
-                self._refused |= kind is _REFUSAL
-                self._say(kind, text, out)
-
-    def _log(self, out: list[Event]) -> None:
-        """The tokens of the text just said, or of a part of a character that is still to come."""
+    def _add_logprobs(self, out: list[Event]) -> None:
+        """Add the log probabilities of the last text, or of a part of a character whose text follows."""
         assert self._tokens is not None
         tokens, self._tokens = self._tokens, None
-        if self._prose is _TEXT:
-            out.append(Logprobs(self._prose_block, tokens))
-        else:  # of a call, a refusal or reasoning (some servers give those too)
+        if self._text.kind is _TEXT:
+            out.append(Logprobs(self._text.index, tokens))
+        else:  # some servers send those of calls, refusals and reasoning too
             self.context.losses.add(LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
-
-    def hush(self, out: list[Event], *, complete: bool = True) -> None:
-        """Close the open text, refusal or reasoning block, if there is one."""
-        if self._prose is not None:
-            if self._details is not None:
-                out.append(Opaque(self._prose_block, DIALECT, KEY, None, {KEY: self._details.whole()}))
-            elif self._thoughts is not None:
-                block = {"reasoning_content": "".join(self._thoughts)}
-                out.append(Opaque(self._prose_block, DIALECT, "reasoning_content", None, block))
-            self._thoughts = self._details = None
-            out.append(BlockEnd(self._blocks.end(self._prose), complete))
-            self._prose = None
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else (None,):
-            if type(note) is dict and self._prose is _TEXT:
-                out.append(Annotation(self._prose_block, read_citation(note)))
+            if type(note) is dict and self._text.kind is _TEXT:
+                out.append(Annotation(self._text.index, read_citation(note)))
             else:
                 self.context.losses.add(LossCode.CITATIONS, "choices[0].delta.annotations")
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _close(self, native: Any, out: list[Event]) -> None:
-        """A finish_reason: close all blocks, keep the reason."""
+        """Close all blocks at a `finish_reason`, which is kept for the end."""
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
-        cut = read_finish(native) in CUTS
-        if self._finish is None:
+        cut = read_finish_reason(native) in CUTS
+        if self._phase is _FINISHED:
+            self._repaired("a second finish_reason", _FINISH)
+        if self._finish is None or cut:  # of several, one that reports a cut reply is kept
             self._finish = native
-        else:
-            self.mend("a second finish_reason", at=_FINISH)
-            if cut:  # whatever the first one said, this one did not say that the reply is whole
-                self._finish = native
+        self._advance("finish_reason")
         self._close_blocks(native, out)
 
     def _close_blocks(self, native: str, out: list[Event]) -> None:
-        complete = read_finish(native) not in CUTS
-        self.hush(out, complete=complete)
-        self.end_calls(out, complete=complete)
+        complete = read_finish_reason(native) not in CUTS
+        self._text.close(out, complete=complete)
+        self._calls.close(out, complete=complete)
 
-    def _end(self, usage: Usage | None, out: list[Event]) -> None:
+    def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
+        """End the reply. False if the event does not end it in this phase."""
+        if event not in READER[self._phase]:
+            return False
         native = self._finish
         assert native is not None
-        if usage is None and self._fallback is not None:
-            self.mend("the token counts came before their place", at="usage")
+        if event == "end of stream":
+            self._repaired("the stream ended without [DONE]", "")
+        if usage is None and self._early_usage is not None:
+            self._repaired("the token counts came before their place", "usage")
         self._close_blocks(native, out)
-        stop = settle(
+        stop = resolve_stop_reason(
             native,
-            calls=bool(self._calls),
-            refusal=self._refused,
-            content=self._blocks.count > 0,
+            calls=bool(self._calls.calls),
+            refusal=self._text.refused,
+            content=self._text.blocks.count > 0,
             losses=self.context.losses,
             at=_FINISH,
             matched=self._matched,
         )
-        out.append(Finish(stop, usage or self._fallback))
+        out.append(Finish(stop, usage or self._early_usage))
         out.append(End())
-        self.done = True
+        self._advance(event)
+        return True

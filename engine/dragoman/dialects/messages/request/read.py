@@ -22,8 +22,7 @@ from dragoman.dialects.shared.json_fields import (
 )
 from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.limits import DEFAULT as DEFAULT_LIMITS
-from dragoman.limits import Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 
 _REJECTED: Final[dict[str, str]] = {

@@ -11,17 +11,25 @@ from typing import Any, Final
 from orjson import dumps
 
 from dragoman.canonical.compact_turns import (
-    Call,
     CompactAssistantTurn,
     CompactResultTurn,
-    Result,
-    Thought,
     compact_assistant_turn,
     plain_text,
     single_text_turn,
     to_tool_result,
 )
-from dragoman.canonical.request import Image, Inline, Json, Part, Role, Text, Turn
+from dragoman.canonical.request import (
+    CallFields,
+    Image,
+    Inline,
+    Json,
+    Part,
+    ReasoningFields,
+    ResultFields,
+    Role,
+    Text,
+    Turn,
+)
 from dragoman.dialects.messages.request.read_content import recalled
 from dragoman.errors import Path
 
@@ -70,8 +78,8 @@ def read_steps(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[
 
 
 def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
-    thoughts: list[Thought] = []
-    calls: list[Call] = []
+    thoughts: list[ReasoningFields] = []
+    calls: list[CallFields] = []
     text: str | None = None
     text_at: Path | None = None
     index = -1
@@ -109,7 +117,7 @@ def _spoken(content: list[Any], number: int) -> CompactAssistantTurn | None:
 
 
 def _given(content: list[Any], number: int) -> Turn | None:
-    results: list[Result] = []
+    results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
     for block in content:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Thought
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -18,6 +17,7 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Reasoning,
+    ReasoningFields,
     SearchResult,
     Text,
     ToolCall,
@@ -211,7 +211,7 @@ def _redacted_thinking(block: Json, at: Path, losses: Losses) -> Reasoning:
     return Reasoning(*recalled("", required(block, "data", str, at), block, at, redacted=True))
 
 
-def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> Thought:
+def recalled(text: str, proof: str | None, block: Json, at: Path, redacted: bool = False) -> ReasoningFields:
     """Reasoning of an earlier turn: what the vendor signed, or what comes back in the envelope that is its `proof`."""
     # A signature of the vendor's holds no dot, an envelope begins with one behind its tag.
     if proof and "." in proof and (envelope := unwrap(proof)) is not None:

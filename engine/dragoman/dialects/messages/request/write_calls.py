@@ -8,8 +8,7 @@ from typing import Any, Final
 from orjson import Fragment
 from orjson import loads as parse
 
-from dragoman.canonical.compact_turns import Call
-from dragoman.canonical.request import Json
+from dragoman.canonical.request import CallFields, Json
 from dragoman.errors import Path, Unsupported
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
@@ -29,7 +28,7 @@ class CallsWriter:
         self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
 
-    def write(self, calls: Sequence[Call], blocks: list[Json]) -> None:
+    def write(self, calls: Sequence[CallFields], blocks: list[Json]) -> None:
         """Append the blocks of calls, their arguments embedded as they were spelled: digits and key order survive,
         nothing is re-encoded. Raises `Unsupported` for arguments that are no JSON object."""
         known, fit = self._known, self._names.ids_fit

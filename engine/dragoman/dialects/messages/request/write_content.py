@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -90,12 +90,12 @@ class ContentWriter:
                 blocks.append(block)
         return blocks
 
-    def spoken(self, turn: CompactAssistantTurn, calls: list[Call]) -> str | list[Json]:
+    def spoken(self, turn: CompactAssistantTurn) -> str | list[Json]:
         """The content of an assistant's turn in short, whose client speaks another dialect."""
         text = turn.text
         if text and text.isspace():
             text = None
-        if not calls and turn.plain and not turn.reasoning:
+        if not turn.calls and turn.plain and not turn.reasoning:
             return text or ""
         blocks: list[Json] = []
         for thought in turn.reasoning:
@@ -107,8 +107,8 @@ class ContentWriter:
                 blocks.append(block)
         if text:
             blocks.append({"type": "text", "text": text})
-        if calls:
-            self.calls.write(calls, blocks)
+        if turn.calls:
+            self.calls.write(turn.calls, blocks)
         return blocks
 
     def instruction(self, turn: Turn) -> list[Json]:

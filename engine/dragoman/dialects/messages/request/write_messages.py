@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Json, Request, Role, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter
 from dragoman.dialects.messages.wire import DIALECT
@@ -44,10 +43,10 @@ def write_conversation(
     foreign = request.origin != DIALECT
     spoken, answers = writer.spoken, writer.calls.answers
     for turn in request.turns:
-        if type(turn) is CompactAssistantTurn and turn.calls is not None and foreign:
-            builder.spoken(spoken(turn, turn.calls), turn)
-        elif type(turn) is CompactResultTurn and turn.results is not None:
-            builder.answered(answers(turn.results))
+        if foreign and (assistant := turn.compact_assistant()) is not None:
+            builder.spoken(spoken(assistant), turn)
+        elif (results := turn.compact_results()) is not None:
+            builder.answered(answers(results))
         else:
             builder.add(turn)
     builder.finish()

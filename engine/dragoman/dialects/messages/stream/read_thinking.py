@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import TextRun
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.tool_arguments import Room
 
@@ -27,11 +26,11 @@ class Thought:
             self._room.take(len(text))
             self._text.append(text)
 
-    def think_on(self, run: TextRun) -> bool:
+    def think_on(self, text: str, pieces: list[str]) -> bool:
         """Take more texts; False, and none is taken, if there is no room for all."""
-        if not self._room.fits(len(run.text)):
+        if not self._room.fits(len(text)):
             return False
-        self._text.append(run.text)
+        self._text.append(text)
         return True
 
     def sign(self, signature: Any) -> None:

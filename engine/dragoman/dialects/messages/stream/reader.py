@@ -35,7 +35,7 @@ from dragoman.dialects.messages.stream.read_thinking import Thought
 from dragoman.dialects.messages.wire import DIALECT, OPAQUE_BLOCKS, read_citation, read_stop_details, read_usage, settle
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.stream_codec import Note, StreamReader, no_note
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -139,13 +139,13 @@ class MessagesReader(StreamReader):
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))
 
-    def follow(self, said: Delta) -> Note | None:
+    def follow(self, said: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
         for key, (index, kind) in self._blocks.open.items():
             if index == said.index and type(key) is int:
                 if kind is _TOOL:
                     return self._arguments[key].add_all if self._early.is_last(index) else None
-                return self._thoughts[key].think_on if key in self._thoughts else no_note
+                return self._thoughts[key].think_on if key in self._thoughts else ignore_run
         return None
 
     def read_eof(self, out: list[Event]) -> None:

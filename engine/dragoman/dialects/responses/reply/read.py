@@ -8,7 +8,7 @@ from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.openai.error_envelope import read_error_object
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
@@ -73,7 +73,7 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         parts,
         stop,
         read_usage(body.get("usage")),
-        read_created(created),
+        read_timestamp(created),
         cut=frozenset(cut),
     )
 

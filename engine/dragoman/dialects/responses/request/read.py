@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
@@ -23,8 +23,7 @@ from dragoman.dialects.shared.json_fields import (
 )
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
-from dragoman.limits import DEFAULT as DEFAULT_LIMITS
-from dragoman.limits import Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 
 _STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.content import note_unknown, read_cache_mark, read_data_url
+from dragoman.dialects.openai.cache_marks import read_cache_mark
+from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported

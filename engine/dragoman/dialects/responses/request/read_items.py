@@ -21,7 +21,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.openai.content import note_unknown
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Thought
-from dragoman.canonical.request import Json
-from dragoman.dialects.openai.content import note_unknown
+from dragoman.canonical.request import Json, ReasoningFields
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
 from dragoman.errors import Path
@@ -16,7 +15,7 @@ from dragoman.reasoning.envelope import unwrap
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 
 
-def read_reasoning_item(item: Json, at: Path, losses: Losses) -> Thought:
+def read_reasoning_item(item: Json, at: Path, losses: Losses) -> ReasoningFields:
     """Returns the fields of `Reasoning` of an item, or of the original block if the item has an envelope."""
     if not _KEYS.issuperset(item):
         note_unknown(item, _KEYS, at, losses)

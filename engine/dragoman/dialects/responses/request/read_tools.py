@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
-from dragoman.dialects.openai.content import note_unknown, read_cache_mark
+from dragoman.dialects.openai.cache_marks import read_cache_mark
+from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
-from dragoman.dialects.openai.settings import CACHE_KEYS
+from dragoman.dialects.openai.cache_marks import CACHE_KEYS
 from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.wire import DIALECT

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Call, CompactAssistantTurn, Thought
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall, Turn
+from dragoman.canonical.compact_turns import CompactAssistantTurn
+from dragoman.canonical.request import (
+    Json,
+    Native,
+    Reasoning,
+    ReasoningFields,
+    Refusal,
+    Text,
+    ToolCall,
+    Turn,
+)
 from dragoman.dialects.responses.wire import DIALECT, write_citation
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -87,7 +96,7 @@ class AssistantWriter:
         if self._needs_parts:
             self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
 
-    def write_compact(self, turn: CompactAssistantTurn, calls: list[Call], items: list[Json]) -> None:
+    def write_compact(self, turn: CompactAssistantTurn, items: list[Json]) -> None:
         """Append the items of a compact turn of another dialect."""
         if self._needs_parts:
             self.write(turn, items)
@@ -100,7 +109,7 @@ class AssistantWriter:
         if text:
             items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
         fit, known = self._ids_fit, self._known
-        for call_id, name, arguments, at in calls:
+        for call_id, name, arguments, at in turn.calls or ():
             if not fit:
                 call_id = sanitize_call_id(call_id, self._longest_id)
             items.append(
@@ -188,7 +197,7 @@ class AssistantWriter:
             (part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family)
         )
 
-    def _reasoning_item(self, fields: Thought) -> Json | None:
+    def _reasoning_item(self, fields: ReasoningFields) -> Json | None:
         """Returns the original item, if this upstream created it and can read it (mapping §5.2), else None."""
         _, at, origin, proof, _, item, family = fields
         # The condition of `own_block`.
@@ -226,7 +235,7 @@ class AssistantWriter:
             item["summary"] = []
         return item
 
-    def _leave_out(self, fields: Thought, code: LossCode) -> Json | None:
+    def _leave_out(self, fields: ReasoningFields, code: LossCode) -> Json | None:
         text, at, origin, proof, _, _, family = fields
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")

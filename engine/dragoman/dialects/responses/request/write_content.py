@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import Result
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -20,6 +19,7 @@ from dragoman.canonical.request import (
     Inline,
     Json,
     Part,
+    ResultFields,
     SearchResult,
     Text,
     ToolReference,
@@ -27,7 +27,7 @@ from dragoman.canonical.request import (
     Turn,
     Url,
 )
-from dragoman.dialects.openai.cache_marks import Marks
+from dragoman.dialects.openai.cache_marks import CacheMarks
 from dragoman.dialects.openai.media import search_text, write_document
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import Unsupported
@@ -53,7 +53,7 @@ class ContentWriter:
     def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._losses, self._names = profile, losses, names
-        self._marks = Marks(profile, losses)
+        self._marks = CacheMarks(profile, losses)
         self._one_shape = False
         """True if the request has marks, so that every single text has the same shape."""
         self._accepts_marks = profile.explicit_cache and profile.text_parts
@@ -67,7 +67,7 @@ class ContentWriter:
                 field = "output" if "output" in item else "content"
                 content = item[field]
                 item[field] = [input_text(content)] if self._accepts_marks else content[0]["text"]
-        self._marks.thin()
+        self._marks.keep_last()
 
     def drop_mark(self, part: Text) -> None:
         """Record the loss of the mark of a part that is written where no mark is allowed."""
@@ -170,7 +170,7 @@ class ContentWriter:
         """Returns the upstream's form of a call id."""
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
-    def write_results(self, results: list[Result], items: list[Json]) -> None:
+    def write_results(self, results: list[ResultFields], items: list[Json]) -> None:
         """Append the output items of a compact turn of results."""
         fit = self._names.ids_fit
         for call_id, text, at, failed in results:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter
@@ -40,9 +39,9 @@ def write_input(
     foreign = request.origin != DIALECT
     write_compact, write_results, items = writer.assistant.write_compact, writer.content.write_results, writer.items
     for turn in turns[leading:] if leading else turns:
-        if type(turn) is CompactAssistantTurn and foreign and (calls := turn.calls) is not None:
-            write_compact(turn, calls, items)
-        elif type(turn) is CompactResultTurn and (results := turn.results) is not None:
+        if foreign and (assistant := turn.compact_assistant()) is not None:
+            write_compact(assistant, items)
+        elif (results := turn.compact_results()) is not None:
             write_results(results, items)
         else:
             writer.add(turn)

@@ -8,10 +8,9 @@ are kept for this. The arguments of calls are kept complete, because running a c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import (
     NATIVE_ITEMS,
@@ -26,6 +25,7 @@ from dragoman.dialects.responses.reply.read_items import (
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.stream_codec import RunCallback
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -61,10 +61,10 @@ class PartState:
             self.last_delta = text
             out.append(Delta(self.block, text))
 
-    def record_run(self, run: TextRun) -> bool:
+    def record_run(self, text: str, pieces: list[str]) -> bool:
         """Record fragments that were emitted as a run. Returns True: a text has no limit of its own."""
-        self.length += len(run.text)
-        self.last_delta = run.pieces[-1]
+        self.length += len(text)
+        self.last_delta = pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
@@ -256,7 +256,7 @@ class ItemTable:
         if received := item.arguments.text():
             out.append(Delta(item.block, received))
 
-    def run_callback(self, delta: Delta) -> Callable[[TextRun], bool] | None:
+    def run_callback(self, delta: Delta) -> RunCallback | None:
         """Returns the callback that records further fragments of the text that this delta continued.
 
         None if it is not certain which part or call that is.

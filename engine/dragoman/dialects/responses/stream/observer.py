@@ -19,7 +19,7 @@ from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.dialects.responses.wire import read_usage
 from dragoman.errors import DragomanError, Failure, StreamTruncated
-from dragoman.limits import DEFAULT
+from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
@@ -127,7 +127,7 @@ class ResponsesObserver(Observer):
         if name == "response.output_item.added":
             if index in self._open:
                 self.violation("an item added twice")
-            elif len(self._open) < DEFAULT.blocks:
+            elif len(self._open) < DEFAULT_LIMITS.blocks:
                 self._open.add(index)
         elif index not in self._open:
             self.violation(f"{quote_word(name)} of an item that is not open")
@@ -138,7 +138,7 @@ class ResponsesObserver(Observer):
                 self.tool_open = len(self._calls) > 0
 
     def _open_call(self, item: object, index: int) -> None:
-        if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT.blocks:
+        if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT_LIMITS.blocks:
             self._calls = self._calls or set()
             self._calls.add(index)
             self.tool_open = self.progressed = True

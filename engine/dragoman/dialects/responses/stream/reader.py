@@ -16,7 +16,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.openai.settings import read_created
+from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stream.item_state import ItemTable
@@ -24,7 +24,7 @@ from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
 from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
-from dragoman.dialects.shared.stream_codec import Note, StreamReader
+from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -108,7 +108,7 @@ class ResponsesReader(StreamReader):
         elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
-    def follow(self, delta: Delta) -> Note | None:
+    def follow(self, delta: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
         return self._table.run_callback(delta)
 
@@ -136,7 +136,7 @@ class ResponsesReader(StreamReader):
                 self._table.response_id,
                 model if type(model) is str else "",
                 None,
-                read_created(response.get("created_at")),
+                read_timestamp(response.get("created_at")),
             )
         )
 

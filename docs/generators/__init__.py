@@ -1,0 +1,1 @@
+"""Generators of single reference pages, for `generate.py`. They import the project and `docstrings`, not each other."""

@@ -1,0 +1,167 @@
+"""All uses of private parts of aiohttp's server, one function per use. Each docstring states what it assumes.
+
+`tests/unit/test_aiohttp_internals.py` tests each assumption: run it first after an update of aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage, StreamWriter
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from aiohttp.web_protocol import _ErrInfo
+
+Message = RawRequestMessage | _ErrInfo
+"""The head of a request, or the error of a parser that could not read it."""
+
+
+# --- the connection handler -----------------------------------------------------------------------------------------
+
+
+def handler_options(server: web.Server) -> dict[str, Any]:
+    """Return the keyword arguments with which `server` creates its handlers.
+
+    Assumes that `Server.__call__` creates `RequestHandler(server, loop=…, **server._kwargs)`.
+    """
+    return server._kwargs
+
+
+def as_server(factory: Callable[[], asyncio.BaseProtocol]) -> web.Server:
+    """Return a protocol factory as the `server` of a runner.
+
+    Assumes that a runner's sites use the property `server` only as the protocol factory of `create_server`, and that
+    `BaseRunner.cleanup` uses `_server`.
+    """
+    return cast("web.Server", factory)
+
+
+receive = web.RequestHandler.data_received
+"""Give a handler the bytes of one network read. Called without `super()`, which would create an object for each read.
+
+Assumes that all requests whose head is complete are parsed, queued and counted when the call returns.
+"""
+
+
+def request_count(handler: web.RequestHandler) -> int:
+    """Return the number of requests received on the connection, including those that cannot be parsed.
+
+    Assumes that `data_received` counts each request in `_request_count` when it queues it.
+    """
+    return handler._request_count
+
+
+def queued_requests(handler: web.RequestHandler) -> deque[tuple[Message, StreamReader]]:
+    """Return the queue of requests that no handler has begun, oldest first, each with its body.
+
+    Assumes that `data_received` appends to `_messages` and that the handler's task takes from its left.
+    """
+    return handler._messages
+
+
+def is_between_requests(handler: web.RequestHandler) -> bool:
+    """Return whether no request is being handled.
+
+    Assumes that `_waiter` is set only while the handler's task waits for a request. At first the task has not run yet.
+    """
+    return handler._waiter is not None or handler._request_count == 0
+
+
+def parse_error(message: Message) -> BaseException | None:
+    """Return the error of a request that aiohttp's parser rejected, else None.
+
+    Assumes that such a request is queued as an `_ErrInfo`.
+    """
+    return message.exc if isinstance(message, _ErrInfo) else None
+
+
+def rejected_request(error: BaseException) -> tuple[Message, StreamReader]:
+    """Return a queue entry for which the handler calls `handle_error(request, 400, error, …)` in its turn.
+
+    Assumes that this is done for each `_ErrInfo`.
+    """
+    return _ErrInfo(400, error, str(error)), EMPTY_PAYLOAD
+
+
+def release_transport(handler: web.RequestHandler) -> None:
+    """End a handler as if its client had disconnected, but leave the connection open.
+
+    Assumes that `connection_lost` closes only `handler.transport`, cancels the running handler (of a server with
+    `handler_cancellation`), and frees the parser.
+    """
+    handler.transport = None
+    handler.connection_lost(None)
+
+
+# --- a request ------------------------------------------------------------------------------------------------------
+
+
+def cancel_keep_alive_timer(request: web.BaseRequest) -> None:
+    """Cancel the timer for the time between two requests, which keeps more than 500 bytes alive.
+
+    Assumes that `keep_alive` cancels it, and that the handler starts it again after the response.
+    """
+    request.protocol.keep_alive(True)
+
+
+def abandon_body(request: web.BaseRequest) -> None:
+    """Skip the rest of a request's body, and close the connection after the response.
+
+    Assumes that aiohttp otherwise waits for the rest after the response (or fails on it again, and logs that as an
+    error), and that its parser does not find a next request: it would never be answered.
+    """
+    request.content.feed_eof()
+    request.protocol.close()
+
+
+async def send_continue(request: web.BaseRequest) -> None:
+    """Send `100 Continue`.
+
+    Assumes that aiohttp takes a writer whose `output_size` is not 0 for one that has begun its response.
+    """
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
+
+
+# --- a response -----------------------------------------------------------------------------------------------------
+
+
+class DeferredHeadersResponse(web.StreamResponse):
+    """A response whose headers are sent with the first piece of its body, in one write.
+
+    Assumes that `prepare` sends them at once only if `_send_headers_immediately` is True.
+    """
+
+    _send_headers_immediately = False
+
+
+def send_headers(request: web.BaseRequest) -> None:
+    """Send the headers, if they were not sent yet. Raises ConnectionError if the client has disconnected.
+
+    Assumes that `send_headers` of the request's writer does this, synchronously.
+    """
+    request.writer.send_headers()
+
+
+def plain_chunked_writer(response: web.StreamResponse, writer: AbstractStreamWriter | None) -> StreamWriter | None:
+    """Return the writer if it puts each piece of the body into a chunk and does nothing else, else None.
+
+    Assumes that a `StreamWriter` can then be bypassed after the first piece: chunks written to `writer.transport` do
+    not disturb it, `writer.protocol.writing_paused` is True while the transport is full, and `writer.drain()` waits
+    until it is not.
+    """
+    if type(writer) is not StreamWriter or not writer.chunked or writer.length is not None:
+        return None
+    return None if response.compression or "content-encoding" in response.headers else writer
+
+
+def add_sent_bytes(writer: StreamWriter, size: int) -> None:
+    """Count bytes that were written past the writer.
+
+    Assumes that `output_size` is used only for the size of the response, in `body_length` and the access log.
+    """
+    writer.output_size += size

@@ -1,0 +1,39 @@
+"""Reasoning in the extension fields of Chat messages and deltas (mapping §5.1).
+
+A proof is a signature or encrypted data, by which the provider recognizes its own reasoning.
+"""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.errors import Path
+from dragoman.losses import LossCode, Losses
+
+
+def reasoning_text(message: Json) -> str:
+    """Returns the reasoning of a message or delta, from the first extension field that has any."""
+    for key in ("reasoning_content", "reasoning"):
+        text = message.get(key)
+        if text and type(text) is str:
+            return text
+    details = message.get("reasoning_details")
+    if type(details) is list:
+        texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
+        return "".join(text for text in texts if type(text) is str)
+    blocks = message.get("thinking_blocks")
+    if type(blocks) is not list:
+        return ""
+    return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
+
+
+def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
+    """Record the proofs of a message or delta as lost: no other dialect has a field that names their provider."""
+    details = message.get("reasoning_details")
+    if type(details) is list:
+        path = (*at, "reasoning_details")
+        if any(type(d) is dict and d.get("data") for d in details):
+            losses.add(LossCode.REASONING_ENCRYPTED, path)
+        if any(type(d) is dict and d.get("signature") for d in details):
+            losses.add(LossCode.REASONING_SIGNATURE, path)
+    if message.get("thinking_blocks"):
+        losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))

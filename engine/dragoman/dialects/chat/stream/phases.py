@@ -1,0 +1,58 @@
+"""Phases of a Chat stream, and the transitions of its reader and writer (chat §7).
+
+Both start in `Phase.NEW` and move on structural events only: texts, arguments, annotations, log probabilities and pings
+never change the phase.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class Phase(IntEnum):
+    """Progress of one stream."""
+
+    NEW = 0
+    """Nothing but pings was read or written."""
+    OPEN = 1
+    """The stream has started. Blocks start and end."""
+    FINISHED = 2
+    """The `finish_reason` was read or written. Usage and the end follow."""
+    ENDED = 3
+    """The stream is complete or has failed. Nothing follows."""
+
+
+READER: Final[dict[Phase, dict[str, Phase]]] = {
+    Phase.NEW: {"choice": Phase.OPEN, "error": Phase.ENDED},
+    Phase.OPEN: {"finish_reason": Phase.FINISHED, "error": Phase.ENDED},
+    Phase.FINISHED: {
+        "finish_reason": Phase.FINISHED,  # recorded as a repair
+        "usage": Phase.ENDED,
+        "[DONE]": Phase.ENDED,
+        "end of stream": Phase.ENDED,  # recorded as a repair
+        "error": Phase.ENDED,
+    },
+    Phase.ENDED: {},
+}
+"""Phase → upstream event → next phase.
+
+`choice` is a chunk with a choice, `usage` one with token counts and no choice, `error` an error of the upstream or in
+its stream. Where an event is absent:
+
+- `choice` is read without a transition; in `FINISHED`, a block that starts is recorded as a repair.
+- `usage` is the error `UpstreamProtocolError`, unless the profile's `usage_fallback` keeps it for the end.
+- `[DONE]` and the end of the stream are the error `StreamTruncated`.
+- In `ENDED`, events are not read.
+"""
+
+WRITER: Final[dict[Phase, dict[str, Phase]]] = {
+    Phase.NEW: {"Start": Phase.OPEN, "Error": Phase.ENDED},
+    Phase.OPEN: {"BlockStart": Phase.OPEN, "BlockEnd": Phase.OPEN, "Finish": Phase.FINISHED, "Error": Phase.ENDED},
+    Phase.FINISHED: {"End": Phase.ENDED, "Error": Phase.ENDED},
+    Phase.ENDED: {},
+}
+"""Phase → canonical event → next phase.
+
+An event that is absent is the error `UpstreamProtocolError`. In `ENDED`, events are not written.
+"""

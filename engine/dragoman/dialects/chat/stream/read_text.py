@@ -1,0 +1,140 @@
+"""Assembles the text, refusal and reasoning blocks of a Chat stream.
+
+Chat marks no borders of blocks. A block starts when a delta of another kind arrives, so one of them is open at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, Opaque
+from dragoman.canonical.request import Json
+from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
+from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
+from dragoman.dialects.chat.stream.phases import Phase
+from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.shared.block_index import BlockMap
+from dragoman.dialects.shared.early_call_ends import EarlyEnds
+from dragoman.dialects.shared.stream_codec import RunCallback, ignore_run
+from dragoman.dialects.shared.tool_arguments import Room
+from dragoman.errors import Path, UpstreamProtocolError
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_REFUSAL, _REASONING = BlockKind.REFUSAL, BlockKind.REASONING
+_FINISHED = Phase.FINISHED
+_DELTA: Final = ("choices", 0, "delta")
+
+
+class TextAssembler:
+    """The blocks of one stream but its tool calls. It also prepares for the start of any block."""
+
+    __slots__ = (
+        "_context",
+        "_details",
+        "_reasoning",
+        "blocks",
+        "budget",
+        "early_ends",
+        "index",
+        "kind",
+        "phase",
+        "refused",
+    )
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self.blocks = BlockMap(context.limits)
+        self.early_ends = EarlyEnds(self.blocks, context)
+        self.budget = Room(context.limits)
+        """Characters that may be kept until the end of the stream."""
+        self.kind: BlockKind | None = None
+        """Kind of the open block, None without one."""
+        self.index = 0
+        """Index of the open block."""
+        self.phase = Phase.NEW
+        """Phase of the stream, which the reader sets."""
+        self.refused = False
+        """True if there is a refusal."""
+        self._reasoning: list[str] | None = None
+        """Texts of the open reasoning block, if the server wants them back and the client can keep them."""
+        self._details: ReasoningDetails | None = None
+        """Details of the open reasoning block. They replace `_reasoning`."""
+
+    def add(self, kind: BlockKind, text: Any, out: list[Event]) -> None:
+        """Add a text to the block of its kind."""
+        if type(text) is not str:
+            raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
+        if self.kind is not kind:
+            self._start(kind, out)
+        if self._reasoning is not None:
+            self.budget.take(len(text))
+            self._reasoning.append(text)
+        out.append(Delta(self.index, text))
+
+    def add_parts(self, content: list[Any], out: list[Event]) -> None:
+        """Add `content` that is an array. Mistral's servers send their reasoning in it."""
+        losses = self._context.losses
+        losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content came as an array of parts")
+        for kind, text in read_content_parts(content, _DELTA, losses):
+            if text:
+                self.add(kind, text, out)
+
+    def add_details(self, delta: Json, out: list[Event]) -> None:
+        """Keep the `reasoning_details` of a delta if they can be sent back, else record their proofs as lost."""
+        details = read_details(delta, self._context)
+        if not details:
+            record_dropped_proofs(delta, _DELTA, self._context.losses)
+            return
+        if self.kind is not _REASONING:  # details without a text
+            self._start(_REASONING, out)
+        if self._details is None:
+            self._details, self._reasoning = ReasoningDetails(), None
+        for detail in details:
+            self.budget.take(size_of(detail))
+            self._details.add(detail)
+
+    def on_template(self) -> RunCallback | None:
+        """See `StreamReader.follow`, for the open block."""
+        if self._details is not None:  # a text may be part of a detail, which has to be kept
+            return None
+        return ignore_run if self._reasoning is None else self._record_run
+
+    def _record_run(self, text: str, pieces: list[str]) -> bool:
+        assert self._reasoning is not None
+        if not self.budget.fits(len(text)):
+            return False
+        self._reasoning.append(text)
+        return True
+
+    def before_start(self, content: str, at: Path, out: list[Event]) -> None:
+        """Close the blocks that end when another one starts. `content` names that one in the loss after the finish."""
+        self.close(out)
+        if self.phase is _FINISHED:
+            self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} came after the finish_reason")
+        self.early_ends.before_start(out)
+
+    def _start(self, kind: BlockKind, out: list[Event]) -> None:
+        self.before_start("content", _DELTA, out)
+        self.kind = kind
+        self.index = self.blocks.start(kind, kind)
+        out.append(BlockStart(self.index, kind))
+        if kind is _REFUSAL:
+            self.refused = True
+        elif kind is _REASONING and self._context.envelope is not None and self._context.profile.reasoning_replay:
+            self._reasoning = []
+
+    def close(self, out: list[Event], *, complete: bool = True) -> None:
+        """Close the open block, if there is one."""
+        if self.kind is None:
+            return
+        if self._details is not None:
+            out.append(Opaque(self.index, DIALECT, DETAILS_KEY, None, {DETAILS_KEY: self._details.complete()}))
+        elif self._reasoning is not None:
+            block = {"reasoning_content": "".join(self._reasoning)}
+            out.append(Opaque(self.index, DIALECT, "reasoning_content", None, block))
+        self._reasoning = self._details = None
+        out.append(BlockEnd(self.blocks.end(self.kind), complete))
+        self.kind = None

@@ -1,0 +1,47 @@
+"""Requests that are sent on in the client's own bytes, because client and upstream use the same dialect."""
+
+from __future__ import annotations
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.codec import Codec
+from dragoman.errors import ClientRequestError
+from dragoman.losses import Losses
+from dragoman.reasoning.envelope import TAG
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_edit import find_values, put, repeated_key
+
+_TAG = TAG.encode()
+
+
+def check_keys(body: bytes, payload: Json) -> None:
+    """Raises ClientRequestError if the body has a key twice at its top level.
+
+    The upstream may read the other one of the two, and so another model than the request was routed by.
+    """
+    if (key := repeated_key(body, payload)) is not None:
+        raise ClientRequestError((key,), "is given more than once; send it once")
+
+
+def restore(codec: Codec, body: bytes, payload: Json, family: str, losses: Losses, *, strip_noise: bool) -> bytes:
+    """Returns the body with enveloped reasoning restored or dropped, and without the client's noise.
+
+    `family` names the upstream whose reasoning is restored (profile `family`). With `strip_noise`, fields are dropped
+    that only the vendor of the dialect's best-known client reads. The body is returned unchanged if it has neither.
+    """
+    restored = dict(payload)  # the caller may send the payload to another upstream next
+    restore_history, drop_noise = codec.restore_reasoning, codec.drop_noise
+    # From the end: CPython takes a third of the time that the search from the front takes (16 µs to 45 µs for 58 kB).
+    changed = restore_history is not None and body.rfind(_TAG) >= 0 and restore_history(restored, family, losses)
+    if strip_noise and drop_noise is not None:
+        changed |= drop_noise(restored, losses)
+    if not changed:
+        return body
+    try:
+        return dumps(restored)
+    except RecursionError:
+        raise ClientRequestError("", "the body is nested too deeply") from None
+
+
+def rename_model(body: bytes, payload: Json, model: str) -> bytes:
+    """Returns the body with the name of the model replaced by `model`."""
+    return body if payload["model"] == model else put(body, find_values(body, "model"), model)

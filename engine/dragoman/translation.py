@@ -1,0 +1,338 @@
+"""A translated request, and the translator of its reply. Everything here is synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.canonical.events import Error, Event, Usage, expand_runs
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json
+from dragoman.dialects.error_response import ErrorResponse, error_response, read_error
+from dragoman.dialects.errors import headers as error_headers
+from dragoman.dialects.errors.context_overflow import sized
+from dragoman.dialects.errors.read import cleaned, own_envelope
+from dragoman.dialects.errors.redact import redact_json
+from dragoman.directions import Direction
+from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
+from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
+from dragoman.stages.null_arguments import trim_reply
+from dragoman.stages.passthrough import Passthrough
+from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.stages.stream_machine import StreamMachine
+from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
+from dragoman.stages.violation import Violation
+from dragoman.tokens.stream_usage import usage_so_far
+from dragoman.wire.json_codec import dumps, loads, loads_exact
+from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
+from dragoman.wire.sse import Encoder, Parser
+
+
+@dataclass(slots=True)
+class Translation:
+    """A translated request, and the translator of its reply. Made by `translate`.
+
+    One translation serves one exchange: what it reports (`losses`, `usage`, `failure`, `violation`) is about the one
+    reply that was translated with it.
+    """
+
+    direction: Direction
+    """The dialects of the client and of the upstream."""
+    body: bytes
+    """The request body to send upstream."""
+    stream: bool
+    """True if the client requested a stream."""
+    context: ReplyContext
+    """The parameters of the reply and its results. Internal: use the properties of this class."""
+    upstream_model: str
+    """The name of the model that the body holds."""
+    rewritten: bool = False
+    """True if a request of the upstream's own dialect was read and written again (profile `rewrite`)."""
+
+    @classmethod
+    def for_reply(
+        cls, direction: Direction, upstream_model: str, *, model: str | None = None, profile: Profile, knobs: Knobs
+    ) -> Translation:
+        """Returns a translation for a reply, complete or streamed, whose request is unknown, such as a recorded one.
+
+        `upstream_model` is the model that the reply names, `model` the one to write instead. The reply is translated
+        as for a client that requested every optional part.
+        """
+        envelope = None
+        if direction.client.restore_reasoning is not None:
+            envelope = Envelope(profile.family or direction.upstream.dialect, upstream_model)
+        context = ReplyContext(
+            model or upstream_model,
+            include_usage=True,
+            input_estimate=1,
+            logprobs=True,
+            envelope=envelope,
+            profile=profile,
+            knobs=knobs,
+        )
+        return cls(direction, b"", True, context, upstream_model)
+
+    # --- the request -------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> str:
+        """The name of the model that the client requested."""
+        return self.context.model
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs that it was translated with."""
+        return self.context.knobs
+
+    @property
+    def same_body(self) -> bool:
+        """True if the upstream gets the client's own body, apart from the model's name and reasoning that is restored.
+
+        The client's headers and query for that dialect may then be forwarded as well.
+        """
+        return self.direction.passthrough and not self.rewritten
+
+    @property
+    def stop_sequences(self) -> tuple[str, ...]:
+        """The stop sequences at which the reply is cut here, because the upstream was not sent them."""
+        return self.context.stops
+
+    @property
+    def renamed_tools(self) -> dict[str, str]:
+        """The tools sent under another name: the name sent, and the client's (`namespace.name` if it is in one)."""
+        names = dict(self.context.names)
+        for sent, tool in self.bridged_tools.items():
+            name = f"{tool['namespace']}.{tool['name']}" if "namespace" in tool else tool["name"]
+            if name != sent:
+                names[sent] = name
+        return names
+
+    @property
+    def bridged_tools(self) -> dict[str, Json]:
+        """The tools sent as another kind, or without their namespace: the name sent, and what the client declared."""
+        # The bridge names a tool first; that name may have been shortened for the upstream afterwards.
+        shortened = {name: sent for sent, name in self.context.names.items()}
+        tools: dict[str, Json] = {}
+        for bridged, declared in self.context.tools.items():
+            tool: Json = {"name": declared.name, "kind": declared.kind.value}
+            if declared.namespace is not None:
+                tool["namespace"] = declared.namespace
+            tools[shortened.get(bridged, bridged)] = tool
+        return tools
+
+    # --- the results -------------------------------------------------------------------------------------------------
+
+    @property
+    def losses(self) -> Losses:
+        """The losses recorded so far."""
+        return self.context.losses
+
+    @property
+    def usage(self) -> Usage | None:
+        """The reply's token counts so far; estimates where a stream has none yet; None if nothing is known."""
+        return usage_so_far(self.context)[0]
+
+    @property
+    def estimated_counts(self) -> tuple[str, ...]:
+        """The names of those fields of `usage` that are estimates."""
+        return usage_so_far(self.context)[1]
+
+    @property
+    def failure(self) -> Failure | None:
+        """The error that the reply ended in, or None."""
+        return self.context.failure
+
+    @property
+    def violation(self) -> Violation | None:
+        """The first violation of the client dialect's grammar in a stream, or None."""
+        return self.context.violation
+
+    # --- a streamed reply --------------------------------------------------------------------------------------------
+
+    @property
+    def passthrough(self) -> bool:
+        """True if the reply's bytes are forwarded unchanged, as no part of the request has to be undone in them."""
+        if not self.direction.passthrough:
+            return False
+        context = self.context
+        undo = context.names or context.tools or context.stops or (self.stream and not context.include_usage)
+        return not (self.rewritten and undo)
+
+    def stages(self) -> ReplyPipeline | Passthrough:
+        """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""
+        context, client, upstream = self.context, self.direction.client, self.direction.upstream
+        if self.passthrough:
+            renamer = None
+            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
+                renamer = JsonStringRewriter(context.model, *client.model_paths)
+            observer = client.observer()
+            observer.knobs = context.knobs
+            observer.lenient = not context.profile.message_stop
+            request_id = context.request_id or None
+            return Passthrough(observer, renamer, context.limits, request_id, context.losses, context.secrets)
+        parser, reader = Parser(context.limits, whole=not context.logprobs), upstream.reader(context)
+        return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
+
+    def _transforms(self) -> list[Stage[EventBatch, EventBatch]]:
+        context = self.context
+        stages: list[Stage[EventBatch, EventBatch]] = []
+        if context.tools:
+            stages.append(ToolRestorer(context.tools, context.losses))
+        if context.stops:
+            stages.append(StopCutter(context, context.stops))
+        return stages
+
+    def stage_names(self) -> list[str]:
+        """Returns the class names of the reply's stages in their order, for diagnostics."""
+        stages = self.stages()
+        if isinstance(stages, Passthrough):
+            return [type(stages).__name__]
+        row = (stages.parser, stages.reader, *stages.transforms, stages.writer, stages.encoder)
+        return [type(stage).__name__ for stage in row]
+
+    def _encoder(self) -> Encoder:
+        context = self.context
+        return self.direction.client.validator(context) if context.validate else Encoder()
+
+    def stream_machine(self) -> StreamMachine:
+        """Returns a new translator of one streamed reply: `feed(bytes) -> bytes`, `finish() -> bytes`."""
+        return StreamMachine(self.stages(), self.context)
+
+    def events(self, chunks: Iterable[bytes]) -> Iterator[Event]:
+        """Yields the canonical events (`dragoman.canonical.events`) of an upstream's stream, one for each of its texts.
+
+        For tools that inspect a reply. `chunks` are the upstream's bytes, cut anywhere. The events are those that the
+        client's writer gets, in passthrough those that it would get. An invalid or truncated stream ends in an `Error`
+        event; nothing is raised.
+        """
+        context = self.context
+        parser, reader, transforms = Parser(context.limits), self.direction.upstream.reader(context), self._transforms()
+        for chunk in chunks:
+            events, ended = transform(transforms, reader.feed(parser.feed(chunk)), ended=reader.done)
+            yield from expand_runs(events)
+            if ended:
+                return
+        events = reader.feed(parser.finish())
+        if not reader.done:
+            events = events + reader.finish()
+        yield from expand_runs(transform(transforms, events, ended=True)[0])
+
+    def error_stream(self, failure: Failure) -> bytes:
+        """Returns a complete stream for the client that only reports an error, in any direction.
+
+        For a stream whose status and headers were sent before the upstream's response came.
+        """
+        self.context.failure = failure
+        return self._encoder().feed(self.direction.client.writer(self.context).feed([Error(failure)]))
+
+    # --- a complete reply --------------------------------------------------------------------------------------------
+
+    def reply(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """Returns the client's response body for a complete reply. `headers` are the upstream's.
+
+        Raises UpstreamProtocolError for a body that is not one of the dialect, UpstreamStatusError for an error body,
+        and LimitExceeded for one that is too large.
+        """
+        context = self.context
+        if len(body) > context.limits.reply_body:
+            raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
+        if self.passthrough:
+            payload = _json_object(body)
+            context.usage = self.direction.upstream.read_usage(payload.get("usage"))
+            if payload.get("error"):
+                body = redact_json(body, context.secrets)
+            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
+                return put(body, find_values(body, "model"), context.model)
+            return body
+        reply = self._read_reply(body, headers)
+        return dumps(self.direction.client.write_reply(reply, context))
+
+    def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """Returns a complete reply as the client's whole event stream.
+
+        For an upstream that answers a request for a stream with plain JSON. Raises as `reply` does.
+        """
+        reply = self._read_reply(body, headers)
+        return self._encoder().feed(self.direction.client.writer(self.context).feed(events_of(reply)))
+
+    def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
+        context, upstream = self.context, self.direction.upstream
+        payload = _json_object(body, loads_exact)
+        if payload.get("error"):
+            raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
+        reply: Reply = upstream.read_reply(payload, context)
+        if context.tools:
+            restore_reply(reply, context.tools, context.losses)
+        if context.nullable is not None:
+            trim_reply(reply, context.nullable, context.losses)
+        if context.stops:
+            cut_reply(reply, context.stops, context.losses)
+        reply.id = reply.id or context.request_id
+        context.usage = reply.usage
+        return reply
+
+    # --- headers and errors ------------------------------------------------------------------------------------------
+
+    def reply_headers(self, headers: Mapping[str, str], *, now: float | None = None) -> dict[str, str]:
+        """Returns the headers of the client's response for those of the upstream's response.
+
+        These are `retry-after` and its relatives, the rate limits in the client dialect's terms, and the request id:
+        the upstream's if it sent one, else the translation's. All others are dropped. `now` is the time in Unix
+        seconds, by which durations and times are converted into each other; by default the translation's `clock`
+        is read.
+        """
+        context, client = self.context, self.direction.client.dialect
+        if now is None:
+            now = context.clock() if context.clock is not None else float(context.created)
+        upstream = self.direction.upstream.dialect
+        found = error_headers.reply_headers(upstream, client, headers, now=now, secrets=context.secrets)
+        if context.request_id:
+            found.setdefault(client.request_id_header, context.request_id)
+        return found
+
+    def error(self, status: int, body: bytes, headers: Mapping[str, str], *, now: float | None = None) -> ErrorResponse:
+        """Returns the client's response for an upstream's error response, and records its failure. Never raises.
+
+        Any body is read. Within one dialect a body that is in its error format is passed on, without secrets, and every
+        error status is kept. `now` is as in `reply_headers`.
+        """
+        context, same = self.context, self.direction.passthrough
+        client, upstream = self.direction.client.dialect, self.direction.upstream.dialect
+        sent = self.reply_headers(headers, now=now)
+        failure = read_error(upstream, status, body, headers, secrets=context.secrets)
+        if same and (own := own_envelope(body, context.secrets)) is not None:
+            response = ErrorResponse(status, sent, own, failure)
+        else:
+            failure = sized(failure, context)
+            failure.headers = sent
+            response = error_response(client, failure, context.request_id)
+            if same and status >= 400:  # a foreign body, perhaps a load balancer's: the status is still the client's
+                response.status = status
+        context.failure = failure
+        return response
+
+    def error_of(self, error: Failure) -> ErrorResponse:
+        """Returns the client's response for a failure without an upstream response, such as a timeout.
+
+        Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them.
+        """
+        failure = sized(cleaned(error, self.context.secrets), self.context)
+        return error_response(self.direction.client.dialect, failure, self.context.request_id)
+
+
+def _json_object(body: bytes, parse: Callable[[bytes], Any] = loads) -> Json:
+    """Returns a complete reply's JSON object. Raises UpstreamProtocolError."""
+    try:
+        payload = parse(body)
+    except ValueError:
+        raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
+    if type(payload) is not dict:
+        raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+    return payload

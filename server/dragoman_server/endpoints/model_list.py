@@ -1,0 +1,33 @@
+"""`GET /v1/models` and `GET /v1/models/{name}`."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from dragoman import Dialect, DragomanError, json_dumps
+from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
+from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
+from dragoman_server.proxy.gateway import Gateway
+
+
+class ModelList:
+    """The two endpoints of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Return all models, or the one that the path names, in the dialect of the request's headers."""
+        gateway, client, name = self._gateway, infer_dialect(request), request.match_info.get("name")
+        headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
+        try:
+            await gateway.admit(request)
+            if name:
+                model = gateway.known_models.one(loaded, name, client, headers)
+                body = anthropic_model(model) if messages else openai_model(model)
+            else:
+                models = await gateway.known_models.all(loaded, client, headers)
+                body = anthropic_models(models, request.query) if messages else openai_models(models)
+        except DragomanError as error:
+            return error_response(client, error.failure, gateway.new_id())
+        return web.Response(body=json_dumps(body), content_type="application/json", headers={OWN_ID: gateway.new_id()})

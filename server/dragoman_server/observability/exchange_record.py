@@ -1,0 +1,71 @@
+"""The record of an ended exchange: what the hook `on_end` gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The user that the hook `authorize` returned for a request.
+
+    `id` separates users: a receipt can be read only by the principal with the id that made the request. `data` is the
+    application's own, such as a row of its user table; the gateway does not read it.
+    """
+
+    id: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    """One ended exchange: a request to a proxied endpoint and its reply. It holds no text of either.
+
+    `ended` is one of:
+
+    - `completed`: the reply was sent to its end
+    - `failed`: an error before the reply or within its stream
+    - `refused`: the upstream returned an error status
+    - `rejected`: the gateway returned an error and sent nothing upstream
+    - `abandoned`: the client disconnected
+
+    `status` is the HTTP status that the client got, 499 if it got none. Fields that were not known when the exchange
+    ended have no value: a request that is rejected for its key has no model.
+    """
+
+    request_id: str
+    client: Dialect
+    """The dialect of the client's request."""
+    ended: str
+    status: int
+    principal: Principal | None
+    """The result of `authorize`; None without that hook."""
+    model: str | None
+    """The model name that the client sent."""
+    provider: str | None
+    upstream: Dialect | None
+    upstream_model: str | None
+    route: str
+    """The pattern of the route, or the name of the rule, that chose the provider; empty if none did."""
+    client_profile: str | None
+    stream: bool | None
+    created: int
+    """When the request arrived, in Unix seconds."""
+    duration: float
+    """Seconds from the request's arrival to the end of the reply."""
+    first_event: float | None
+    """Seconds from the request's arrival to the first event of a streamed reply."""
+    usage: Usage | None
+    """Token counts; None if the upstream did not report any and they could not be estimated."""
+    estimated: tuple[str, ...]
+    """Names of the fields of `usage` that are Dragoman's estimates."""
+    losses: Mapping[LossCode, int]
+    """Number of losses by code."""
+    error_kind: FailureKind | None
+    error_origin: FailureOrigin | None
+    error_code: str | None
+    """The upstream's error code, or Dragoman's."""

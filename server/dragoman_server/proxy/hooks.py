@@ -1,0 +1,185 @@
+"""The hooks of an application that embeds the gateway: `authorize`, `choose` and `on_end`.
+
+`authorize` and `choose` are awaited within the request and are cancelled with it. To reject a request they raise an
+`aiohttp.web.HTTPException` such as `HTTPForbidden`, of which the client gets the status and `Retry-After` but no text,
+or a `DragomanError`, of which it gets the message. Any other exception is logged, and the client gets a 500.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Protocol
+
+from aiohttp import web
+
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
+from dragoman.aio import DEFECT
+from dragoman_server.config.providers import Provider
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.routing.router import Router
+from dragoman_server.routing.router import Target as RoutedTarget
+
+log = logging.getLogger("dragoman")
+_KINDS = {
+    401: FailureKind.AUTHENTICATION,
+    402: FailureKind.BILLING,
+    403: FailureKind.PERMISSION,
+    404: FailureKind.NOT_FOUND,
+    409: FailureKind.CONFLICT,
+    413: FailureKind.TOO_LARGE,
+    429: FailureKind.RATE_LIMIT,
+    503: FailureKind.OVERLOADED,
+    504: FailureKind.TIMEOUT,
+}
+_MESSAGES = {
+    FailureKind.AUTHENTICATION: "the API key is missing or not valid",
+    FailureKind.BILLING: "this account cannot be charged for the request",
+    FailureKind.PERMISSION: "this request is not permitted",
+    FailureKind.NOT_FOUND: "the model was not found",
+    FailureKind.RATE_LIMIT: "too many requests; try again later",
+    FailureKind.OVERLOADED: "the service is not available; try again later",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider and a model there, as `choose` returns them.
+
+    `provider` is the name of one in the configuration, or a `Provider` of the application's own. The name of the
+    latter becomes a label of metrics, so there should be few of them. `knobs` are those of the request; None stands
+    for the configuration's, with what the client's profile changes.
+    """
+
+    provider: Provider | str
+    upstream_model: str
+    knobs: Knobs | None = None
+
+
+class Authorize(Protocol):
+    """Decides who may use the gateway, in place of `server.keys`."""
+
+    def __call__(self, request: web.Request, /) -> Awaitable[Principal | None]:
+        """Return the user of a request, or None for a 401. It must not read the request's body."""
+        ...
+
+
+class Choose(Protocol):
+    """Decides which provider and which model a request goes to."""
+
+    def __call__(
+        self, request: web.Request, model: str, dialect: Dialect, principal: Principal | None, /
+    ) -> Awaitable[Target | None]:
+        """Return the target of a request for `model` by a client of `dialect`, or None for that of the routes."""
+        ...
+
+
+class OnEnd(Protocol):
+    """Receives the record of each exchange."""
+
+    def __call__(self, record: ExchangeRecord, /) -> Awaitable[None] | None:
+        """Handle the record of an exchange that has ended; called exactly once for each.
+
+        An awaitable that it returns runs in a task of its own, so a client that disconnects does not cancel it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of one gateway."""
+
+    authorize: Authorize | None = None
+    choose: Choose | None = None
+    on_end: OnEnd | None = None
+
+
+NO_HOOKS = Hooks()
+
+
+async def authorized(hook: Authorize, request: web.Request) -> tuple[bytes, Principal]:
+    """Return the digest that separates users, and the user of a request. Raises DragomanError."""
+    try:
+        principal = await hook(request)
+        if principal is not None:
+            return sha256(principal.id.encode("utf-8", "surrogateescape")).digest(), principal
+    except Exception as error:
+        raise _rejection(error, "authorize", request) from None
+    raise DragomanError(_failure(401))
+
+
+async def chosen(
+    hook: Choose, request: web.Request, model: str, dialect: Dialect, principal: Principal | None, router: Router
+) -> RoutedTarget | None:
+    """Return the target that the hook chooses, None for that of the routes. Raises DragomanError."""
+    try:
+        target = await hook(request, model, dialect, principal)
+        return _routed(target, router) if target is not None else None
+    except Exception as error:
+        raise _rejection(error, "choose", request) from None
+
+
+def _routed(target: Target, router: Router) -> RoutedTarget:
+    provider = target.provider
+    if isinstance(provider, str):
+        provider = router.config.providers[provider]
+    elif problems := list(provider.problems("provider")):
+        raise ValueError("; ".join(f"{path}: {problem}" for path, problem in problems))
+    routed = router.direct_target(provider, target.upstream_model, "choose")
+    return routed if target.knobs is None else routed._replace(knobs=target.knobs, by_client={})
+
+
+def _rejection(error: Exception, hook: str, request: web.Request) -> DragomanError:
+    """Return the error that the client gets for an exception of a hook."""
+    if isinstance(error, DragomanError):
+        return error
+    if isinstance(error, web.HTTPException) and error.status >= 400:
+        failure = _failure(error.status)
+        if (seconds := error.headers.get("retry-after")) is not None:
+            failure.headers["retry-after"] = seconds
+        return DragomanError(failure)
+    log.error("the hook %s failed for %s %s", hook, request.method, request.path, exc_info=error)
+    return DragomanError(replace(DEFECT))
+
+
+def _failure(status: int) -> Failure:
+    kind = _KINDS.get(status) or (FailureKind.API if status >= 500 else FailureKind.INVALID_REQUEST)
+    origin = FailureOrigin.PROXY if status >= 500 else FailureOrigin.CLIENT
+    return Failure(kind, _MESSAGES.get(kind, "the request was rejected"), status, origin=origin)
+
+
+class EndReporter:
+    """Calls the hook `on_end`, and runs what it returns."""
+
+    def __init__(self, hook: OnEnd) -> None:
+        self._hook = hook
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, receipt: Receipt, failure: Failure | None) -> None:
+        """Report an exchange that has just ended. Exceptions of the hook are logged."""
+        try:
+            pending = self._hook(receipt.record(failure))
+            if pending is not None:
+                task = asyncio.get_running_loop().create_task(self._run(pending, receipt.request_id))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except Exception:
+            log.exception("%s the hook on_end failed", receipt.request_id)
+
+    async def _run(self, pending: Awaitable[None], request_id: str) -> None:
+        try:
+            await pending
+        except Exception:
+            log.exception("%s the hook on_end failed", request_id)
+
+    async def close(self, seconds: float) -> None:
+        """Wait for the running tasks, and cancel those that take longer than `seconds`."""
+        if self._tasks:
+            _, late = await asyncio.wait(tuple(self._tasks), timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

@@ -1,0 +1,101 @@
+"""The models that a client can request: those of the configuration, and those that the upstreams list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from dragoman import Dialect, ListedModel
+from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.schema import Config
+from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.routing.model_names import KnownModel
+from dragoman_server.routing.upstream_models import UpstreamModels
+
+THREAD_FROM = 300
+"""Number of listed models from which their names are computed in a thread: each takes microseconds for each route."""
+
+Headers = Callable[[Provider, Mapping[str, str], Dialect | None], Mapping[str, str]]
+"""Returns the headers of a GET to a provider for a client of this dialect with these headers."""
+
+
+class KnownModels:
+    """The model list of one gateway."""
+
+    def __init__(self, upstreams: UpstreamModels, headers: Headers) -> None:
+        self._upstreams = upstreams
+        self._headers = headers
+
+    def refresh(self, loaded: LoadedConfig) -> None:
+        """Fetch the upstreams' lists in the background."""
+        asked = _listing_providers(loaded.config, {})
+        self._upstreams.refresh([(provider, self._headers(provider, {}, None)) for provider in asked])
+
+    async def all(self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str]) -> Sequence[KnownModel]:
+        """Return the models for a client of this dialect with these headers, those of the configuration first."""
+        providers = _listing_providers(loaded.config, headers)
+        lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers])
+        # OpenAI's two dialects share one list.
+        clients = (client,) if client is Dialect.MESSAGES else (Dialect.CHAT, Dialect.RESPONSES)
+        last = loaded.listings.get(clients)
+        if last is not None and _same(last[0], lists):
+            return last[1]
+        if sum(map(len, lists)) > THREAD_FROM:
+            models = await asyncio.to_thread(_merge, loaded, clients, providers, lists)
+        else:
+            models = _merge(loaded, clients, providers, lists)
+        loaded.listings[clients] = lists, models
+        return models
+
+    def one(self, loaded: LoadedConfig, name: str, client: Dialect, headers: Mapping[str, str]) -> KnownModel:
+        """Return the model that a request for `name` gets. Raises UnknownModel."""
+        target = loaded.router.resolve(name, client)
+        provider = target.provider
+        listed: tuple[ListedModel, ...] = ()
+        if provider in _listing_providers(loaded.config, headers):
+            listed = self._upstreams.known(provider, self._headers(provider, headers, client))
+        for model in listed:
+            if model.name == target.upstream_model:
+                return _known_model(name, provider.name, model)
+        return KnownModel(name, provider.name)
+
+
+def _listing_providers(config: Config, headers: Mapping[str, str]) -> list[Provider]:
+    """Return the providers whose models a client with these headers may list."""
+    if config.simulated or not config.models.discover:
+        return []  # the models of the simulated upstream are in `models_listed`
+    keyed = inbound_key(headers) is not None
+    return [provider for provider in config.providers.values() if keyed or provider.auth is Auth.CONFIGURED]
+
+
+def _same(old: Sequence[object], new: Sequence[object]) -> bool:
+    return len(old) == len(new) and all(one is other for one, other in zip(old, new, strict=True))
+
+
+def _merge(
+    loaded: LoadedConfig,
+    clients: Sequence[Dialect],
+    providers: Sequence[Provider],
+    lists: Sequence[tuple[ListedModel, ...]],
+) -> list[KnownModel]:
+    listed = {
+        (provider.name, model.name): model
+        for provider, models in zip(providers, lists, strict=True)
+        for model in models
+    }
+    found = {}
+    for name, owner in loaded.router.known_models():
+        found[name] = _known_model(name, owner, listed.get((owner, name)))
+    for provider, models in zip(providers, lists, strict=True):
+        for model in models:
+            for name in loaded.model_names.of(provider, model.name, clients):
+                found.setdefault(name, _known_model(name, provider.name, model))
+    return list(found.values())
+
+
+def _known_model(name: str, owner: str, model: ListedModel | None) -> KnownModel:
+    if model is None:
+        return KnownModel(name, owner)
+    # A title paraphrases the upstream's name, so it does not fit a model with another name here.
+    return KnownModel(name, owner, model.created, model.title if name == model.name else "")

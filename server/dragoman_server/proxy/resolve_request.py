@@ -1,0 +1,108 @@
+"""The steps from a client's HTTP request to the translated request. Proxy, token counts and explanations share them.
+
+    admit → read → parse → recognise the client → choose the target → apply header overrides → translate
+
+Each step raises a `DragomanError` for a request that it rejects. Nothing is sent upstream before all have succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aiohttp import web
+
+from dragoman import DIRECTIONS, Dialect, Json, Translation, parse_body, translate
+from dragoman_server.config.providers import Provider
+from dragoman_server.observability.exchange_record import Principal
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.auth import check_inbound
+from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
+from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
+from dragoman_server.routing.router import Target
+
+Complete = Callable[[Json, Dialect, Provider], Json]
+"""Adds fields to a payload that its endpoint does not require and its translation does."""
+
+
+class ResolvedRequest(NamedTuple):
+    """A translated request. `body` and `payload` are the client's."""
+
+    target: Target
+    translation: Translation
+    body: bytes
+    payload: Json
+
+
+async def identify(request: web.Request, loaded: LoadedConfig, hooks: Hooks) -> tuple[bytes, Principal | None]:
+    """Return the digest of the client's key or user, and its principal if there is the hook `authorize`.
+
+    Raises DragomanError for a client that may not use the gateway.
+    """
+    if loaded.web_origins is not None:
+        loaded.web_origins.check(request)
+    if hooks.authorize is not None:
+        return await authorized(hooks.authorize, request)
+    return check_inbound(loaded.config, request.headers), None
+
+
+async def resolve_request(
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    bodies: RequestBodies,
+    hooks: Hooks = NO_HOOKS,
+    *,
+    complete: Complete | None = None,
+    clock: Callable[[], float] | None = None,
+) -> ResolvedRequest:
+    """Read and translate an admitted request of the dialect `receipt.client`.
+
+    Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
+    here: a reload may replace the gateway's while the body arrives. Raises DragomanError.
+    """
+    headers = request.headers
+    if (known := loaded.client_profiles.recognise(headers)) is not None:
+        receipt.client_profile = known.name
+    body = await bodies.read(request)
+    payload = parse_body(body, loaded.config.server.limits)
+    receipt.model = model = read_model(payload)
+    target = None
+    if hooks.choose is not None:
+        target = await chosen(hooks.choose, request, model, receipt.client, receipt.principal, loaded.router)
+    if target is None:
+        target = loaded.router.resolve(model, receipt.client)
+    if complete is not None:
+        payload = complete(payload, receipt.client, target.provider)
+    return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
+
+
+def translate_for(
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    target: Target,
+    body: bytes,
+    payload: Json,
+    *,
+    clock: Callable[[], float] | None = None,
+) -> ResolvedRequest:
+    """Translate a parsed request for its target: the last two steps. Raises DragomanError."""
+    provider, server = target.provider, loaded.config.server
+    receipt.provider, receipt.route = provider.name, target.route
+    receipt.translation = translation = translate(
+        DIRECTIONS[receipt.client, provider.dialect],
+        body,
+        payload=payload,
+        upstream_model=target.upstream_model,
+        profile=provider.profile,
+        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
+        limits=server.limits,
+        created=receipt.created,
+        request_id=receipt.request_id,
+        validate=server.validate,
+        clock=clock,
+        secrets=loaded.secrets_of(provider, request.headers),
+    )
+    return ResolvedRequest(target, translation, body, payload)

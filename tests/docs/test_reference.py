@@ -1,0 +1,97 @@
+"""The reference pages agree with the code: generated ones literally, configuration.md in every table row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.canonical.request import EFFORTS
+from dragoman.knobs import KNOBS
+from dragoman.limits import Limits
+from dragoman.losses import LOSS_MEANINGS, LossCode
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
+from generate import PAGES, main
+
+REFERENCE = Path(__file__).parents[2] / "docs/reference"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_made_page_is_up_to_date(name: str) -> None:
+    committed = (REFERENCE / name).read_text("utf-8")
+    assert committed == PAGES[name](), "run: python docs/generate.py"
+
+
+def test_every_loss_has_a_meaning() -> None:
+    assert set(LOSS_MEANINGS) == set(LossCode)
+
+
+def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(PAGES)
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "not a folder" in capsys.readouterr().err
+
+
+def _rows(heading: str) -> dict[str, list[str]]:
+    """The rows of a section's table in configuration.md by key, without backticks."""
+    page = (REFERENCE / "configuration.md").read_text("utf-8")
+    section = re.split(r"\n#+ ", page.partition(f"# {heading}\n")[2])[0]
+    cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return {row[0].strip(" `"): [cell.strip().replace("`", "") for cell in row[1:]] for row in cells}
+
+
+def test_knobs_are_documented() -> None:
+    """Values with the default first, what else may be given, and the meaning."""
+    expected = {}
+    for name, knob in KNOBS.items():
+        forms = [knob.metadata["form"]] if "form" in knob.metadata else []
+        if knob.default == ():
+            forms = [f"array of {form}" for form in forms]
+        expected[name] = [", ".join([*knob.metadata["values"], *forms]), _plain(knob.metadata["doc"])]
+    assert _rows("`[knobs]`") == expected
+
+
+def test_limits_are_documented() -> None:
+    assert _rows("`[server.limits]`") == {f.name: [str(f.default), f.metadata["doc"]] for f in fields(Limits)}
+
+
+def test_timeouts_are_documented() -> None:
+    assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
+
+
+def test_connections_are_documented() -> None:
+    expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(PoolOptions)}
+    assert _rows("`[server.connections]`") == expected
+
+
+def test_profile_flags_are_documented() -> None:
+    profiles = [BUILTIN_PROFILES["chat", "openai"], BUILTIN_PROFILES["chat", "compatible"]]
+    profiles += [BUILTIN_PROFILES["messages", "anthropic"], BUILTIN_PROFILES["messages", "compatible"]]
+    profiles += [BUILTIN_PROFILES["responses", "openai"], BUILTIN_PROFILES["responses", "compatible"]]
+    rows = _rows("`[providers.NAME.profile_flags]`")
+    assert list(rows) == list(PROFILE_FIELDS)
+    for name, flag in PROFILE_FIELDS.items():
+        values, meaning, shipped = rows[name]
+        assert meaning == _plain(flag.metadata["doc"]), name
+        if flag.metadata["values"]:
+            assert values == ", ".join(map(str, flag.metadata["values"])), name
+        assert shipped.split(" · ") == [_shown(getattr(profile, name)) for profile in profiles], name
+
+
+def _shown(value: Any) -> str:
+    if value == EFFORTS:
+        return "all"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value) or "–"
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")

@@ -1,0 +1,376 @@
+"""One test for each assumption that `aio/downstream/aiohttp_internals.py` makes about aiohttp's server.
+
+A test that fails after an update of aiohttp is named after the function to change. The tests read private parts of
+aiohttp such as `_keepalive_handle` too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from aiohttp import HttpVersion11, web
+from aiohttp.http import HttpProcessingError, StreamWriter
+from aiohttp.test_utils import make_mocked_request
+
+from dragoman.aio.downstream import aiohttp_internals as internals
+from support.waiting import turns, until
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n"
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Transport(asyncio.Transport):
+    """A transport that records each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        return
+
+    def resume_reading(self) -> None:
+        return
+
+
+class Protocol(web.RequestHandler):
+    """A connection handler to which `make_mocked_request` can add attributes."""
+
+
+async def ok(_: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(text="ok")
+
+
+def a_server(handler: Handler = ok, **options: Any) -> web.Server:
+    return web.Server(handler, handler_cancellation=True, access_log=None, **options)
+
+
+@asynccontextmanager
+async def connected(handler: Handler = ok, **options: Any) -> AsyncIterator[tuple[web.RequestHandler, Transport]]:
+    """A connection handler of aiohttp's on a recording transport."""
+    server, transport = a_server(handler, **options), Transport()
+    protocol = server()
+    protocol.connection_made(transport)
+    try:
+        yield protocol, transport
+    finally:
+        protocol.connection_lost(None)
+        await turns()
+
+
+def streaming(**request: Any) -> tuple[web.BaseRequest, StreamWriter, Transport]:
+    """A request whose response is written to a recording transport."""
+    transport = Transport()
+    protocol: Any = Protocol(a_server(), loop=asyncio.get_running_loop())
+    writer = StreamWriter(protocol, asyncio.get_running_loop())
+    made = make_mocked_request(
+        "POST", "/", writer=writer, protocol=protocol, transport=transport, version=HttpVersion11, **request
+    )
+    return made, writer, transport
+
+
+# --- the connection handler -----------------------------------------------------------------------------------------
+
+
+async def test_handler_options_are_those_of_the_servers_own_handlers() -> None:
+    server = a_server(keepalive_timeout=7.0, max_field_size=100)
+    own = server()
+    ours = web.RequestHandler(server, loop=asyncio.get_running_loop(), **internals.handler_options(server))
+    assert (ours.keepalive_timeout, ours.max_field_size) == (own.keepalive_timeout, own.max_field_size) == (7.0, 100)
+
+
+async def test_as_server_is_the_protocol_factory_of_a_runners_sites() -> None:
+    made: list[asyncio.Protocol] = []
+
+    def factory() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    class Runner(web.AppRunner):
+        @property
+        def server(self) -> web.Server | None:
+            return internals.as_server(factory)
+
+    runner = Runner(web.Application())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    _, writer = await asyncio.open_connection(*runner.addresses[0][:2])
+    await until(lambda: made)
+    writer.close()
+    await runner.cleanup()
+    assert not runner.sites
+
+
+async def test_receive_queues_and_counts_each_complete_head_at_once() -> None:
+    async with connected() as (handler, _):
+        internals.receive(handler, GET + GET + GET[:9])
+        assert internals.request_count(handler) == len(internals.queued_requests(handler)) == 2
+        internals.receive(handler, GET[9:])
+        assert internals.request_count(handler) == len(internals.queued_requests(handler)) == 3
+
+
+async def test_queued_requests_are_taken_from_the_left() -> None:
+    async with connected() as (handler, transport):
+        internals.receive(handler, GET + GET.replace(b"/ ", b"/second "))
+        first, second = (cast("Any", message).path for message, _ in internals.queued_requests(handler))
+        assert (first, second) == ("/", "/second")
+        await until(lambda: len(transport.writes) == 2)
+        assert not internals.queued_requests(handler)
+        assert internals.request_count(handler) == 2
+
+
+async def test_is_between_requests_until_one_is_handled() -> None:
+    going = asyncio.Event()
+
+    async def slow(_: web.BaseRequest) -> web.StreamResponse:
+        await going.wait()
+        return web.Response()
+
+    async with connected(slow) as (handler, transport):
+        assert internals.is_between_requests(handler), "before its task has run"
+        await turns()
+        assert internals.is_between_requests(handler), "waiting for the first request"
+        internals.receive(handler, GET)
+        await turns()
+        assert not internals.is_between_requests(handler), "while a request is handled"
+        going.set()
+        await until(lambda: transport.writes)
+        await turns()
+        assert internals.is_between_requests(handler), "waiting for the next request"
+
+
+async def test_parse_error_of_what_is_not_http() -> None:
+    async with connected() as (handler, _):
+        internals.receive(handler, GET)
+        internals.receive(handler, b"\x00\r\n\r\n")
+        (good, _), (bad, _) = internals.queued_requests(handler)
+        assert internals.parse_error(good) is None
+        assert isinstance(internals.parse_error(bad), HttpProcessingError)
+
+
+async def test_rejected_request_is_given_to_handle_error_in_its_turn() -> None:
+    calls: list[tuple[int, BaseException | None]] = []
+
+    class Recording(web.RequestHandler):
+        __slots__ = ()
+
+        def handle_error(
+            self,
+            request: web.BaseRequest,
+            status: int = 500,
+            exc: BaseException | None = None,
+            message: str | None = None,
+        ) -> web.StreamResponse:
+            calls.append((status, exc))
+            return web.Response(status=status)
+
+    handler, transport = Recording(a_server(), loop=asyncio.get_running_loop()), Transport()
+    handler.connection_made(transport)
+    internals.receive(handler, GET + GET)
+    error = HttpProcessingError(code=505, message="no")
+    internals.queued_requests(handler)[1] = internals.rejected_request(error)
+    await until(lambda: calls)
+    assert calls == [(400, error)]
+    assert transport.writes[0].startswith(b"HTTP/1.1 200")
+    handler.connection_lost(None)
+
+
+async def test_release_transport_ends_the_handler_and_not_the_connection() -> None:
+    events: list[str] = []
+
+    async def slow(_: web.BaseRequest) -> web.StreamResponse:
+        events.append("begun")
+        try:
+            return await asyncio.Future()
+        except asyncio.CancelledError:
+            events.append("cancelled")
+            raise
+
+    async with connected(slow) as (handler, transport):
+        internals.receive(handler, GET)
+        await until(lambda: events)
+        internals.release_transport(handler)
+        await until(lambda: len(events) == 2)
+        assert events == ["begun", "cancelled"]
+        assert not transport.closed
+        assert handler._parser is None
+
+
+# --- a request ------------------------------------------------------------------------------------------------------
+
+
+async def test_cancel_keep_alive_timer_until_the_next_pause_between_requests() -> None:
+    timers: list[object] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        timers.append(request.protocol._keepalive_handle)
+        internals.cancel_keep_alive_timer(request)
+        timers.append(request.protocol._keepalive_handle)
+        return web.Response()
+
+    async with connected(handle) as (handler, transport):
+        internals.receive(handler, GET)
+        await until(lambda: transport.writes)
+        await turns()
+        before, after = timers
+        assert before is not None
+        assert after is None
+        assert handler._keepalive_handle is not None, "started again after the response"
+
+
+@pytest.mark.parametrize("abandoned", [True, False])
+async def test_abandon_body_closes_after_the_response_instead_of_reading_on(
+    abandoned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if abandoned:
+            internals.abandon_body(request)
+        return web.Response(status=413)
+
+    with caplog.at_level(logging.DEBUG):
+        async with connected(handle) as (handler, transport):
+            internals.receive(handler, POST + b"half")
+            await until(lambda: transport.writes)
+            await turns()
+            assert transport.writes[0].startswith(b"HTTP/1.1 413")
+            assert transport.closed is abandoned
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("counted", [True, False])
+async def test_send_continue_does_not_begin_the_response(counted: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        await internals.send_continue(request)
+        if counted:
+            request.writer.output_size = 1
+        raise RuntimeError
+
+    with caplog.at_level(logging.CRITICAL):
+        async with connected(handle) as (handler, transport):
+            internals.receive(handler, POST)
+            await until(lambda: transport.closed or len(transport.writes) > 1)
+            first, *rest = transport.writes
+    assert first == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert [write[:12] for write in rest] == ([] if counted else [b"HTTP/1.1 500"])
+
+
+# --- a response -----------------------------------------------------------------------------------------------------
+
+
+async def test_deferred_headers_are_sent_with_the_first_piece() -> None:
+    request, _, transport = streaming()
+    response = internals.DeferredHeadersResponse()
+    await response.prepare(request)
+    assert response.prepared
+    assert not transport.writes
+    await response.write(b"one")
+    (only,) = transport.writes
+    assert only.startswith(b"HTTP/1.1 200")
+    assert only.endswith(b"\r\n\r\n3\r\none\r\n")
+
+
+async def test_send_headers_once() -> None:
+    request, _, transport = streaming()
+    await internals.DeferredHeadersResponse().prepare(request)
+    internals.send_headers(request)
+    internals.send_headers(request)
+    (only,) = transport.writes
+    assert only.endswith(b"\r\n\r\n")
+
+
+async def test_plain_chunked_writer_can_be_bypassed_after_the_first_piece() -> None:
+    request, writer, transport = streaming()
+    response = internals.DeferredHeadersResponse()
+    assert internals.plain_chunked_writer(response, await response.prepare(request)) is writer
+    await response.write(b"one")
+    assert writer.transport is transport
+    writer.transport.write(b"3\r\ntwo\r\n")
+    await response.write_eof(b"three")
+    body = b"".join(transport.writes).partition(b"\r\n\r\n")[2]
+    assert body == b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n"
+
+
+async def test_plain_chunked_writer_controls_the_flow() -> None:
+    request, _, _ = streaming()
+    response = internals.DeferredHeadersResponse()
+    writer = internals.plain_chunked_writer(response, await response.prepare(request))
+    assert writer is not None
+    assert not writer.protocol.writing_paused
+    writer.protocol.pause_writing()
+    assert writer.protocol.writing_paused
+    draining = asyncio.create_task(writer.drain())
+    await turns()
+    assert not draining.done()
+    writer.protocol.resume_writing()
+    await draining
+
+
+@pytest.mark.parametrize("kind", ["length", "compressed", "encoded", "not prepared"])
+async def test_plain_chunked_writer_is_no_other_writer(kind: str) -> None:
+    request, _, _ = streaming(headers={"accept-encoding": "gzip"})
+    response = internals.DeferredHeadersResponse()
+    if kind == "length":
+        response.content_length = 6
+    elif kind == "compressed":
+        response.enable_compression()
+    elif kind == "encoded":
+        response.headers["content-encoding"] = "x-other"
+    writer = None if kind == "not prepared" else await response.prepare(request)
+    assert internals.plain_chunked_writer(response, writer) is None
+
+
+async def test_add_sent_bytes_counts_in_the_size_of_the_response() -> None:
+    request, writer, transport = streaming()
+    response = internals.DeferredHeadersResponse()
+    await response.prepare(request)
+    await response.write(b"one")
+    transport.write(b"3\r\ntwo\r\n")
+    internals.add_sent_bytes(writer, 8)
+    await response.write_eof()
+    assert response.body_length == sum(map(len, transport.writes))
+
+
+# --- aiohttp's client (aio/upstream/aiohttp_transport.py) -----------------------------------------------------------
+
+
+async def test_a_client_request_is_sent_by_its_method_send() -> None:
+    """`_Request` checks its connection there; `should_close` is True once unexpected bytes were received."""
+    from aiohttp import ClientRequest, ClientSession
+    from aiohttp.client_proto import ResponseHandler
+
+    sent: list[bool] = []
+
+    class Recording(ClientRequest):
+        async def send(self, conn: Any) -> Any:
+            sent.append(conn.protocol.should_close)
+            return await super().send(conn)
+
+    runner = web.ServerRunner(a_server())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    async with ClientSession(request_class=Recording) as session, session.get(f"http://{host}:{port}/") as response:
+        assert await response.text() == "ok"
+    await runner.cleanup()
+    assert sent == [False]
+    idle = ResponseHandler(loop=asyncio.get_running_loop())
+    idle.connection_made(Transport())
+    assert not idle.should_close
+    idle.data_received(b"unexpected")
+    assert idle.should_close

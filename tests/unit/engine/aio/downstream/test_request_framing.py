@@ -1,0 +1,66 @@
+"""Where requests end does not depend on how their bytes are segmented."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.aio.downstream.request_framing import RequestFraming
+
+GET = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = (
+    b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nContent-Length:  12 \r\nx-a: content-length: 9\r\n\r\n"
+    + b"\r\n\r\nGET / HT\r\n"[:12]
+)
+
+
+def framing_of(*reads: bytes) -> RequestFraming:
+    framing = RequestFraming()
+    for data in reads:
+        framing.feed(data)
+    return framing
+
+
+@pytest.mark.parametrize("request_", [GET, POST, b"\r\n\r\n" + GET, POST.replace(b"Content", b"CONTENT")])
+def test_a_request_is_whole_at_its_last_byte_and_not_before(request_: bytes) -> None:
+    framing = RequestFraming()
+    for at in range(len(request_)):
+        assert framing.complete == 0
+        framing.feed(request_[at : at + 1])
+        assert framing.partial is (at < len(request_) - 1 and bool(request_[: at + 1].strip()))
+    assert framing.complete == 1
+
+
+def test_empty_lines_between_requests_are_no_part_of_a_further_one() -> None:
+    framing = framing_of(POST + b"\r\n", b"\r\n")
+    assert (framing.complete, framing.partial) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"transfer-encoding: chunked\r\n",
+        b"Transfer-Encoding : chunked\r\n",
+        b"content-length: 2\r\ntransfer-encoding: chunked\r\n",
+        b"content-length: 2\r\ncontent-length: 3\r\n",
+        b"content-length: +2\r\n",
+        b"content-length:\r\n",
+        b"content-length: 9999999999999999\r\n",
+        b"upgrade: websocket\r\n",
+    ],
+)
+def test_after_a_body_of_unknown_length_nothing_is_counted(field: bytes) -> None:
+    framing = framing_of(GET + b"POST / HTTP/1.1\r\n" + field + b"\r\n", GET)
+    assert (framing.complete, framing.partial) == (1, True)
+
+
+def test_after_connect_nothing_is_counted() -> None:
+    assert framing_of(b"CONNECT x:1 HTTP/1.1\r\n\r\n", GET).partial
+
+
+def test_no_more_than_a_bound_is_kept_of_a_head_without_an_end() -> None:
+    framing = RequestFraming()
+    framing.feed(b"GET / HTTP/1.1\r\n")
+    for _ in range(40):
+        framing.feed(b"x-a: b\r\n" * 1024)
+    assert framing.partial
+    assert not framing._head

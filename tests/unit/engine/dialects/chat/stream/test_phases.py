@@ -1,0 +1,119 @@
+"""Phases of Chat streams: each event in each phase moves by the table or is the documented error or no-op."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    End,
+    Error,
+    Event,
+    Finish,
+    Start,
+    Stop,
+    StopReason,
+    Usage,
+)
+from dragoman.dialects.chat import Reader, Writer
+from dragoman.dialects.chat.stream.phases import READER, WRITER, Phase
+from dragoman.errors import Failure, FailureKind
+from dragoman.reply_context import ReplyContext
+from dragoman.wire.sse import Frame
+
+
+def chunk(*choices: Any, **extra: Any) -> str:
+    head = {"id": "chatcmpl-x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return json.dumps({**head, "choices": list(choices), **extra})
+
+
+UPSTREAM = {
+    "choice": chunk({"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}),
+    "finish_reason": chunk({"index": 0, "delta": {}, "finish_reason": "stop"}),
+    "usage": chunk(usage={"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}),
+    "[DONE]": "[DONE]",
+    "error": '{"error":{"message":"busy"}}',
+    "end of stream": "",
+}
+READ_BEFORE = {
+    Phase.NEW: (),
+    Phase.OPEN: ("choice",),
+    Phase.FINISHED: ("choice", "finish_reason"),
+    Phase.ENDED: ("choice", "finish_reason", "usage"),
+}
+READER_ERRORS = {"usage": "upstream_protocol", "[DONE]": "stream_truncated", "end of stream": "stream_truncated"}
+
+FAILURE = Failure(FailureKind.OVERLOADED, "busy", 503)
+CANONICAL: dict[str, Event] = {
+    "Start": Start("x", "m"),
+    "BlockStart": BlockStart(0, BlockKind.TEXT),
+    "BlockEnd": BlockEnd(0),
+    "Finish": Finish(Stop(StopReason.END), Usage(1, None, None, 1, None)),
+    "End": End(),
+    "Error": Error(FAILURE),
+}
+WRITTEN_BEFORE = {
+    Phase.NEW: (),
+    Phase.OPEN: ("Start",),
+    Phase.FINISHED: ("Start", "Finish"),
+    Phase.ENDED: ("Start", "Finish", "End"),
+}
+
+
+def phase_of(machine: object) -> Phase:
+    return Phase[repr(machine).split()[1]]
+
+
+def read(reader: Reader, event: str) -> list[Event]:
+    return reader.feed([Frame("", UPSTREAM[event].encode())]) if UPSTREAM[event] else reader.finish()
+
+
+@pytest.mark.parametrize(("phase", "event"), list(product(Phase, UPSTREAM)))
+def test_the_reader_moves_by_its_table(phase: Phase, event: str) -> None:
+    reader = Reader(ReplyContext("client-model", 1, "req"))
+    for before in READ_BEFORE[phase]:
+        read(reader, before)
+    assert phase_of(reader) is phase
+    events = read(reader, event)
+    # A chunk with a finish_reason is a chunk with a choice too.
+    row = READER[READER[phase].get("choice", phase) if event == "finish_reason" else phase]
+    if event in row:
+        assert phase_of(reader) is row[event]
+        assert (event == "error") is any(type(each) is Error for each in events)
+    elif event in READER_ERRORS and phase is not Phase.ENDED:
+        assert type(events[-1]) is Error
+        assert events[-1].failure.code == READER_ERRORS[event]
+        assert phase_of(reader) is Phase.ENDED
+    else:
+        assert phase_of(reader) is phase
+        assert reader.done is (phase is Phase.ENDED)
+
+
+@pytest.mark.parametrize(("phase", "event"), list(product(Phase, CANONICAL)))
+def test_the_writer_moves_by_its_table(phase: Phase, event: str) -> None:
+    context = ReplyContext("client-model", 1, "req")
+    writer = Writer(context)
+    writer.feed([CANONICAL[before] for before in WRITTEN_BEFORE[phase]])
+    assert phase_of(writer) is phase
+    frames = writer.feed([CANONICAL[event]])
+    if phase is Phase.ENDED:
+        assert not frames
+    assert phase_of(writer) is WRITER[phase].get(event, Phase.ENDED)
+    failed = phase is not Phase.ENDED and (event == "Error" or event not in WRITER[phase])
+    assert (context.failure is not None) is failed
+    assert writer.done is (phase_of(writer) is Phase.ENDED)
+
+
+def test_a_machine_shows_its_phase_and_counters() -> None:
+    reader = Reader(ReplyContext("client-model", 1, "req"))
+    read(reader, "choice")
+    assert repr(reader) == "<ChatReader OPEN blocks=1 open=1 calls=0>"
+    writer = Writer(ReplyContext("client-model", 1, "req"))
+    writer.feed([CANONICAL["Start"], CANONICAL["BlockStart"]])
+    assert repr(writer) == "<ChatWriter OPEN blocks=1 calls=0>"

@@ -1,0 +1,99 @@
+"""Lists of models as upstreams send them: both vendors' forms, what imitators make of them, and what is no list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects import Dialect
+from dragoman.dialects.shared.model_lists import NAME_MAX, ListedModel, model_list_query, read_model_list
+
+
+def test_openais_list() -> None:
+    data = [{"id": "gpt-5", "object": "model", "created": 1_700_000_000, "owned_by": "openai"}, {"id": "o4"}]
+    assert read_model_list({"object": "list", "data": data}) == (
+        [ListedModel("gpt-5", 1_700_000_000), ListedModel("o4")],
+        None,
+    )
+
+
+def test_anthropics_page_has_a_cursor_if_there_is_more() -> None:
+    data = [{"type": "model", "id": "claude-x", "display_name": "Claude X", "created_at": "2026-09-21T00:00:00Z"}]
+    page = {"data": data, "has_more": True, "first_id": "claude-x", "last_id": "claude-x"}
+    assert read_model_list(page) == ([ListedModel("claude-x", 1_789_948_800, "Claude X")], "claude-x")
+    assert read_model_list(page | {"has_more": False}).after is None
+    assert read_model_list(page | {"last_id": None}).after is None
+
+
+@pytest.mark.parametrize("answer", [{"data": None}, {"data": []}, []])
+def test_lists_without_models(answer: object) -> None:
+    assert read_model_list(answer) == ([], None)
+
+
+def test_a_bare_array_is_a_list() -> None:
+    assert read_model_list([{"id": "a"}, {"id": "b"}]).models == [ListedModel("a"), ListedModel("b")]
+
+
+@pytest.mark.parametrize("answer", [None, "x", 7, {}, {"error": {"message": "no"}}, {"data": {"id": "a"}}])
+def test_what_is_no_list(answer: object) -> None:
+    with pytest.raises(ValueError, match="not a list of models"):
+        read_model_list(answer)
+
+
+@pytest.mark.parametrize(
+    "entry", ["gpt", None, {}, {"id": ""}, {"id": 7}, {"id": "a\nb"}, {"id": "x" * (NAME_MAX + 1)}]
+)
+def test_entries_without_a_usable_name_are_left_out(entry: object) -> None:
+    assert read_model_list({"data": [entry, {"id": "good"}]}).models == [ListedModel("good")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "created"),
+    [
+        ({"created": 5.9}, 5),
+        ({"created": True}, 0),
+        ({"created": -5}, 0),
+        ({"created": 1e300}, 0),
+        ({"created": float("nan")}, 0),
+        ({"created_at": "1970-01-01T00:00:09"}, 9),
+        ({"created_at": "yesterday"}, 0),
+        ({"created_at": None}, 0),
+    ],
+)
+def test_dates(fields: dict[str, Any], created: int) -> None:
+    assert read_model_list([{"id": "m", **fields}]).models == [ListedModel("m", created)]
+
+
+def test_a_long_title_is_cut_and_an_unprintable_one_left_out() -> None:
+    models = read_model_list([{"id": "a", "display_name": "x" * 999}, {"id": "b", "display_name": "\x1b[31m"}]).models
+    assert [len(model.title) for model in models] == [200, 0]
+
+
+def test_only_messages_has_pages() -> None:
+    assert model_list_query(Dialect.CHAT, "m") == model_list_query(Dialect.RESPONSES) == ""
+    assert model_list_query(Dialect.MESSAGES) == "limit=1000"
+    assert model_list_query(Dialect.MESSAGES, "a b&c") == "limit=1000&after_id=a%20b%26c"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["id", "data", "has_more", "last_id", "created", "created_at", "display_name"]), inner
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(_JSON)
+def test_any_json_is_a_list_or_a_value_error(answer: object) -> None:
+    try:
+        page = read_model_list(answer)
+    except ValueError:
+        return
+    assert all(model.name and model.name.isprintable() for model in page.models)

@@ -1,0 +1,120 @@
+"""Remarks on settings without effect, and none on a configuration whose settings all have one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dragoman.dialects import Dialect
+from dragoman_server import setup
+from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.lint import remarks, warn_if_exposed
+from dragoman_server.config.load import simulated_config
+from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.schema import Config, Models, Route, Server
+
+UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")
+NO_ROUTE = "there is no route, so models are known as PROVIDER/MODEL only, such as up/…: write [[routes]]"
+
+
+def _routed(*routes: Route) -> list[str]:
+    return list(remarks(Config({"up": UP}, routes)))
+
+
+def test_nothing_to_do() -> None:
+    assert list(remarks(Config())) == [
+        "there is no provider, so every model is refused (404): write a [providers.NAME]"
+    ]
+    assert list(remarks(Config({"up": UP}))) == [NO_ROUTE]
+
+
+def test_a_listed_name_without_a_route_is_reported() -> None:
+    other = Provider("other", Dialect.CHAT, "http://127.0.0.1:9")
+    config = Config({"up": UP, "other": other}, [Route("g*", "up")], models_listed=["gpt", "other/x", "claude"])
+    assert list(remarks(config)) == ["models.listed: claude is not listed, as no route leads from it"]
+
+
+@pytest.mark.parametrize("models", [Models(big="b"), Models(small="s"), Models(unknown="pass")])
+def test_models_do_without_a_route(models: Models) -> None:
+    assert list(remarks(Config({"up": UP}, models=models))) == []
+
+
+def test_a_route_behind_its_like_is_never_reached() -> None:
+    assert _routed(Route("a", "up", "x"), Route("b", "up"), Route("a", "up", "y")) == [
+        "routes[2] (a) is never reached: routes[0] (a) is before it"
+    ]
+    assert _routed(Route("*", "up"), Route("claude-*", "up"), Route("/gpt/", "up", client=Dialect.CHAT)) == [
+        "routes[1] (claude-*) is never reached: routes[0] (*) is before it",
+        "routes[2] (/gpt/) is never reached: routes[0] (*) is before it",
+    ]
+
+
+@pytest.mark.parametrize(
+    "routes",
+    [
+        (Route("*", "up"), Route("exact", "up")),
+        (Route("claude-*", "up"), Route("*", "up")),
+        (Route("*", "up", client=Dialect.CHAT), Route("claude-*", "up")),
+        (Route("a", "up", client=Dialect.CHAT), Route("a", "up", client=Dialect.MESSAGES), Route("a", "up")),
+    ],
+)
+def test_routes_that_are_reached(routes: tuple[Route, ...]) -> None:
+    assert _routed(*routes) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        simulated_config(),
+        config_from_environment({"OPENAI_API_KEY": "k"}),
+        config_from_environment({"ANTHROPIC_API_KEY": "k", "BIG_MODEL_NAME": "m"}),
+        config_from_environment({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}),
+    ],
+)
+def test_configurations_of_our_own_need_no_remark(config: Config) -> None:
+    assert [*remarks(config), *warn_if_exposed(config)] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "keys", "key", "expected"),
+    [
+        ("0.0.0.0", (), "k", True),
+        ("::", (), "k", True),
+        ("", (), "k", True),
+        ("gate.example", (), "k", True),
+        ("0.0.0.0", ("in",), "k", False),
+        ("0.0.0.0", (), None, False),
+        ("127.0.0.2", (), "k", False),
+        ("::1", (), "k", False),
+        ("localhost", (), "k", False),
+    ],
+)
+def test_keys_that_are_exposed(host: str, keys: tuple[str, ...], key: str | None, expected: bool) -> None:
+    provider = replace(UP, api_key=Secret(key) if key else None)
+    server = Server(host=host, keys=tuple(Secret(given) for given in keys))
+    sentences = list(warn_if_exposed(Config({"up": provider}, (Route("*", "up"),), server=server)))
+    assert bool(sentences) is expected
+    assert all(sentence.endswith("uses the providers' keys: set server.keys") for sentence in sentences)
+
+
+def test_who_mounts_a_gateway_without_a_route_reads_it_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "dragoman"):
+        setup(web.Application(), Config({"up": UP}))
+    assert [record.getMessage() for record in caplog.records] == [NO_ROUTE]
+
+
+def test_check_prints_the_remarks(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    from dragoman_server.cli.main import main
+
+    path = tmp_path / "dragoman.toml"
+    path.write_text(
+        '[server]\nhost = "0.0.0.0"\n[providers.up]\ndialect = "chat"\nbase_url = "http://h"\napi_key = "s"\n'
+    )
+    assert main(["check", str(path)]) == 0
+    expected = capsys.readouterr().err
+    assert NO_ROUTE in expected
+    assert "whoever reaches 0.0.0.0 uses the providers' keys" in expected

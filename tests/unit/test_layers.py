@@ -1,0 +1,122 @@
+"""The layers of the engine: which package may import which, and that no modules import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE, SERVER = ROOT / "engine" / "dragoman", ROOT / "server" / "dragoman_server"
+
+LAYERS = (
+    ("dragoman.errors", "dragoman.limits"),
+    ("dragoman.losses",),
+    ("dragoman.canonical",),
+    ("dragoman.wire",),
+    ("dragoman.dialects", "dragoman.stages.violation"),
+    ("dragoman.profiles",),
+    ("dragoman.knobs",),
+    ("dragoman.reasoning", "dragoman.tools"),
+    ("dragoman.reply_context",),
+    ("dragoman.dialects.errors",),
+    ("dragoman.tokens",),
+    ("dragoman.stages", "dragoman.policies"),
+    ("dragoman.dialects.shared",),
+    ("dragoman.dialects.openai",),
+    ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
+    ("dragoman.dialects.codec",),
+    (
+        "dragoman.directions",
+        "dragoman.dialects.count_tokens",
+        "dragoman.dialects.error_response",
+        "dragoman.dialects.passthrough_request",
+        "dragoman.dialects.prompt_prefix",
+    ),
+    ("dragoman.translation",),
+    ("dragoman.translate",),
+    ("dragoman",),
+    ("dragoman.aio",),
+)
+"""From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
+
+`dragoman.dialects` is the module of that name, which only defines `Dialect`; its submodules have layers of their own.
+"""
+RANKS = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
+
+
+def modules(folder: Path) -> dict[str, Path]:
+    found = {}
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules(ENGINE)
+
+
+def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports in a module, those in functions too, without those that only a type checker executes."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child
+        yield from statements(child)
+
+
+def imports(name: str) -> set[str]:
+    """The engine's modules that a module imports."""
+    found = set()
+    for statement in statements(ast.parse(MODULES[name].read_text())):
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        else:
+            assert not statement.level, f"{name} has a relative import"
+            inside = [f"{statement.module}.{alias.name}" for alias in statement.names]
+            names = [each if each in MODULES else str(statement.module) for each in inside]
+        found |= {each for each in names if each in MODULES}
+    return found
+
+
+GRAPH = {name: imports(name) for name in MODULES}
+
+
+def layer_of(name: str) -> str:
+    """The entry of LAYERS to which a module belongs: the longest that it begins with."""
+    if name in RANKS:
+        return name
+    packages = [package for package in RANKS if package.count(".") and name.startswith(package + ".")]
+    return max(packages, key=len)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_imports_lower_layers_only(name: str) -> None:
+    own = layer_of(name)
+    assert not name.startswith("dragoman.dialects.") or own != "dragoman.dialects", "it has no layer of its own"
+    for imported in sorted(GRAPH[name]):
+        other = layer_of(imported)
+        assert other == own or RANKS[other] < RANKS[own], f"{name} imports {imported}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, " → ".join((*way[way.index(name) :], name))
+        if name not in done:
+            for imported in GRAPH[name]:
+                visit(imported, (*way, name))
+            done.add(name)
+
+    for name in GRAPH:
+        visit(name, ())
+
+
+@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 20), (SERVER, 13)], ids=["engine", "server"])
+def test_a_package_has_few_entries(folder: Path, most: int) -> None:
+    entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= most, sorted(entries)
