@@ -11,7 +11,7 @@ import pytest
 from dragoman.canonical.request import Turn
 from dragoman.dialects.chat.request import read as chat_reader
 from dragoman.dialects.messages.request import read as messages_reader
-from dragoman.dialects.responses.request.turn_builder import OpenTurns
+from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 
 
 def _none(
@@ -20,7 +20,7 @@ def _none(
     return next(numbered, None)
 
 
-def _no_items(self: OpenTurns, items: list[Any], start: int) -> int:
+def _no_items(self: TurnBuilder, items: list[Any], start: int) -> int:
     return start
 
 
@@ -30,5 +30,5 @@ def without_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(messages_reader, "read_compact_turns", _none)
         patch.setattr(chat_reader, "read_compact_turns", _none)
-        patch.setattr(OpenTurns, "steps", _no_items)
+        patch.setattr(TurnBuilder, "read_compact", _no_items)
         yield

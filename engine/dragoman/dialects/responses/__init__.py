@@ -1,4 +1,7 @@
-"""The responses dialect: what `directions` needs of it."""
+"""The Responses dialect: requests, replies, streams and errors of OpenAI's Responses API.
+
+Imports no other dialect. Start with `wire.py` for names and counts, `stream/reader.py` for the order of events.
+"""
 
 from __future__ import annotations
 

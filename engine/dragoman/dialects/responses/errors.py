@@ -1,4 +1,7 @@
-"""Errors of Responses: the envelope and statuses are Chat's, the in-band form is a failed response (mapping §10.3)."""
+"""Errors of the Responses dialect: envelope and statuses are Chat's, in a stream an error is a failed response.
+
+The rules are in mapping §10.3.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _CODEX_CODES: Final[dict[FailureKind, str]] = {
     FailureKind.CONTEXT_LENGTH: "context_length_exceeded",
     FailureKind.POLICY: "invalid_prompt",
 }
-"""What the service sends outside of its schema, and what Codex decides by: retry, compact the history, or give up."""
+"""Codes of OpenAI's service that are not in its schema. By these Codex retries, compacts the history or gives up."""
 
 _CODEX_FINER: Final[dict[FailureKind, frozenset[str]]] = {
     FailureKind.BILLING: frozenset(("usage_not_included",)),
@@ -50,12 +53,12 @@ _CODEX_FINER: Final[dict[FailureKind, frozenset[str]]] = {
 
 
 def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an upstream's error answer says; also of a failed response under a 2xx status. Never raises."""
+    """Returns the failure in an upstream's error reply, or in a failed response with a 2xx status. Never raises."""
     return read_error_response(status, body, headers, Dialect.RESPONSES)
 
 
 def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:
-    """The `error` of a failed response. The knob `error_codes` says which codes the client understands."""
+    """Returns the `error` of a failed response. The knob `error_codes` selects the codes that the client knows."""
     kind, code = failure.kind, failure.code
     if knobs.error_codes == "codex":
         known = code is not None and code in _CODEX_FINER.get(kind, ())

@@ -1,4 +1,4 @@
-"""The words and counts of Responses: what its requests, replies and streams share (mapping §9)."""
+"""Names and counts that Responses requests, replies and streams share: status, usage, annotations (mapping §9)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.losses import LossCode, Losses
 DIALECT: Final = "responses"
 
 TOOL_SEARCH: Final = "tool_search"
-"""What a client-run tool search is called where calls have names: its item has none."""
+"""Name of a client-run tool search in dialects whose calls have names. Its item here has no name."""
 
 # --- reading: status, usage, annotations ------------------------------------------------------------------------------
 
@@ -22,20 +22,21 @@ _READ_REASON: Final[dict[str, StopReason]] = {
     "content_filter": StopReason.FILTERED,
     "max_messages": StopReason.POLICY_CUT,
     "steered": StopReason.POLICY_CUT,
-    # Of servers that kept Chat's or Messages' word.
+    # Some servers send the word of Chat or of Messages.
     "max_tokens": StopReason.LENGTH,
     "length": StopReason.LENGTH,
 }
 _OTHER_WORDS: Final = ("max_tokens", "length")
 
 ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
-"""Every `status` of a response that is over."""
+"""Every `status` of a finished response."""
 
 
-def settle(response: Json, status: str | None, *, calls: bool, refusal: bool, losses: Losses) -> Stop:
-    """The stop of a response that is over, by its status and what it holds; a cut always wins (mapping §9.2).
+def resolve_stop_reason(response: Json, status: str | None, *, calls: bool, refusal: bool, losses: Losses) -> Stop:
+    """Returns the stop of a finished response (mapping §9.2).
 
-    A reason that nobody knows still cut the reply: to call it an end would hide that.
+    `calls` and `refusal` are True if the response contains a call or refusal wording; an incomplete status takes
+    precedence. An unknown reason of an incomplete response is read as a cut, because a normal end would hide it.
     """
     if status == "incomplete":
         details = response.get("incomplete_details")
@@ -63,21 +64,23 @@ def _count(body: Any, key: str) -> int | None:
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Canonical counts; None if there are none at all. `input_tokens` already includes what was cached."""
+    """Returns the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
     if type(obj) is not dict:
         return None
-    given, made = _count(obj, "input_tokens"), _count(obj, "output_tokens")
-    if given is None and made is None:
+    input_total, output_total = _count(obj, "input_tokens"), _count(obj, "output_tokens")
+    if input_total is None and output_total is None:
         return None
     read = written = None
     if type(details := obj.get("input_tokens_details")) is dict:
         read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
     details = obj.get("output_tokens_details")
-    return Usage(given, read, written, made, _count(details, "reasoning_tokens") if type(details) is dict else None)
+    return Usage(
+        input_total, read, written, output_total, _count(details, "reasoning_tokens") if type(details) is dict else None
+    )
 
 
 def read_citation(annotation: Json) -> Citation:
-    """An annotation as a citation; only `url_citation` has common ground with the other dialects."""
+    """Returns an annotation as a citation. Only a `url_citation` has fields that other dialects have too."""
     if annotation.get("type") != "url_citation":
         return Citation(DIALECT, annotation)
     url, title = annotation.get("url"), annotation.get("title")
@@ -101,7 +104,7 @@ _WRITE_STATUS: Final[dict[StopReason, tuple[str, str | None]]] = {
     StopReason.REFUSAL: ("completed", None),
     StopReason.LENGTH: _MAX,
     StopReason.CONTEXT: _MAX,
-    # `completed` would claim that nothing is missing.
+    # `completed` would mean that nothing is missing.
     StopReason.PAUSED: _MAX,
     StopReason.POLICY_CUT: _MAX,
     StopReason.FILTERED: ("incomplete", "content_filter"),
@@ -109,10 +112,11 @@ _WRITE_STATUS: Final[dict[StopReason, tuple[str, str | None]]] = {
 
 
 def write_status(stop: Stop, knobs: Knobs, *, shown: bool) -> tuple[str, str | None]:
-    """`status` and `incomplete_details.reason` of a stop (mapping §9.2).
+    """Returns `status` and `incomplete_details.reason` of a stop (mapping §9.2).
 
-    A Messages refusal is a result unless the knob says otherwise, as agents retry whatever is incomplete; after text or
-    a call (`shown`) it is a cut by a filter whatever the knob (mapping §9.3).
+    A Messages refusal completes the response, because agents retry what is incomplete, unless the knob
+    `refusal_terminal` is set otherwise. After text or a call (`shown`) it always counts as cut by a filter
+    (mapping §9.3).
     """
     if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
         return "completed", None
@@ -120,8 +124,11 @@ def write_status(stop: Stop, knobs: Knobs, *, shown: bool) -> tuple[str, str | N
 
 
 def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refused: bool) -> str | None:
-    """What a Messages refusal's own item says, or None for no such item: the model refused in words already, or what
-    was shown needs no words of ours (mapping §9.3)."""
+    """Returns the text of the refusal item that is added for a Messages refusal, or None if no item is added.
+
+    None if the model refused in words already (`refused`), or without an explanation after text or a call (`shown`)
+    (mapping §9.3).
+    """
     if refused or not is_model_refusal(stop):
         return None
     explanation = info.explanation if info is not None else None
@@ -129,27 +136,27 @@ def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refuse
 
 
 def write_usage(usage: Usage | None, losses: Losses) -> Json | None:
-    """`ResponseUsage`: every detail is required, so an unknown one is 0; null if nothing was counted (mapping §9.4)."""
+    """Returns `ResponseUsage`, or None without counts. Every detail is required: an unknown one is 0 (mapping §9.4)."""
     if usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "null: the upstream gave no counts")
         return None
     if usage.input_total is None or usage.output_total is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
-    given, made = usage.input_total or 0, usage.output_total or 0
+    input_total, output_total = usage.input_total or 0, usage.output_total or 0
     return {
-        "input_tokens": given,
+        "input_tokens": input_total,
         "input_tokens_details": {
             "cached_tokens": usage.cache_read or 0,
             "cache_write_tokens": usage.cache_write or 0,
         },
-        "output_tokens": made,
+        "output_tokens": output_total,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
-        "total_tokens": given + made,
+        "total_tokens": input_total + output_total,
     }
 
 
 def write_citation(citation: Citation, length: int) -> Json | None:
-    """A citation of a text of this length as an annotation, or None if the dialect has none such."""
+    """Returns a citation of a text of `length` characters as an annotation, or None if the dialect has no such one."""
     if citation.origin == DIALECT and citation.native:
         return citation.native
     if citation.url is None:
@@ -165,7 +172,7 @@ def write_citation(citation: Citation, length: int) -> Json | None:
 
 
 def write_logprobs(tokens: list[Json]) -> list[Json]:
-    """Log probabilities with every key that the dialect requires: Chat's `bytes` may be null, these may not."""
+    """Returns log probabilities with every required key. Chat allows null for `bytes`, this dialect does not."""
     return [
         _logprob(token) | {"top_logprobs": [_logprob(other) for other in _objects(token.get("top_logprobs"))]}
         for token in _objects(tokens)

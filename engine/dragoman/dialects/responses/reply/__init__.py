@@ -1,1 +1,1 @@
-"""Whole Responses replies: `read.py` makes a canonical reply of a body, `write.py` makes a body of it."""
+"""Whole Responses replies: `read.py` reads a body to the canonical reply, `write.py` writes one."""

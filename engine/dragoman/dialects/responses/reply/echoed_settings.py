@@ -1,8 +1,8 @@
-"""The settings of a request that its Response object repeats, in the form that the schema wants (mapping §9.1).
+"""The settings of a request that its Response object repeats, in the form of the reply's schema (mapping §9.1).
 
-The schemas of the reply are stricter than those of the request: what a client may leave out of a tool or of an output
-format must be there in the reply, as null or as the API's default. A setting that the client did not send is not
-repeated; `snapshot` has its default.
+The schemas of the reply are stricter than those of the request: a field that a client may leave out of a tool or an
+output format must be in the reply, as null or with the API's default. A setting that the client did not send is not
+here; `response_object` has its default.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FUNCTION: Final = ("description", "parameters", "strict")
 _PLAIN_TEXT: Final[Json] = {"type": "text"}
 
 
-def echo_of(body: Json) -> Json:
-    """The settings of a request that was read without an error. Values are shared with `body`; none is null."""
+def echoed_settings(body: Json) -> Json:
+    """Returns the settings of a valid request body. Values are shared with `body`; no value is null."""
     echo: Json = {key: value for key, value in body.items() if key in _REPEATED and value is not None}
     if "tools" in echo:
         echo["tools"] = _tools(echo["tools"])
@@ -35,24 +35,24 @@ def echo_of(body: Json) -> Json:
     if "reasoning" in echo:
         echo["reasoning"] = {"effort": None, "summary": None, **echo["reasoning"]}
     if echo.get("service_tier") == "auto":
-        echo["service_tier"] = "default"  # A reply names the tier that was used.
+        echo["service_tier"] = "default"  # a reply names the tier that was used
     return echo
 
 
 def _tools(tools: list[Json]) -> list[Json]:
-    """The tools, each function with all its keys. Agents send dozens that have them: those cost no call each."""
-    short = [
+    """Returns the tools, each function with all its keys. Most have them, so complete tools cost no call."""
+    incomplete = [
         at
         for at, tool in enumerate(tools)
         if tool["type"] == "function"
         and ("strict" not in tool or "description" not in tool or "parameters" not in tool)
     ]
-    if not short:
+    if not incomplete:
         return tools
-    whole = tools.copy()
-    for at in short:
-        whole[at] = tools[at] | {key: None for key in _FUNCTION if key not in tools[at]}
-    return whole
+    completed = tools.copy()
+    for at in incomplete:
+        completed[at] = tools[at] | {key: None for key in _FUNCTION if key not in tools[at]}
+    return completed
 
 
 def _choice(choice: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Opaque reasoning in a Responses reply: whatever is proof goes into `encrypted_content` (mapping §5.2, §5.3)."""
+"""The `encrypted_content` of reasoning items in a Responses reply (mapping §5.2, §5.3)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope
 
 
-def write_proof(origin: str, native: Json | None, own: Any, seal: Envelope | None) -> str | None:
-    """The `encrypted_content` of some reasoning, or None if there is none that the client could bring back.
+def write_encrypted_content(origin: str, native: Json | None, own: Any, envelope: Envelope | None) -> str | None:
+    """Returns the `encrypted_content` of reasoning, or None without one that the client could send back.
 
-    The dialect's own (`own`) goes as it is; of another one's the whole block goes into an envelope, as its bare
-    signature could not be told apart later.
+    The encrypted content of this dialect (`own`) is passed on. Of another dialect the complete block (`native`) is
+    wrapped in an envelope, because its signature alone could not be recognized later.
     """
     if origin == DIALECT:
         return own if type(own) is str and own else None
-    if native is not None and seal is not None:
-        return seal.wrap(origin, native)
+    if native is not None and envelope is not None:
+        return envelope.wrap(origin, native)
     return None
 
 
-def lost_proof(origin: str) -> LossCode:
-    """The loss of a proof that is left out. Unlike a signature, encrypted content is the reasoning itself."""
+def loss_code(origin: str) -> LossCode:
+    """Returns the loss of proof of this origin. Unlike a signature, encrypted content is the reasoning itself."""
     return LossCode.REASONING_SIGNATURE if origin == "messages" else LossCode.REASONING_ENCRYPTED

@@ -1,7 +1,7 @@
-"""The items of a Responses reply: their shapes and their ids, the same for a stream and a whole reply.
+"""Shapes and ids of the items of a Responses reply, used by streams and whole replies.
 
-One block is one item with at most one part (mapping §9.7). A call is an item of its own beside the messages; its item
-id is minted, its `call_id` is the upstream's (mapping §11).
+One block is one item with at most one part (mapping §9.7). A call is an item next to the messages. Item ids are minted;
+the `call_id` is the upstream's (mapping §11).
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from dragoman.wire.json_codec import loads
 _LONGEST_CALL_ID: Final = 64
 
 
-class Form(NamedTuple):
-    """One kind of item: its type, what its id begins with, where its text stands and which events tell it."""
+class ItemShape(NamedTuple):
+    """One kind of item: its `type`, the `prefix` of its ids, where its text stands and how its events are named."""
 
     type: str
     prefix: str
     key: str
-    """The field of the item (of its part, if it has one) and of the `.done` event that holds the text."""
+    """The field that holds the text, in the item (in its part, if it has one) and in the `.done` event."""
     events: str = ""
-    """What the names of its `.delta` and `.done` events begin with; "" if it has none."""
+    """Prefix of the names of its `.delta` and `.done` events; "" if it has none."""
     part: str = ""
     """The type of its part."""
-    place: str = ""
-    """The field of the item that holds the part."""
+    part_list: str = ""
+    """The field of the item that lists its parts."""
 
 
-TEXT: Final = Form("message", "msg_", "text", "response.output_text", "output_text", "content")
-REFUSAL: Final = Form("message", "msg_", "refusal", "response.refusal", "refusal", "content")
-REASONING: Final = Form("reasoning", "rs_", "text", "response.reasoning_text", "reasoning_text", "content")
-SUMMARY: Final = Form("reasoning", "rs_", "text", "response.reasoning_summary_text", "summary_text", "summary")
-FUNCTION: Final = Form("function_call", "fc_", "arguments", "response.function_call_arguments")
-CUSTOM: Final = Form("custom_tool_call", "ctc_", "input", "response.custom_tool_call_input")
-SEARCH: Final = Form("tool_search_call", "tsc_", "arguments")
+TEXT: Final = ItemShape("message", "msg_", "text", "response.output_text", "output_text", "content")
+REFUSAL: Final = ItemShape("message", "msg_", "refusal", "response.refusal", "refusal", "content")
+REASONING: Final = ItemShape("reasoning", "rs_", "text", "response.reasoning_text", "reasoning_text", "content")
+SUMMARY: Final = ItemShape("reasoning", "rs_", "text", "response.reasoning_summary_text", "summary_text", "summary")
+FUNCTION: Final = ItemShape("function_call", "fc_", "arguments", "response.function_call_arguments")
+CUSTOM: Final = ItemShape("custom_tool_call", "ctc_", "input", "response.custom_tool_call_input")
+SEARCH: Final = ItemShape("tool_search_call", "tsc_", "arguments")
 
 
-def form_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> Form:
-    """The form of a block. `summary` is the knob `reasoning_surface`."""
+def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
+    """Returns the shape of a block's item. `summary` is True if the knob `reasoning_surface` is `summary`."""
     if kind is BlockKind.TEXT:
         return TEXT
     if kind is BlockKind.TOOL:
@@ -51,59 +51,65 @@ def form_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summ
     return SUMMARY if summary else REASONING
 
 
-class Item:
-    """One output item. `proof` is what its `encrypted_content` holds."""
+class OutputItem:
+    """One output item."""
 
-    __slots__ = ("annotations", "call_id", "form", "id", "index", "logprobs", "name", "namespace", "proof")
+    __slots__ = ("annotations", "call_id", "encrypted_content", "id", "index", "logprobs", "name", "namespace", "shape")
 
     def __init__(
-        self, form: Form, item_id: str, index: int, call_id: str = "", name: str = "", namespace: str | None = None
+        self,
+        shape: ItemShape,
+        item_id: str,
+        index: int,
+        call_id: str = "",
+        name: str = "",
+        namespace: str | None = None,
     ) -> None:
-        self.form = form
+        self.shape = shape
         self.id = item_id
         self.index = index
         self.call_id = call_id
         self.name = name
         self.namespace = namespace
-        self.proof: str | None = None
+        self.encrypted_content: str | None = None
         self.annotations: list[Json] = []
         self.logprobs: list[Json] = []
 
     def part(self, text: Any) -> Json:
-        """The item's one part."""
-        form = self.form
-        part: Json = {"type": form.part, form.key: text}
-        if form is TEXT:
+        """Returns the item's one part."""
+        shape = self.shape
+        part: Json = {"type": shape.part, shape.key: text}
+        if shape is TEXT:
             part["annotations"] = self.annotations
             part["logprobs"] = self.logprobs
         return part
 
     def build(self, status: str, text: Any = None) -> Json:
-        """The item with the text it has (None before there is any); the arguments of a search are an object."""
-        form = self.form
+        """Returns the item. `text` may be None, and is an object for the arguments of a tool search."""
+        shape = self.shape
         parts = [] if text is None else [self.part(text)]
-        if form.type == "message":
+        if shape.type == "message":
             return {"type": "message", "id": self.id, "role": "assistant", "status": status, "content": parts}
-        if form.type == "reasoning":
+        if shape.type == "reasoning":
             item: Json = {"type": "reasoning", "id": self.id, "summary": [], "status": status}
             if parts:
-                item[form.place] = parts
-            if self.proof is not None:
-                item["encrypted_content"] = self.proof
+                item[shape.part_list] = parts
+            if self.encrypted_content is not None:
+                item["encrypted_content"] = self.encrypted_content
             return item
-        item = {"type": form.type, "id": self.id, "call_id": self.call_id}
-        if form is SEARCH:
+        item = {"type": shape.type, "id": self.id, "call_id": self.call_id}
+        if shape is SEARCH:
             item |= {"execution": "client", "arguments": {} if text is None else text}
         else:
-            item |= {"name": self.name, form.key: "" if text is None else text}
+            item |= {"name": self.name, shape.key: "" if text is None else text}
         item["status"] = status
         if self.namespace:
             item["namespace"] = self.namespace
         return item
 
 
-class Items:
-    """Makes the items of one reply, in order. `base` is the body of the reply's id."""
+class ItemFactory:
+    """Creates the items of one reply, in order. `base` is the reply's id without its prefix."""
 
     __slots__ = ("_base", "_calls", "_count", "_minted")
 
@@ -113,16 +119,16 @@ class Items:
         self._minted: dict[str, int] = {}
         self._calls: set[str] = set()
 
-    def new(self, form: Form) -> Item:
-        """The next item."""
-        number = self._minted[form.prefix] = self._minted.get(form.prefix, 0) + 1
+    def new(self, shape: ItemShape) -> OutputItem:
+        """Returns the next item, which is not a call."""
+        number = self._minted[shape.prefix] = self._minted.get(shape.prefix, 0) + 1
         index = self._count
         self._count = index + 1
-        return Item(form, f"{form.prefix}{self._base}{number}", index)
+        return OutputItem(shape, f"{shape.prefix}{self._base}{number}", index)
 
-    def new_call(self, form: Form, call_id: str, name: str, namespace: str | None) -> Item:
-        """The next item, a call. A call id that is missing or came before is minted: the SDK refuses twins."""
-        item = self.new(form)
+    def new_call(self, shape: ItemShape, call_id: str, name: str, namespace: str | None) -> OutputItem:
+        """Returns the next item, a call. A missing or repeated call id is replaced: the SDK rejects duplicates."""
+        item = self.new(shape)
         fitted = sanitize_call_id(call_id or f"{self._base}:{item.index}", _LONGEST_CALL_ID)
         if fitted in self._calls:
             fitted = sanitize_call_id(f"{self._base}:{item.index}:{fitted}", _LONGEST_CALL_ID)
@@ -131,8 +137,23 @@ class Items:
         return item
 
 
-def whole_arguments(text: str) -> Json | None:
-    """The arguments of a call that are a whole JSON object, else None: agents run whatever call is told as done."""
+def complete_arguments(shape: ItemShape, text: str, complete: bool) -> tuple[str, Any, bool]:
+    """Returns a finished call's text, the item's arguments, and whether the call is complete.
+
+    Agents run every call that is complete, so its arguments must be a JSON object; empty ones become `{}`.
+    """
+    if shape is CUSTOM:
+        return text, text, complete
+    if complete and not text.strip():
+        text += "{}"
+    arguments = _parse_object(text)
+    complete = complete and arguments is not None
+    if shape is SEARCH:
+        return text, arguments if complete else None, complete
+    return text, text, complete
+
+
+def _parse_object(text: str) -> Json | None:
     try:
         value = loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A whole Responses reply to the canonical one (mapping §9.1 to §9.4)."""
+"""A whole Responses reply to the canonical reply (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
-    Sort,
+    ItemKind,
     call_name,
     call_text,
     check_role,
-    citations_of,
     is_cut,
-    joined,
-    logprobs_of,
+    item_kind,
+    join_paragraphs,
     minted_call_id,
     namespace_of,
-    note_call,
-    part_of,
-    proof_of,
-    sort_of,
-    thoughts,
+    part_kind,
+    read_citations,
+    read_encrypted_content,
+    read_logprobs,
+    reasoning_texts,
+    record_call_losses,
 )
-from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, settle
+from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.tool_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
@@ -37,10 +37,10 @@ from dragoman.reply_context import ReplyContext
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
-    """The canonical reply.
+    """Returns the canonical reply. Items of unknown type are dropped, with a loss.
 
-    Items of unknown type are left out with a row. Raises `UpstreamStatusError` for a response that failed or was
-    cancelled, `UpstreamProtocolError` for one that is not over and for what breaks the dialect.
+    Raises `UpstreamStatusError` for a response that failed or was cancelled, `UpstreamProtocolError` for an unfinished
+    or invalid one.
     """
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
@@ -55,9 +55,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
         if type(item) is not dict:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
         _read_item(item, position, identity, parts, context)
-        if sort_of(item) is Sort.CALL and is_cut(item, cut=status == "incomplete"):
+        if item_kind(item) is ItemKind.CALL and is_cut(item, cut=status == "incomplete"):
             cut.append(len(parts) - 1)
-    stop = settle(
+    stop = resolve_stop_reason(
         body,
         status,
         calls=any(type(part) is ToolCall for part in parts),
@@ -78,21 +78,21 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     )
 
 
-def read_status(response: Json, told: str | None = None) -> str | None:
-    """The status of a response that is over, or None if it has none that is known and its terminal event (`told`)
-    says nothing either.
+def read_status(response: Json, terminal: str | None = None) -> str | None:
+    """Returns the status of a finished response, or None if neither it nor `terminal` has a known one.
 
-    Raises `UpstreamStatusError` if it failed or was cancelled, `UpstreamProtocolError` if it is still to come.
+    `terminal` is the status that a stream's terminal event means. Raises `UpstreamStatusError` if the response failed
+    or was cancelled, `UpstreamProtocolError` if it is not finished.
     """
     status, error = response.get("status"), response.get("error")
-    if told == "failed" or told == "cancelled":
-        status = told
+    if terminal == "failed" or terminal == "cancelled":
+        status = terminal
     elif type(status) is not str or status not in ENDED:
-        if told is None and status in ("queued", "in_progress") and not error:
+        if terminal is None and status in ("queued", "in_progress") and not error:
             raise UpstreamProtocolError(f"upstream answered with a response that is not finished: {status}")
-        status = told
-    elif told == "incomplete" and status == "completed":
-        status = told
+        status = terminal
+    elif terminal == "incomplete" and status == "completed":
+        status = terminal
     if error or status == "failed":
         raise UpstreamStatusError(read_error_object(error))
     if status == "cancelled":
@@ -100,7 +100,7 @@ def read_status(response: Json, told: str | None = None) -> str | None:
             Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")
         )
     details = response.get("incomplete_details")
-    if type(details) is dict and details.get("reason"):  # also where a server calls that completed
+    if type(details) is dict and details.get("reason"):  # some servers call this completed
         return "incomplete"
     return status
 
@@ -111,14 +111,14 @@ def _string(value: Any) -> str:
 
 def _read_item(item: Json, position: int, identity: str, parts: list[Part], context: ReplyContext) -> None:
     at: Path = ("output", position)
-    sort = sort_of(item)
-    if sort is Sort.MESSAGE:
+    sort = item_kind(item)
+    if sort is ItemKind.MESSAGE:
         _read_message(item, at, parts, context)
-    elif sort is Sort.REASONING:
+    elif sort is ItemKind.REASONING:
         parts.append(_read_reasoning(item, at, context))
-    elif sort is Sort.CALL:
+    elif sort is ItemKind.CALL:
         parts.append(_read_call(item, position, identity, at, parts, context))
-    elif sort is Sort.NATIVE:
+    elif sort is ItemKind.NATIVE:
         kind = item["type"]
         parts.append(Native(DIALECT, kind, item, NATIVE_ITEMS[kind], at))
     else:
@@ -135,7 +135,7 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
     for number, raw in enumerate(content):
         where = (*at, "content", number)
-        known = part_of(raw)
+        known = part_kind(raw)
         if known is None:
             losses.add(LossCode.UNKNOWN_EVENT, where, "a part of unknown type was left out")
             continue
@@ -146,23 +146,23 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         if kind is BlockKind.REFUSAL:
             parts.append(Refusal(text, where))
         else:
-            citations = citations_of(raw, (*where, "annotations"), losses)
-            begins = number == 0 and len(parts) > 0
-            parts.append(Text(text, where, None, citations, logprobs_of(raw, context) or None, begins))
+            citations = read_citations(raw, (*where, "annotations"), losses)
+            apart = number == 0 and len(parts) > 0
+            parts.append(Text(text, where, None, citations, read_logprobs(raw, context) or None, apart))
 
 
 def _read_reasoning(item: Json, at: Path, context: ReplyContext) -> Reasoning:
-    content, summary = thoughts(item)
+    content, summary = reasoning_texts(item)
     if any(content):
-        text = joined(content)
+        text = join_paragraphs(content)
         if any(summary):
             context.losses.add(
                 LossCode.UNKNOWN_EVENT, (*at, "summary"), "the reasoning itself is shown, not its summary"
             )
     else:
-        text = joined(summary)
-    proof, native = proof_of(item, context)
-    return Reasoning(text, at, DIALECT, proof, native=native)
+        text = join_paragraphs(summary)
+    encrypted, native = read_encrypted_content(item, context)
+    return Reasoning(text, at, DIALECT, encrypted, native=native)
 
 
 def _read_call(
@@ -171,7 +171,7 @@ def _read_call(
     name = call_name(item)
     if not name:
         raise UpstreamProtocolError("upstream called a tool without a name")
-    note_call(item, at, context.losses)
+    record_call_losses(item, at, context.losses)
     kind = item["type"]
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
@@ -192,18 +192,18 @@ def _read_call(
 
 
 def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> None:
-    """Raise UpstreamProtocolError for a call that is not whole though the reply says it is."""
+    """Raise UpstreamProtocolError for an incomplete call. Only called for complete replies."""
     room = Room(context.limits)
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if position in cut:
-                raise cut_in_a_whole_reply(part.name)
+                raise cut_call_error(part.name)
             arguments = Arguments(room, part.name)
             arguments.add(part.arguments)
             if not part.custom:
                 arguments.check()
 
 
-def cut_in_a_whole_reply(name: str) -> UpstreamProtocolError:
-    """The error of a call that was cut off in a reply that was not."""
+def cut_call_error(name: str) -> UpstreamProtocolError:
+    """Returns the error of a call that was cut off in a complete reply."""
     return UpstreamProtocolError(f"upstream completed the reply although its call of {name!r} is incomplete")

@@ -1,7 +1,7 @@
-"""What an output item of a Responses reply holds, in canonical words: the same for a stream and a whole reply.
+"""Reads the fields of output items, for streams and for whole replies.
 
-An item is told several times over, in its own `.done` events, in `response.output_item.done` and in the last snapshot.
-Everything here reads one such telling, so that a stream and a whole reply cannot disagree (mapping §1.6).
+A stream contains an item several times: in its own `.done` events, in `response.output_item.done` and in the last
+snapshot. All of them are read here, so that a stream and a whole reply cannot differ (mapping §1.6).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dragoman.wire.json_codec import dumps
 _LONGEST_MINTED_ID: Final = 40
 
 
-class Sort(IntEnum):
-    """What becomes of an item."""
+class ItemKind(IntEnum):
+    """Kind of an output item, by what it is translated to."""
 
     UNKNOWN = 0
     MESSAGE = 1
@@ -53,50 +53,50 @@ NATIVE_ITEMS: Final[dict[str, LossCode]] = {
     "program": LossCode.VENDOR_BLOCK,
     "program_output": LossCode.VENDOR_BLOCK,
 }
-"""Items that no other dialect has, with the loss of leaving them out (mapping §6.5, §8.4). What a tool gave is among
-them where the provider ran it; so is a tool search that the provider ran."""
+"""Items that no other dialect has, with the loss of dropping them (mapping §6.5, §8.4). Among them are the outputs and
+the searches of tools that the provider ran."""
 
 CALLS: Final[dict[str, str]] = {
     "function_call": "arguments",
     "custom_tool_call": "input",
     "tool_search_call": "arguments",
 }
-"""Items that the client is to run, and where each has what it was called with."""
+"""Items that the client is to run → the field with their arguments."""
 
 _NEVER_DECLARED: Final = frozenset(
     {"shell_call", "local_shell_call", "apply_patch_call", "computer_call", "mcp_approval_request"}
 )
-"""The client would have to act on these, but no request of another dialect declares them (mapping §6.1)."""
+"""Calls of tools that the client would run, but that no request of another dialect declares (mapping §6.1)."""
 
 PARTS: Final[dict[str, tuple[BlockKind, str]]] = {
     "output_text": (BlockKind.TEXT, "text"),
     "refusal": (BlockKind.REFUSAL, "refusal"),
 }
-"""Parts of a message, and where each has its text."""
+"""Parts of a message → the kind of their block and the field with their text."""
 
-_SORTS: Final[dict[str, Sort]] = {
-    **dict.fromkeys(NATIVE_ITEMS, Sort.NATIVE),
-    **dict.fromkeys(CALLS, Sort.CALL),
-    "message": Sort.MESSAGE,
-    "reasoning": Sort.REASONING,
+_SORTS: Final[dict[str, ItemKind]] = {
+    **dict.fromkeys(NATIVE_ITEMS, ItemKind.NATIVE),
+    **dict.fromkeys(CALLS, ItemKind.CALL),
+    "message": ItemKind.MESSAGE,
+    "reasoning": ItemKind.REASONING,
 }
 _REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content")
 
 
-def sort_of(item: Json) -> Sort:
-    """What becomes of the item. Raises UpstreamProtocolError for one that waits for what the client cannot do."""
+def item_kind(item: Json) -> ItemKind:
+    """Returns the kind of an item. Raises UpstreamProtocolError for a call of a tool that the client cannot run."""
     kind = item.get("type")
     if type(kind) is not str:
-        return Sort.UNKNOWN
+        return ItemKind.UNKNOWN
     if kind in _NEVER_DECLARED:
         raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
     if kind == "tool_search_call" and item.get("execution") == "server":
-        return Sort.NATIVE
-    return _SORTS.get(kind) or Sort.UNKNOWN
+        return ItemKind.NATIVE
+    return _SORTS.get(kind) or ItemKind.UNKNOWN
 
 
 def is_cut(item: Json, *, cut: bool) -> bool:
-    """Did the item stay unfinished? In the snapshot of a reply that was `cut`, what is in progress did."""
+    """True if the item was cut off: it is incomplete, or still in progress in a reply that was `cut`."""
     status = item.get("status")
     return bool(status == "incomplete" or (cut and status == "in_progress"))
 
@@ -105,37 +105,37 @@ def is_cut(item: Json, *, cut: bool) -> bool:
 
 
 def check_role(item: Json) -> None:
-    """Raise UpstreamProtocolError unless the assistant speaks."""
+    """Raise UpstreamProtocolError unless the message is the assistant's."""
     if item.get("role") not in (None, "assistant"):
         raise UpstreamProtocolError(f"upstream spoke as {item['role']!r}, not as the assistant")
 
 
-def part_of(raw: Any) -> tuple[BlockKind, str] | None:
-    """Kind and text field of a part, or None if it is none that is known."""
+def part_kind(raw: Any) -> tuple[BlockKind, str] | None:
+    """Returns the block kind and text field of a part, or None if its type is unknown."""
     kind = raw.get("type") if type(raw) is dict else None
     return PARTS.get(kind) if type(kind) is str else None
 
 
-def citations_of(part: Json, at: Path, losses: Losses, after: int = 0) -> list[Citation]:
-    """The citations of a text part, without the first `after`, which are known already."""
-    notes = part.get("annotations")
-    if type(notes) is not list:
-        if notes:
+def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list[Citation]:
+    """Returns the citations of a text part, without the first `after` ones, which were read before."""
+    annotations = part.get("annotations")
+    if type(annotations) is not list:
+        if annotations:
             losses.add(LossCode.CITATIONS, at)
         return []
     found = []
-    for note in notes[after:]:
-        if type(note) is dict:
-            found.append(read_citation(note))
+    for annotation in annotations[after:]:
+        if type(annotation) is dict:
+            found.append(read_citation(annotation))
         else:
             losses.add(LossCode.CITATIONS, at)
     return found
 
 
-def logprobs_of(holder: Json, context: ReplyContext) -> list[Json]:
-    """The log probabilities beside a text, if the client asked for them.
+def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
+    """Returns the log probabilities of a text, if the client requested them.
 
-    Raises UpstreamProtocolError for what are no tokens with their probabilities.
+    Raises UpstreamProtocolError if they are not a list of tokens.
     """
     return check_tokens(holder.get("logprobs")) if context.logprobs else []
 
@@ -143,8 +143,8 @@ def logprobs_of(holder: Json, context: ReplyContext) -> list[Json]:
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-def thoughts(item: Json) -> tuple[list[str], list[str]]:
-    """The texts of a reasoning item's `content` and of its `summary`, part by part."""
+def reasoning_texts(item: Json) -> tuple[list[str], list[str]]:
+    """Returns the texts of a reasoning item's `content` and of its `summary`, one per part."""
     return _texts(item.get("content")), _texts(item.get("summary"))
 
 
@@ -155,33 +155,33 @@ def _texts(parts: Any) -> list[str]:
     return [text if type(text) is str else "" for text in texts]
 
 
-def joined(texts: list[str]) -> str:
-    """Parts of one reasoning as one text: a blank line stands between them."""
+def join_paragraphs(texts: list[str]) -> str:
+    """Returns the parts of one reasoning item as one text, separated by blank lines."""
     last = max((number for number, text in enumerate(texts) if text), default=-1)
     return "\n\n".join(texts[: last + 1])
 
 
-def proof_of(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:
-    """The `encrypted_content` of a finished reasoning item, and the item as this server wants it back in a later
-    request if the client can keep it. A server without encrypted reasoning wants the plain item (mapping §5.2).
+def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:
+    """Returns the `encrypted_content` of a finished reasoning item, and the item as a later request must contain it.
 
-    `summary` is required there even when empty; `status` and nulls are refused (responses §4).
+    There is no item if the client cannot keep it. A server without encrypted reasoning expects the plain item
+    (mapping §5.2). `summary` is required there even when empty; `status` and nulls are rejected (responses §4).
     """
-    given = item.get("encrypted_content")
-    proof = given if type(given) is str and given else None
-    if context.envelope is None or (proof is None and context.profile.encrypted_reasoning):
-        return proof, None
+    value = item.get("encrypted_content")
+    content = value if type(value) is str and value else None
+    if context.envelope is None or (content is None and context.profile.encrypted_reasoning):
+        return content, None
     native = {key: item[key] for key in _REASONING_KEYS if item.get(key) is not None}
     if type(native.get("summary")) is not list:
         native["summary"] = []
-    return proof, native
+    return content, native
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
 def call_name(item: Json) -> str:
-    """The name of the called tool as the upstream knows it; "" if it is not told."""
+    """Returns the upstream's name of the called tool, "" if it is missing."""
     if item.get("type") == "tool_search_call":
         return TOOL_SEARCH
     name = item.get("name")
@@ -189,34 +189,34 @@ def call_name(item: Json) -> str:
 
 
 def minted_call_id(response_id: str, position: int) -> str:
-    """The id that the result of a call will name which has none of its own (mapping §11)."""
+    """Returns an id for a call that has none, which the call's result will contain (mapping §11)."""
     return sanitize_call_id(f"{reply_id(response_id, 'call_')}_{position}", _LONGEST_MINTED_ID)
 
 
 def namespace_of(item: Json) -> str | None:
-    """The namespace of the called tool."""
+    """Returns the namespace of the called tool."""
     namespace = item.get("namespace")
     return namespace if type(namespace) is str and namespace else None
 
 
 def call_text(holder: Json, key: str) -> str:
-    """What a tool was called with, as text; "" if nothing is told.
+    """Returns the arguments of a call as text, "" if they are missing.
 
-    The arguments of a search are an object, and some servers forget to encode those of functions. Raises
-    UpstreamProtocolError for anything else.
+    The arguments of a tool search are an object, and some servers send those of functions as an object too. Raises
+    UpstreamProtocolError for any other type.
     """
-    given = holder.get(key)
-    if type(given) is str:
-        return given
-    if given is None:
+    value = holder.get(key)
+    if type(value) is str:
+        return value
+    if value is None:
         return ""
-    if type(given) is dict and key == "arguments":
-        return dumps(given).decode()
+    if type(value) is dict and key == "arguments":
+        return dumps(value).decode()
     raise UpstreamProtocolError(f"upstream called a tool with {key} that is neither text nor an object")
 
 
-def note_call(item: Json, at: Path, losses: Losses) -> None:
-    """Rows for what other dialects cannot say of a call."""
+def record_call_losses(item: Json, at: Path, losses: Losses) -> None:
+    """Record the losses of a call's fields that other dialects do not have."""
     caller = item.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":
         losses.add(LossCode.CALL_META, (*at, "caller"))

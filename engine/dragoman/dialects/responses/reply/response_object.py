@@ -1,8 +1,8 @@
-"""The Response object: what the first and the last event of a stream hold, and what a whole reply is (responses §7).
+"""The Response object: the content of a stream's first and last events, and a whole reply (responses §7).
 
-It has every key that the Open Responses specification and OpenAI's schema require. What the request set is repeated
-(`ReplyContext.echo`), as clients check their own settings in it; for the rest there are the API's defaults: numbers
-where the schema wants numbers, null where it allows null.
+It has every key that the Open Responses specification and OpenAI's schema require. Settings of the request are repeated
+(`ReplyContext.echo`), because clients check them; other keys have the API's defaults: numbers where the schema requires
+numbers, null where it allows null.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DEFAULTS: Final[Json] = {
     "previous_response_id": None,
     "store": False,
 }
-"""Every key of a reply whose request set nothing, in the order in which they are written."""
+"""Every key of a reply to a request without settings, in the order in which they are written."""
 _OWN: Final[Json] = {
     "object": "response",
     "status": "in_progress",
@@ -61,14 +61,14 @@ _OWN: Final[Json] = {
     "usage": None,
     "completed_at": None,
 }
-"""What the request cannot set: nothing is stored here, so nothing can be built on.
+"""Keys that the request cannot set. Nothing is stored, so `store` is False and there is no previous response.
 
-The validator's fast path needs the keys that only the last snapshot fills in at the end of the object.
+The validator's fast path needs the keys that only the last snapshot sets at the end of the object.
 """
 
 
-class Snapshot:
-    """The Response object of one reply. `base` is the body of its id, from which the items' ids are made."""
+class ResponseObject:
+    """Builds the Response object of one reply. `base` is its id without the prefix; the ids of its items contain it."""
 
     __slots__ = ("_context", "_created", "_model", "base")
 
@@ -79,18 +79,18 @@ class Snapshot:
         self._created = context.created if created is None else created
 
     def started(self) -> Json:
-        """The object while the reply is being made.
+        """Returns the object while the reply is in progress.
 
-        Made anew at the end of it: kept, it would be a kilobyte of each open stream.
+        It is built again at the end: keeping it would cost a kilobyte per open stream.
         """
         context = self._context
-        told = {**_DEFAULTS, **context.echo, **_OWN}
-        if told["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
-            told["service_tier"] = _DEFAULT_TIER  # The wish was not sent to the upstream.
-        told["id"] = ID_PREFIX + self.base
-        told["created_at"] = self._created
-        told["model"] = self._model
-        return told
+        response = {**_DEFAULTS, **context.echo, **_OWN}
+        if response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
+            response["service_tier"] = _DEFAULT_TIER  # the requested tier was not sent to the upstream
+        response["id"] = ID_PREFIX + self.base
+        response["created_at"] = self._created
+        response["model"] = self._model
+        return response
 
     def ended(
         self,
@@ -101,13 +101,13 @@ class Snapshot:
         reason: str | None = None,
         error: Json | None = None,
     ) -> Json:
-        """The object at the end. `reason` is why an `incomplete` one is, `error` why a `failed` one is."""
-        told, clock = self.started(), self._context.clock
+        """Returns the finished object. `reason` belongs to the status `incomplete`, `error` to `failed`."""
+        response, clock = self.started(), self._context.clock
         if status == "completed" and clock is not None:
-            told["completed_at"] = int(clock())
-        told["status"] = status
-        told["output"] = output
-        told["error"] = error
-        told["incomplete_details"] = None if reason is None else {"reason": reason}
-        told["usage"] = usage
-        return told
+            response["completed_at"] = int(clock())
+        response["status"] = status
+        response["output"] = output
+        response["error"] = error
+        response["incomplete_details"] = None if reason is None else {"reason": reason}
+        response["usage"] = usage
+        return response

@@ -1,4 +1,4 @@
-"""A whole reply for a Responses client: exactly what the last event of its stream would hold (mapping §9.1 to §9.4)."""
+"""A canonical reply to a whole Responses reply: the object that a stream's last event holds (mapping §9.1 to §9.4)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dragoman.canonical.events import BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.responses.reply.encrypted_content import lost_proof, write_proof
-from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, Items, form_of, whole_arguments
-from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
+from dragoman.dialects.responses.reply.item_shapes import REFUSAL, TEXT, ItemFactory, complete_arguments, shape_of
+from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """The Response object. One part is one item with one part of its own, as in a stream."""
-    snapshot = Snapshot(context, reply.id, reply.model, reply.created)
-    writer = _Output(context, Items(snapshot.base))
+    """Returns the Response object. One canonical part becomes one item, as in a stream."""
+    snapshot = ResponseObject(context, reply.id, reply.model, reply.created)
+    writer = _Output(context, ItemFactory(snapshot.base))
     for position, part in enumerate(reply.parts):
         status = "incomplete" if may_be_cut(reply, position) else "completed"
         if type(part) is Text:
@@ -46,11 +46,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
 
 
 class _Output:
-    """The items of one reply. `shown` says that there is text or a call, `refused` a refusal in words."""
+    """The items of one reply. `shown` is True if there is text or a call, `refused` if there is refusal wording."""
 
     __slots__ = ("_context", "_items", "output", "refused", "shown")
 
-    def __init__(self, context: ReplyContext, items: Items) -> None:
+    def __init__(self, context: ReplyContext, items: ItemFactory) -> None:
         self._context = context
         self._items = items
         self.output: list[Json] = []
@@ -60,9 +60,9 @@ class _Output:
     def text(self, part: Text, status: str) -> None:
         item = self._items.new(TEXT)
         self.shown |= part.text != ""
-        notes = [write_citation(citation, len(part.text)) for citation in part.citations]
-        item.annotations = [note for note in notes if note is not None]
-        if None in notes:
+        annotations = [write_citation(citation, len(part.text)) for citation in part.citations]
+        item.annotations = [annotation for annotation in annotations if annotation is not None]
+        if None in annotations:
             self._context.losses.add(LossCode.CITATIONS, part.at)
         if part.logprobs and self._context.logprobs:
             item.logprobs = write_logprobs(part.logprobs)
@@ -79,26 +79,19 @@ class _Output:
         if part.redacted:
             native = native or {"data": part.proof}
             own = own or native.get("encrypted_content")
-        proof = write_proof(part.origin, native, own, context.envelope)
-        if proof is None and part.redacted:
+        content = write_encrypted_content(part.origin, native, own, context.envelope)
+        if content is None and part.redacted:
             context.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
             return
-        if proof is None and part.proof:
-            context.losses.add(lost_proof(part.origin), part.at)
-        item = self._items.new(form_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
-        item.proof = proof
+        if content is None and part.proof:
+            context.losses.add(loss_code(part.origin), part.at)
+        item = self._items.new(shape_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item.encrypted_content = content
         self.output.append(item.build(status, part.text or None))
 
     def call(self, part: ToolCall, status: str) -> None:
-        form = form_of(BlockKind.TOOL, custom=part.custom, search=part.search)
-        item = self._items.new_call(form, part.id, part.name, part.namespace)
+        shape = shape_of(BlockKind.TOOL, custom=part.custom, search=part.search)
+        item = self._items.new_call(shape, part.id, part.name, part.namespace)
         self.shown = True
-        text, whole = part.arguments, status == "completed"
-        arguments: Any = text
-        if form is not CUSTOM:
-            if whole and not text.strip():
-                text += "{}"
-            parsed = whole_arguments(text)
-            whole = whole and parsed is not None
-            arguments = (parsed if whole else None) if form is SEARCH else text
-        self.output.append(item.build("completed" if whole else "incomplete", arguments))
+        _, arguments, complete = complete_arguments(shape, part.arguments, status == "completed")
+        self.output.append(item.build("completed" if complete else "incomplete", arguments))

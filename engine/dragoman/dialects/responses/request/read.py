@@ -1,4 +1,4 @@
-"""A Responses request body → the canonical request (mapping §3, §8.3)."""
+"""A Responses request body to the canonical request (mapping §3, §8.3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
 from dragoman.dialects.openai.cache_marks import CACHE_KEYS
-from dragoman.dialects.responses.reply.echoed_settings import echo_of
+from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
 from dragoman.dialects.responses.request.read_tools import ToolList, read_tool_choice
@@ -42,13 +42,13 @@ FIELDS: Final = frozenset({
     "model", "input", "instructions", "stream", "stream_options", "max_output_tokens", "temperature", "top_p",
     "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning", "include",
     "store", "background", "truncation", "metadata", "user", "safety_identifier", "service_tier", "moderation",
-    # Codex's own: installation and session ids, the workspace's path. Nobody upstream may see those.
+    # Codex's installation and session ids and the workspace's path. They must not be sent upstream.
     "client_metadata",
     *CACHE_KEYS, *_REJECTED, *_DROPPED,
 })
 # fmt: on
 _STREAM_OPTIONS: Final = frozenset({"include_obfuscation"})
-_REFUSED: Final = frozenset({*_REJECTED, "background"})
+_UNSUPPORTED: Final = frozenset({*_REJECTED, "background"})
 _CONTROLS: Final = frozenset({"max_output_tokens", "temperature", "top_p", "include", "top_logprobs"})
 _LIMITS: Final = frozenset({"max_tool_calls", "truncation", *_DROPPED})
 # fmt: off
@@ -58,7 +58,7 @@ _SERVICE: Final = frozenset({
 # fmt: on
 _LOGPROBS: Final = "message.output_text.logprobs"
 
-# Roles are looked up once: member access on an enum class costs more than a global.
+# Member access on an enum class costs more than a global.
 _INSTRUCTION: Final = Role.INSTRUCTION
 _USER: Final = Role.USER
 
@@ -66,16 +66,16 @@ _USER: Final = Role.USER
 def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
 
-    Raises `ClientRequestError` for what is malformed, `Unsupported` for what no other dialect can carry or what needs
-    stored state, `TooMany` for too many items; what is merely of no use elsewhere becomes a loss row.
+    Raises `ClientRequestError` for a malformed field, `Unsupported` for a field that no other dialect can express or
+    that needs stored state, `TooMany` for too many items. A field of no use to other dialects becomes a loss.
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
     if not FIELDS.issuperset(body):
         drop_unknown(body, FIELDS, losses)
     request = Request(DIALECT, required(body, "model", str), [])
-    if not _REFUSED.isdisjoint(body):
-        _refuse(body)
+    if not _UNSUPPORTED.isdisjoint(body):
+        _reject(body)
     request.stream = optional(body, "stream", bool) or False
     # A Responses stream always ends with its usage.
     request.include_usage = True
@@ -88,11 +88,11 @@ def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFA
     _read_controls(request, body, items, losses)
     if not _SERVICE.isdisjoint(body):
         _read_service(request, body, losses)
-    request.echo = echo_of(body)
+    request.echo = echoed_settings(body)
     return request
 
 
-def _refuse(body: Json) -> None:
+def _reject(body: Json) -> None:
     for key, why in _REJECTED.items():
         reject_if_set(body, key, why)
     if optional(body, "background", bool):
@@ -100,31 +100,31 @@ def _refuse(body: Json) -> None:
 
 
 def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, limits: Limits) -> ItemsReader:
-    """`instructions` and `input` as turns. Gives the reader, which knows what the items changed on the way."""
+    """Read `instructions` and `input`. Returns the reader, which has the settings that the items changed."""
     reader = ItemsReader(tools, losses)
     turns = request.turns = reader.turns
     instructions = optional(body, "instructions", str)
     if instructions:
         at = ("instructions",)
         turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
-    given, where = body.get("input"), ("input",)
-    if type(given) is str:
-        turns.append(Turn(_USER, [Text(given, where)], where, "", True))
-    elif type(given) is not list:
+    content, where = body.get("input"), ("input",)
+    if type(content) is str:
+        turns.append(Turn(_USER, [Text(content, where)], where, "", True))
+    elif type(content) is not list:
         either = "a string or an array of items"
-        told = f"is required ({either})" if given is None else f"expected {either}, got {kind_of(given)}"
-        raise ClientRequestError(where, told)
-    elif len(given) > limits.messages:
-        raise TooMany(where, f"{len(given)} items", "messages", limits.messages)
-    elif not given:
+        problem = f"is required ({either})" if content is None else f"expected {either}, got {kind_of(content)}"
+        raise ClientRequestError(where, problem)
+    elif len(content) > limits.messages:
+        raise TooMany(where, f"{len(content)} items", "messages", limits.messages)
+    elif not content:
         raise ClientRequestError(where, "must not be empty")
     else:
-        reader.read(given)
+        reader.read(content)
     return reader
 
 
 def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Losses) -> None:
-    # Most requests say little: what is not there is not looked for one by one.
+    # Most requests have few settings; one set operation finds that a group is absent.
     if not _CONTROLS.isdisjoint(body):
         _read_sampling(request, body)
     request.thinking = read_reasoning(body, losses)
@@ -155,7 +155,7 @@ def _read_sampling(request: Request, body: Json) -> None:
     for index, word in enumerate(included):
         typed(word, str, ("include", index))
     request.top_logprobs = optional(body, "top_logprobs", int) or None
-    # Either asks for them: Chat takes no count without the wish itself.
+    # Either requests them. Chat accepts a count only together with `logprobs`.
     request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
 
 
@@ -171,7 +171,7 @@ def _read_service(request: Request, body: Json, losses: Losses) -> None:
         value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
         if value is not None:
             request.cache[key] = value
-    # Nothing is stored for another dialect's upstream; the reply says so (mapping §7.4).
+    # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false` (mapping §7.4).
     optional(body, "store", bool)
     stream_options = optional(body, "stream_options", dict)
     if stream_options:

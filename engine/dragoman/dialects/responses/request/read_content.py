@@ -1,6 +1,6 @@
-"""Content parts of Responses items → canonical parts (mapping §4.1, §4.2, §6.4).
+"""Content parts of Responses items to canonical parts (mapping §4.1, §4.2, §6.4).
 
-One table per place: a type that a place does not have is refused, never skipped.
+There is one table of part types per place. A type that is not in the table is rejected, never skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PartReader = Callable[[Json, Path, Losses], Part]
 
 _MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
 _INPUT_TEXT_KEYS: Final = frozenset({"type", "text", *_MARKS})
-# Log probabilities are what a reply said of itself; replayed, they mean nothing to anyone.
+# Log probabilities belong to the reply; in a later request they are ignored.
 _OUTPUT_TEXT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs", *_MARKS})
 _BARE_OUTPUT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs"})
 _REFUSAL_KEYS: Final = frozenset({"type", "refusal"})
@@ -41,9 +41,9 @@ def _input_text(part: Json, at: Path, losses: Losses) -> Text:
 
 
 def _output_text(part: Json, at: Path, losses: Losses) -> Text:
-    given = part.get("text")
-    if _BARE_OUTPUT_KEYS.issuperset(part) and part.get("annotations") in (None, []) and type(given) is str:
-        return Text(given, at)
+    content = part.get("text")
+    if _BARE_OUTPUT_KEYS.issuperset(part) and part.get("annotations") in (None, []) and type(content) is str:
+        return Text(content, at)
     note_unknown(part, _OUTPUT_TEXT_KEYS, at, losses)
     text = Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
     for index, annotation in enumerate(optional(part, "annotations", list, at) or ()):
@@ -52,7 +52,7 @@ def _output_text(part: Json, at: Path, losses: Losses) -> Text:
 
 
 def _citation(annotation: Json) -> Citation:
-    """An annotation of replayed text; only `url_citation` has common ground with the other dialects."""
+    """Returns an annotation of replayed text. Only a `url_citation` has fields that other dialects have too."""
     if annotation.get("type") != "url_citation":
         return Citation(DIALECT, annotation)
     url, title = annotation.get("url"), annotation.get("title")
@@ -119,7 +119,7 @@ _MEDIA: Final[dict[str, PartReader]] = {"input_image": _image, "input_file": _fi
 
 INSTRUCTION: Final[Mapping[str, PartReader]] = {"input_text": _input_text}
 USER: Final[Mapping[str, PartReader]] = {"input_text": _input_text, **_MEDIA}
-# Easy messages of the assistant are typed with input parts, replayed ones with output parts: both are seen.
+# Clients send assistant messages with input parts if they wrote them, with output parts if they replay them.
 ASSISTANT: Final[Mapping[str, PartReader]] = {
     "output_text": _output_text,
     "refusal": _refusal,
@@ -128,9 +128,9 @@ ASSISTANT: Final[Mapping[str, PartReader]] = {
 
 
 def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
-    """The parts of a message's `content` at `at`: a string or an array.
+    """Returns the parts of a message's `content`, a string or an array. `table` has the part types of its role.
 
-    Raises `ClientRequestError` for anything else, `Unsupported` naming a part whose type the role does not have.
+    Raises `ClientRequestError` for any other type, `Unsupported` for a part whose type is not in the table.
     """
     if type(content) is str:
         return [Text(content, at)]
@@ -144,26 +144,28 @@ def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses
         if type(part) is not dict:
             raise ClientRequestError(path, f"expected a content part (an object), got {kind_of(part)}")
         kind = part.get("type")
-        # Bare texts are most of any history; they are read on the spot.
+        # Most parts of a history are plain texts; reading them here saves a call.
         if len(part) == 2 and kind == "input_text" and type(part.get("text")) is str:
             parts.append(Text(part["text"], path))
             continue
         reader = table.get(kind) if type(kind) is str else None
         if reader is None:
-            _refuse(part, table, path)
+            _reject(part, table, path)
         else:
             parts.append(reader(part, path, losses))
     return parts
 
 
-def _refuse(part: Json, table: Mapping[str, PartReader], at: Path) -> None:
+def _reject(part: Json, table: Mapping[str, PartReader], at: Path) -> None:
     kind = required(part, "type", str, at)
     raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(table)}")
 
 
 def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
-    """What a tool gave, at `at`: a string, or parts. Old clients hand over the tool's own JSON as it is, which then
-    goes on as compact text (mapping §6.4). Raises as `read_content`."""
+    """Returns the output of a tool: a string, or parts.
+
+    Old clients send the tool's JSON itself, which is serialized to text (mapping §6.4). Raises as `read_content`.
+    """
     if type(output) is str:
         return output
     if output is None or output == []:
@@ -177,7 +179,7 @@ _RESULT: Final[Mapping[str, PartReader]] = {**USER, "output_text": _output_text}
 
 
 def _are_parts(entries: list[Any]) -> bool:
-    """Are they meant as content parts. A `text` without the dialect's prefix is some tool's own JSON (MCP's, say)."""
+    """True if these are content parts. A part named `text`, without a prefix, is a tool's own JSON (of MCP)."""
     for entry in entries:
         kind = entry.get("type") if type(entry) is dict else None
         if type(kind) is not str or (kind not in _RESULT and not kind.startswith("input_")):

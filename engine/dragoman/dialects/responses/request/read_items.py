@@ -1,8 +1,7 @@
-"""`input` items → turns (mapping §4.2, §6.3, §6.4, §8.4).
+"""`input` items to turns (mapping §4.2, §6.3, §6.4, §8.4).
 
-Items are finer than turns: what the assistant said, thought and called in one go are siblings, and so are the outputs
-of its calls. Consecutive items of the assistant's side make one assistant turn, consecutive outputs one user turn; a
-message of the user or an instruction ends both. Item ids and statuses are the provider's bookkeeping and not carried.
+Items are smaller than turns: a text, reasoning and calls of one assistant turn are separate items, and so are the
+outputs of its calls. `turn_builder` joins them. Item ids and statuses belong to the provider and are not carried.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects.openai.unknown_fields import note_unknown
 from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
-from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format
 from dragoman.dialects.responses.request.read_tools import ToolList
-from dragoman.dialects.responses.request.turn_builder import OpenTurns
+from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -41,14 +40,14 @@ _USER: Final = Role.USER
 _MESSAGE_KEYS: Final = frozenset({"type", "role", "content", "id", "status", "phase"})
 _CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"})
 _CUSTOM_KEYS: Final = frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller", "async"})
-# `name` and `namespace` of an output repeat what its call says.
+# `name` and `namespace` of an output repeat those of its call.
 _OUTPUT_KEYS: Final = frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"})
 _SEARCH_KEYS: Final = frozenset({"type", "id", "call_id", "execution", "arguments", "tools", "status"})
 _TOOLS_KEYS: Final = frozenset({"type", "id", "role", "tools"})
 _UPDATE_KEYS: Final = frozenset({"type", "id", "reasoning", "text"})
 _FORMAT: Final = frozenset({"format"})
 _DIRECT: Final[Json] = {"type": "direct"}
-"""The caller that an absent one means."""
+"""The default of `caller`."""
 _PHASES: Final = ("commentary", "final_answer")
 
 _HOSTED: Final = (
@@ -62,7 +61,7 @@ _HOSTED: Final = (
 _BUILT_IN: Final = "the built-in tool is known to OpenAI's models only; leave its calls and outputs out of `input`"
 _APPROVAL: Final = "this upstream does not connect to MCP servers; leave the item out of `input`"
 _PROGRAM: Final = "this upstream writes no programs that call tools; leave the item out of `input`"
-_REFUSED: Final[dict[str, str]] = {
+_UNSUPPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(("computer_call", "shell_call", "local_shell_call", "apply_patch_call"), _BUILT_IN),
     **dict.fromkeys(
         ("computer_call_output", "shell_call_output", "local_shell_call_output", "apply_patch_call_output"), _BUILT_IN
@@ -76,25 +75,25 @@ _REFUSED: Final[dict[str, str]] = {
 
 
 class ItemsReader:
-    """Reads the items of one request; `turns` is the conversation so far.
+    """Reads the items of one request to `turns`.
 
-    `effort` and `format` are what the last `configuration_update` asked for: `format` a tuple of one, or empty where
-    none asked.
+    `effort` and `format` are those of the last `configuration_update`. `format` is a tuple of one element, or empty if
+    no update has a format.
     """
 
-    __slots__ = ("_losses", "_open", "_tools", "effort", "format", "turns")
+    __slots__ = ("_builder", "_losses", "_tools", "effort", "format", "turns")
 
     def __init__(self, tools: ToolList, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
-        self._open = OpenTurns(losses)
-        self.turns = self._open.turns
+        self._builder = TurnBuilder(losses)
+        self.turns = self._builder.turns
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
 
     def read(self, items: list[Any]) -> None:
-        """Read the items in order. Raises `ClientRequestError`, and `Unsupported` for what no other dialect has."""
+        """Read the items in order. Raises `ClientRequestError`, `Unsupported` for items that no other dialect has."""
         number = -1
-        while (number := self._open.steps(items, number + 1)) < len(items):
+        while (number := self._builder.read_compact(items, number + 1)) < len(items):
             item, at = items[number], ("input", number)
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
@@ -105,7 +104,7 @@ class ItemsReader:
             elif kind is None and "role" in item:
                 self._message(item, at)
             else:
-                _refuse(item, at)
+                _reject(item, at)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -120,16 +119,16 @@ class ItemsReader:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
         plain = type(content) is str
         if role == "user":
-            self._open.message(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
+            self._builder.add_turn(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
         elif role == "assistant":
             parts = read_content(content, ASSISTANT, where, losses)
-            turn = self._open.assistant(at, plain=plain)
-            if turn and parts and type(first := parts[0]) is Text:
+            turn_parts = self._builder.assistant_parts(at, plain=plain)
+            if turn_parts and parts and type(first := parts[0]) is Text:
                 first.apart = True
-            turn.extend(parts)
+            turn_parts.extend(parts)
         elif role == "developer" or role == "system":
             parts = read_content(content, INSTRUCTION, where, losses)
-            self._open.message(Turn(_INSTRUCTION, parts, at, role, plain))
+            self._builder.add_turn(Turn(_INSTRUCTION, parts, at, role, plain))
         else:
             word = required(item, "role", str, at)
             hint = "; a tool's result is an item of type function_call_output" if word in ("tool", "function") else ""
@@ -138,8 +137,8 @@ class ItemsReader:
             )
 
     def _reasoning(self, item: Json, at: Path) -> None:
-        thought = read_thought(item, at, self._losses)
-        self._open.assistant(at).append(Reasoning(*thought))
+        reasoning = read_reasoning_item(item, at, self._losses)
+        self._builder.assistant_parts(at).append(Reasoning(*reasoning))
 
     # --- calls and their outputs --------------------------------------------------------------------------------------
 
@@ -148,15 +147,15 @@ class ItemsReader:
         arguments = item.get("arguments")
         if type(arguments) is not str:
             arguments = optional(item, "arguments", str, at) or ""
-        self._open.assistant(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
+        self._builder.assistant_parts(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
 
     def _custom_call(self, item: Json, at: Path) -> None:
         call_id, name, namespace = self._call(item, _CUSTOM_KEYS, at)
-        given = required(item, "input", str, at)
-        self._open.assistant(at).append(ToolCall(call_id, name, given, at, True, None, namespace))
+        text = required(item, "input", str, at)
+        self._builder.assistant_parts(at).append(ToolCall(call_id, name, text, at, True, None, namespace))
 
     def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
-        """A call's id, name and namespace."""
+        """Returns a call's id, name and namespace."""
         if not known.issuperset(item):
             note_unknown(item, known, at, self._losses)
         name = item.get("name")
@@ -188,41 +187,45 @@ class ItemsReader:
             self._caller(item, at)
         output = item.get("output")
         content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
-        self._open.result(ToolResult(_call_id(item, at), content, at, custom=custom))
+        self._builder.add_result(ToolResult(_call_id(item, at), content, at, custom=custom))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
 
     def _search_call(self, item: Json, at: Path) -> None:
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
         if not _by_client(item, at):
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at))
+            self._builder.assistant_parts(at).append(
+                Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at)
+            )
             return
         arguments = item.get("arguments")
         # An object here, JSON text in every other call.
         text = arguments if type(arguments) is str else "" if arguments is None else dumps(arguments).decode()
         call = ToolCall(_call_id(item, at), TOOL_SEARCH, text, at, search=True)
-        self._open.assistant(at).append(call)
+        self._builder.assistant_parts(at).append(call)
 
     def _search_output(self, item: Json, at: Path) -> None:
-        """What was found stands only in this item, so it joins the tools whoever searched (mapping §8.4)."""
+        """Read the tools that a search found, by client or provider: they are declared nowhere else (mapping §8.4)."""
         note_unknown(item, _SEARCH_KEYS, at, self._losses)
-        references = self._tools.found(required(item, "tools", list, at), (*at, "tools"))
+        references = self._tools.add_found(required(item, "tools", list, at), (*at, "tools"))
         if _by_client(item, at):
-            self._open.result(ToolResult(_call_id(item, at), [*references], at, search=True))
+            self._builder.add_result(ToolResult(_call_id(item, at), [*references], at, search=True))
         else:
-            self._open.assistant(at).append(Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at))
+            self._builder.assistant_parts(at).append(
+                Native(DIALECT, "tool_search_output", item, LossCode.TOOL_SEARCH, at)
+            )
 
     def _additional_tools(self, item: Json, at: Path) -> None:
         note_unknown(item, _TOOLS_KEYS, at, self._losses)
         one_of(item, "role", ("developer",), at)
         self._tools.declare(required(item, "tools", list, at), (*at, "tools"))
-        if self._open.started:
+        if self._builder.has_conversation:
             self._losses.add(LossCode.TOOL_TIMELINE, at, "declared from the start")
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def _configuration_update(self, item: Json, at: Path) -> None:
-        """What holds at the end of the conversation holds for the reply; that it once was different is lost."""
+        """Read new settings. The last ones apply to the reply; that earlier ones differed is a loss."""
         note_unknown(item, _UPDATE_KEYS, at, self._losses)
         thinking = read_effort(item, at, self._losses)
         if thinking is not None:
@@ -239,10 +242,10 @@ class ItemsReader:
             )
 
     def _hosted(self, item: Json, at: Path) -> None:
-        self._open.assistant(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
+        self._builder.assistant_parts(at).append(Native(DIALECT, item["type"], item, LossCode.HOSTED_HISTORY, at))
 
 
-# Functions and no bound methods: a table of those in each reader would be a cycle, left for the collector.
+# Functions, not bound methods: a table of those in each reader would be a reference cycle.
 _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
     "message": ItemsReader._message,
     "function_call": ItemsReader._function_call,
@@ -258,13 +261,13 @@ _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
 }
 
 
-def _refuse(item: Json, at: Path) -> None:
+def _reject(item: Json, at: Path) -> None:
     kind = item.get("type")
-    if kind is None and type(item.get("id")) is str:  # how the SDKs abbreviate a reference
+    if kind is None and type(item.get("id")) is str:  # the SDKs send a reference without its type
         kind = "item_reference"
     if type(kind) is not str:
         required(item, "type", str, at)
-    why = _REFUSED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
+    why = _UNSUPPORTED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
     raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be carried: {why}")
 
 
@@ -277,6 +280,6 @@ def _call_id(item: Json, at: Path) -> str:
 
 
 def _by_client(item: Json, at: Path) -> bool:
-    """Did the client run this search. An item that does not say so but has a call id to pair by was run by it too."""
+    """True if the client ran this search: `execution` is `client`, or missing in an item with a `call_id`."""
     execution = one_of(item, "execution", ("server", "client"), at)
     return execution == "client" or (execution is None and item.get("call_id") is not None)

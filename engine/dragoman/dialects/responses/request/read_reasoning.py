@@ -1,4 +1,4 @@
-"""Reasoning items of a request → thoughts (mapping §5.2, §5.3)."""
+"""Reasoning items of a request to the fields of canonical reasoning (mapping §5.2, §5.3)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dragoman.reasoning.envelope import unwrap
 _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content", "status"})
 
 
-def read_thought(item: Json, at: Path, losses: Losses) -> ReasoningFields:
-    """A reasoning item, or the one that came back in its envelope, in short."""
+def read_reasoning_item(item: Json, at: Path, losses: Losses) -> ReasoningFields:
+    """Returns the fields of `Reasoning` of an item, or of the original block if the item has an envelope."""
     if not _KEYS.issuperset(item):
         note_unknown(item, _KEYS, at, losses)
     content, summary, proof = item.get("content"), item.get("summary"), item.get("encrypted_content")
@@ -25,7 +25,7 @@ def read_thought(item: Json, at: Path, losses: Losses) -> ReasoningFields:
         text = _texts(summary, "summary_text", at, "summary")
     if type(proof) is not str:
         proof = optional(item, "encrypted_content", str, at)
-    # No provider's proof holds a dot, and every envelope does.
+    # Every envelope contains a dot, and no provider's encrypted content does.
     envelope = unwrap(proof) if proof and "." in proof else None
     if envelope is None:
         return text, at, DIALECT, proof or None, False, item, None
@@ -34,8 +34,8 @@ def read_thought(item: Json, at: Path, losses: Losses) -> ReasoningFields:
 
 
 def _texts(parts: Any, kind: str, at: Path, key: str) -> str:
-    """The texts of the parts under `key` of the item at `at`, as paragraphs."""
-    if type(parts) is list and len(parts) == 1:  # as nearly all are; the paths below are for what went wrong
+    """Returns the texts of the parts at `at` + `key` as paragraphs. `kind` is the required type of the parts."""
+    if type(parts) is list and len(parts) == 1:  # nearly always; the loop below also builds the paths that errors need
         part = parts[0]
         if type(part) is dict and part.get("type") == kind and type(text := part.get("text")) is str:
             return text

@@ -18,20 +18,20 @@ _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 
 def read_reasoning(body: Json, losses: Losses) -> Thinking | None:
-    """`reasoning`, or None when it asks for nothing. Options that only OpenAI has are dropped with a row."""
-    given = optional(body, "reasoning", dict)
-    if not given:
+    """Returns `reasoning`, or None if it is empty. Options that only OpenAI has are dropped, with a loss."""
+    options = optional(body, "reasoning", dict)
+    if not options:
         return None
     at: Path = ("reasoning",)
-    note_unknown(given, _REASONING_KEYS, at, losses)
-    effort = one_of(given, "effort", EFFORTS, at)
-    summary = one_of(given, "summary", _SUMMARIES, at)
-    # What every request does anyway is no loss.
-    if optional(given, "mode", str, at) not in (None, "standard"):
+    note_unknown(options, _REASONING_KEYS, at, losses)
+    effort = one_of(options, "effort", EFFORTS, at)
+    summary = one_of(options, "summary", _SUMMARIES, at)
+    # Dropping a default is no loss.
+    if optional(options, "mode", str, at) not in (None, "standard"):
         losses.add(LossCode.REASONING_MODE, (*at, "mode"))
-    if optional(given, "context", str, at) not in (None, "auto"):
+    if optional(options, "context", str, at) not in (None, "auto"):
         losses.add(LossCode.REASONING_MODE, (*at, "context"))
-    if one_of(given, "generate_summary", _SUMMARIES, at) not in (None, summary):
+    if one_of(options, "generate_summary", _SUMMARIES, at) not in (None, summary):
         losses.add(LossCode.REASONING_MODE, (*at, "generate_summary"))
     if effort is None and summary is None:
         return None
@@ -39,36 +39,36 @@ def read_reasoning(body: Json, losses: Losses) -> Thinking | None:
 
 
 def read_effort(item: Json, at: Path, losses: Losses) -> Thinking | None:
-    """`reasoning.effort` of a `configuration_update` at `at`, or None."""
-    given = optional(item, "reasoning", dict, at)
-    if not given:
+    """Returns `reasoning.effort` of the `configuration_update` at `at`, or None."""
+    options = optional(item, "reasoning", dict, at)
+    if not options:
         return None
     where = (*at, "reasoning")
-    note_unknown(given, frozenset({"effort"}), where, losses)
-    effort = one_of(given, "effort", EFFORTS, where)
+    note_unknown(options, frozenset({"effort"}), where, losses)
+    effort = one_of(options, "effort", EFFORTS, where)
     return None if effort is None else Thinking(effort, (*where, "effort"))
 
 
 def read_text(body: Json, losses: Losses) -> tuple[OutputFormat | None, str | None]:
-    """The format and the verbosity that `text` asks for."""
-    given = optional(body, "text", dict)
-    if not given:
+    """Returns the format and the verbosity in `text`."""
+    options = optional(body, "text", dict)
+    if not options:
         return None, None
     at: Path = ("text",)
-    note_unknown(given, _TEXT_KEYS, at, losses)
-    return read_format(given, at, losses), one_of(given, "verbosity", ("low", "medium", "high"), at)
+    note_unknown(options, _TEXT_KEYS, at, losses)
+    return read_format(options, at, losses), one_of(options, "verbosity", ("low", "medium", "high"), at)
 
 
 def read_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
-    """`format` of the `text` object at `at`; None for plain text.
+    """Returns `format` of the `text` object at `at`, or None for plain text.
 
     Its fields are flat, unlike Chat's. Raises `Unsupported` for a format that no other dialect has.
     """
-    given, where = optional(text, "format", dict, at), (*at, "format")
-    if given is None:
+    options, where = optional(text, "format", dict, at), (*at, "format")
+    if options is None:
         return None
-    kind = required(given, "type", str, where)
-    note_unknown(given, _FORMAT_KEYS if kind == "json_schema" else _TYPE, where, losses)
+    kind = required(options, "type", str, where)
+    note_unknown(options, _FORMAT_KEYS if kind == "json_schema" else _TYPE, where, losses)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -78,8 +78,8 @@ def read_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
     return OutputFormat(
         kind,
         where,
-        name=optional(given, "name", str, where),
-        schema=required(given, "schema", dict, where),
-        strict=optional(given, "strict", bool, where),
-        description=optional(given, "description", str, where),
+        name=optional(options, "name", str, where),
+        schema=required(options, "schema", dict, where),
+        strict=optional(options, "strict", bool, where),
+        description=optional(options, "description", str, where),
     )

@@ -1,7 +1,7 @@
 """Tools and tool choice of a Responses request (mapping §6.1, §6.2, §6.5).
 
-Tools stand at the top level, in `additional_tools` items and in what a tool search found. All of them make one list,
-in that order: it is the head of the cached prefix.
+Tools are declared at the top level, in `additional_tools` items and in the output of a tool search. All of them form
+one list in this order, because the list is the start of the cached prefix.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
-
-"""The name of a client-run tool search, which the dialect gives none."""
 
 # Member access on an enum class costs more than a global.
 _FUNCTION: Final = ToolKind.FUNCTION
@@ -48,7 +46,7 @@ _HOSTED: Final = frozenset(
 )
 
 _BUILT_IN: Final = "only OpenAI's models were trained on it; declare a function tool instead"
-_REFUSED: Final[dict[str, str]] = {
+_UNSUPPORTED: Final[dict[str, str]] = {
     "shell": _BUILT_IN,
     "local_shell": _BUILT_IN,
     "apply_patch": _BUILT_IN,
@@ -60,21 +58,21 @@ _REFUSED: Final[dict[str, str]] = {
 
 
 class ToolList:
-    """The tools of a request, as they come up while it is read."""
+    """The tools of a request, collected while it is read."""
 
     __slots__ = ("_hosted", "_losses", "_places", "tools")
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._places: dict[tuple[str, str], int] = {}
-        """Namespace and name → place in the list."""
+        """Namespace and name → index in `tools`."""
         self._hosted: set[bytes] = set()
         self.tools: list[Tool] = []
 
     def declare(self, given: list[Any], at: Path) -> None:
         """Add a list of declared tools. Raises `ClientRequestError` for two of one name and namespace in it.
 
-        Lists that stand later in the conversation replace what they declare anew, in place.
+        A tool that an earlier list declares too is replaced in place.
         """
         seen: set[tuple[str, str]] = set()
         for tool in self._read(given, at):
@@ -85,8 +83,8 @@ class ToolList:
                 seen.add(key)
             self._add(tool, key)
 
-    def found(self, given: list[Any], at: Path) -> list[ToolReference]:
-        """Add what a tool search found; gives a reference to each tool, in order."""
+    def add_found(self, given: list[Any], at: Path) -> list[ToolReference]:
+        """Add the tools that a tool search found. Returns a reference to each, in order."""
         references: list[ToolReference] = []
         for tool in self._read(given, at):
             self._add(tool, _key(tool))
@@ -96,7 +94,7 @@ class ToolList:
 
     def _add(self, tool: Tool, key: tuple[str, str]) -> None:
         if tool.kind is _HOSTED_KIND:
-            # These have no names of their own: one of a kind may stand beside a function that is called so.
+            # These are identified by their content: a function may have the same name.
             native = dumps(tool.native)
             if native not in self._hosted:
                 self._hosted.add(native)
@@ -133,7 +131,7 @@ _ToolReader = Callable[[Json, Path, Losses], Tool]
 
 
 def _read_plain(declared: Json, at: Path, namespace: Namespace | None) -> Tool | None:
-    """A function of name, description, parameters and strictness, as nearly all are; None for any other."""
+    """Returns a function with exactly a name, description, parameters and `strict`, as most are; else None."""
     if declared.get("type") != "function" or len(declared) != 5:
         return None
     name, description, schema = declared.get("name"), declared.get("description"), declared.get("parameters")
@@ -153,7 +151,7 @@ def _read_tool(
     if reader is None:
         if namespace is None and kind in _HOSTED:
             return _read_hosted(declared, kind, at)
-        why = _REFUSED.get(kind) or f"known here: {', '.join(readers)}"
+        why = _UNSUPPORTED.get(kind) or f"known here: {', '.join(readers)}"
         raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried to this upstream: {why}")
     tool = reader(declared, at, losses)
     tool.namespace = namespace
@@ -262,7 +260,7 @@ def _read_hosted(declared: Json, kind: str, at: Path) -> Tool:
             options["search_content_types"] = kinds
         if declared.get("external_web_access") is False:
             options["external_web_access"] = False
-        # What the writer of the target does not know becomes a row there, if the tool is sent at all.
+        # The writer records a loss for each option that the upstream lacks, if the tool is sent at all.
         if further := {key: value for key, value in filters.items() if key != "allowed_domains"}:
             options["filters"] = further
         options.update((key, value) for key, value in declared.items() if key not in _SEARCH_TOOL and value is not None)
@@ -277,7 +275,7 @@ _READERS: Final[dict[str, _ToolReader]] = {**_INNER, "tool_search": _read_search
 
 
 def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice | None:
-    """`tool_choice` in all its forms. Raises `ClientRequestError` for a form the dialect does not have."""
+    """Returns the `tool_choice`. Raises `ClientRequestError` for a form that the dialect does not have."""
     choice = body.get("tool_choice")
     at: Path = ("tool_choice",)
     if choice is None:
@@ -301,10 +299,13 @@ def _has_search(tools: list[Tool]) -> bool:
 
 
 def _is_hosted(kind: str, search: bool, at: Path) -> bool:
-    """Does a choice by kind mean a provider-run tool, and not a client-run `search`. Raises for no kind of tool."""
+    """True if a choice by kind means a provider-run tool. `search` is True if the client runs a tool search.
+
+    Raises `ClientRequestError` for an unknown kind.
+    """
     if kind == TOOL_SEARCH:
         return not search
-    if kind not in _HOSTED and kind not in _REFUSED:
+    if kind not in _HOSTED and kind not in _UNSUPPORTED:
         raise ClientRequestError(at, f"unknown tool choice {kind!r}")
     return True
 
@@ -325,7 +326,7 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
             note_unknown(entry, _KIND_KEYS, path, losses)
             names.append(kind)
         else:
-            # Provider-run tools are left out of the tools too; what else is allowed stays so (mapping §6.5).
+            # Provider-run tools are dropped from the tools too; the others stay allowed (mapping §6.5).
             losses.add(LossCode.HOSTED_TOOL, path)
             left_out.append(kind)
     if names or not left_out:

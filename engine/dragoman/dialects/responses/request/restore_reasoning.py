@@ -1,4 +1,4 @@
-"""Enveloped reasoning in a request that is passed through to a Responses upstream (mapping §5.2, §1.7)."""
+"""Restores enveloped reasoning in a request that is passed through to a Responses upstream (mapping §5.2, §1.7)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dragoman.reasoning.envelope import unwrap
 
 
 def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the reasoning items that this family made and leave out what others made, in place; was there any?"""
+    """Restore the reasoning items of this family in place, and drop those of others. Returns True if there are any."""
     items = body.get("input")
     if type(items) is not list:
         return False
     kept: list[object] = []
     found = False
     for number, item in enumerate(items):
-        proof = item.get("encrypted_content") if type(item) is dict and item.get("type") == "reasoning" else None
-        envelope = unwrap(proof) if type(proof) is str else None
+        content = item.get("encrypted_content") if type(item) is dict and item.get("type") == "reasoning" else None
+        envelope = unwrap(content) if type(content) is str else None
         if envelope is None:
             kept.append(item)
             continue

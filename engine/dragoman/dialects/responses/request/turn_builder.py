@@ -1,8 +1,8 @@
-"""The turns that items make, and which of them is still open.
+"""Builds turns from items, which are smaller than turns.
 
-Items are finer than turns: consecutive items of the assistant's side make one turn, consecutive outputs another. The
-steps of an agent's tool loop, which are nearly all items of its long history, are read here in short (`steps`); nothing
-is refused or lost with them, and an item that is anything else goes on with the turn as a whole one.
+Consecutive items of the assistant form one turn, consecutive outputs of its calls another; a message of the user or an
+instruction ends both. Nearly all items of an agent's long history belong to its tool loop. They are read to compact
+turns by `read_compact`, which rejects and drops nothing; any other item continues its turn as a list of parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dragoman.canonical.compact_turns import (
     single_text_turn,
 )
 from dragoman.canonical.request import Part, Reasoning, Role, ToolCall, ToolResult, Turn
-from dragoman.dialects.responses.request.read_reasoning import read_thought
+from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.errors import Path
 from dragoman.losses import Losses
 
@@ -25,15 +25,15 @@ from dragoman.losses import Losses
 _USER: Final = Role.USER
 _INSTRUCTION: Final = Role.INSTRUCTION
 _ASSISTANT: Final = Role.ASSISTANT
-_WORDS: Final = {
+_ROLES: Final = {
     "user": (Role.USER, ""),
     "developer": (Role.INSTRUCTION, "developer"),
     "system": (Role.INSTRUCTION, "system"),
 }
 
 
-class OpenTurns:
-    """`turns` so far."""
+class TurnBuilder:
+    """Builds the `turns` of one request."""
 
     __slots__ = ("_assistant", "_instructions", "_losses", "_results", "turns")
 
@@ -41,22 +41,22 @@ class OpenTurns:
         self._losses = losses
         self.turns: list[Turn] = []
         self._assistant: list[Part] | None = None
-        """The parts of the assistant turn that is open, if one is and is no step in short."""
+        """The parts of the open assistant turn. None if none is open or it is a compact turn."""
         self._results: list[Part] | None = None
-        """The same of a turn of outputs."""
+        """The parts of the open turn of outputs. None if none is open or it is a compact turn."""
         self._instructions = 0
-        """How many turns, from the first, are known to be instructions."""
+        """Number of leading turns that are known to be instructions."""
 
     @property
-    def started(self) -> bool:
-        """Has anybody but the instructions spoken."""
+    def has_conversation(self) -> bool:
+        """True if there is a turn that is not an instruction."""
         turns = self.turns
         while self._instructions < len(turns) and turns[self._instructions].role is _INSTRUCTION:
             self._instructions += 1
         return self._instructions < len(turns)
 
-    def assistant(self, at: Path, *, plain: bool = False) -> list[Part]:
-        """The parts of the open assistant turn, which begins here if none is open."""
+    def assistant_parts(self, at: Path, *, plain: bool = False) -> list[Part]:
+        """Returns the parts of the open assistant turn, which starts here if none is open."""
         parts = self._assistant
         if parts is None:
             last = self._last()
@@ -69,8 +69,8 @@ class OpenTurns:
             self._assistant, self._results = parts, None
         return parts
 
-    def result(self, result: ToolResult) -> None:
-        """Add an output to the open turn of outputs, which begins here if none is open."""
+    def add_result(self, result: ToolResult) -> None:
+        """Add an output to the open turn of outputs, which starts here if none is open."""
         parts = self._results
         if parts is None:
             last = self._last()
@@ -83,23 +83,23 @@ class OpenTurns:
             self._assistant, self._results = None, parts
         parts.append(result)
 
-    def message(self, turn: Turn) -> None:
-        """Add a turn of the user's or an instruction: either ends what was open."""
+    def add_turn(self, turn: Turn) -> None:
+        """Add a turn of the user or an instruction, which ends the open turn."""
         self.turns.append(turn)
         self._assistant = self._results = None
 
     def _last(self) -> Turn | None:
         return self.turns[-1] if self.turns else None
 
-    def steps(self, items: list[Any], start: int) -> int:
-        """Read items in short from `start` on, up to the first that cannot be; gives the place of that one.
+    def read_compact(self, items: list[Any], start: int) -> int:
+        """Read items to compact turns from index `start` on. Returns the index of the first that cannot be read so.
 
-        Keys are looked up as if they were there, which costs half of asking for them; one that is not ends the steps.
+        Keys are looked up without `get`, which costs half as much; a missing key ends the loop.
         """
         turns, losses, last = self.turns, self._losses, self._last()
-        said = last if type(last) is CompactAssistantTurn else None
-        calls = said.calls if said is not None else None
-        given = last.results if type(last) is CompactResultTurn else None
+        assistant = last if type(last) is CompactAssistantTurn else None
+        calls = assistant.calls if assistant is not None else None
+        results = last.results if type(last) is CompactResultTurn else None
         number = start
         try:
             for number in range(start, len(items)):
@@ -112,36 +112,36 @@ class OpenTurns:
                         return number
                     if size > 3 and ("id" in item) + ("status" in item) != size - 3:
                         return number
-                    if given is not None:
-                        given.append((call_id, output, at, False))
+                    if results is not None:
+                        results.append((call_id, output, at, False))
                     elif self._results is not None:
                         self._results.append(ToolResult(call_id, output, at))
                     else:
-                        given, said, calls, self._assistant = [(call_id, output, at, False)], None, None, None
-                        turns.append(compact_result_turn(at, given))
+                        results, assistant, calls, self._assistant = [(call_id, output, at, False)], None, None, None
+                        turns.append(compact_result_turn(at, results))
                     continue
                 if kind == "message":
                     role, content = item["role"], item["content"]
                     if size > 2 and ("id" in item) + ("status" in item) != size - 3:
                         return number
                     if role != "assistant":
-                        turn = _worded(role, content, at)
+                        turn = _single_text_turn(role, content, at)
                         if turn is None:
                             return number
                         turns.append(turn)
-                        given = said = calls = self._assistant = self._results = None
+                        results = assistant = calls = self._assistant = self._results = None
                         continue
-                    text = content if type(content) is str else _said(content)
+                    text = content if type(content) is str else _single_text(content)
                     if not text or self._assistant is not None:
                         return number
                     text_at = ("input", number, "content") if text is content else ("input", number, "content", 0)
-                    if said is not None:
-                        if said.text or calls:
+                    if assistant is not None:
+                        if assistant.text or calls:
                             return number
-                        said.text, said.text_at, said.apart = text, text_at, True
+                        assistant.text, assistant.text_at, assistant.apart = text, text_at, True
                         continue
                     calls = []
-                    said = compact_assistant_turn(at, [], text, text_at, calls, False, text is content)
+                    assistant = compact_assistant_turn(at, [], text, text_at, calls, False, text is content)
                 elif kind == "function_call":
                     call_id, name, arguments = item["call_id"], item["name"], item["arguments"]
                     if type(call_id) is not str or not call_id or type(name) is not str or not name:
@@ -155,44 +155,46 @@ class OpenTurns:
                         self._assistant.append(ToolCall(call_id, name, arguments, at))
                         continue
                     calls = [(call_id, name, arguments, at)]
-                    said = compact_assistant_turn(at, [], None, None, calls)
+                    assistant = compact_assistant_turn(at, [], None, None, calls)
                 elif kind == "reasoning":
                     if self._assistant is not None:
-                        self._assistant.append(Reasoning(*read_thought(item, at, losses)))
+                        self._assistant.append(Reasoning(*read_reasoning_item(item, at, losses)))
                         continue
-                    if said is None:
+                    if assistant is None:
                         calls = []
-                        said = compact_assistant_turn(at, [read_thought(item, at, losses)], None, None, calls)
-                    elif said.text or calls:
+                        assistant = compact_assistant_turn(
+                            at, [read_reasoning_item(item, at, losses)], None, None, calls
+                        )
+                    elif assistant.text or calls:
                         return number
                     else:
-                        said.reasoning.append(read_thought(item, at, losses))
+                        assistant.reasoning.append(read_reasoning_item(item, at, losses))
                         continue
                 else:
                     return number
-                turns.append(said)
-                given = self._results = None
-        except (KeyError, TypeError):  # TypeError: what should be an object is none
+                turns.append(assistant)
+                results = self._results = None
+        except (KeyError, TypeError):  # TypeError: an item or a part is not an object
             return number
         return len(items)
 
 
-def _worded(role: Any, content: Any, at: Path) -> Turn | None:
-    """A turn of the user's or an instruction that is a single text, or None."""
-    who, spelling = _WORDS[role]
+def _single_text_turn(role: Any, content: Any, at: Path) -> Turn | None:
+    """Returns a turn of the user or an instruction that is a single text, or None if it is not."""
+    turn_role, original = _ROLES[role]
     if type(content) is str:
-        return single_text_turn(who, content, (*at, "content"), at, spelling)
+        return single_text_turn(turn_role, content, (*at, "content"), at, original)
     if type(content) is not list or len(content) != 1:
         return None
     part = content[0]
     text = part["text"]
     if len(part) != 2 or part["type"] != "input_text" or type(text) is not str:
         return None
-    return single_text_turn(who, text, (*at, "content", 0), at, spelling, False)
+    return single_text_turn(turn_role, text, (*at, "content", 0), at, original, False)
 
 
-def _said(content: Any) -> str | None:
-    """The one text of an assistant's message, or None."""
+def _single_text(content: Any) -> str | None:
+    """Returns the single text of an assistant message, or None if it has other content."""
     if type(content) is not list or len(content) != 1:
         return None
     part = content[0]

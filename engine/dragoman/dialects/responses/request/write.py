@@ -1,6 +1,6 @@
-"""`Request` → a Responses request body for an upstream (mapping §7, §8.1, §8.2).
+"""The canonical request to a Responses request body for an upstream (mapping §7, §8.1, §8.2).
 
-An allow-list: only fields named here are written, in this order, so that the same request gives the same bytes.
+Only fields named here are written, in a fixed order, so that equal requests have equal bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
 from dragoman.dialects.openai.cache_marks import CACHE_KEYS
-from dragoman.dialects.responses.request.write_input import write_conversation
+from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.wire import DIALECT
 from dragoman.dialects.shared.effort import round_effort
@@ -23,11 +23,11 @@ from dragoman.tools.names import NameTable, sanitize_tool_name
 
 _LEAST_CAP: Final = 16
 _NO_ENVELOPES: Final = "chat"
-"""The dialect whose clients bring no sealed reasoning back."""
+"""The dialect whose clients do not send encrypted reasoning back."""
 _LONGEST_FORMAT_NAME: Final = 64
 _LONGEST_USER: Final = 64
 _OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
-# Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
+# Tiers have prices, so only exact counterparts are translated (mapping §7.4).
 _TIERS: Final[dict[str, dict[str, str]]] = {
     "chat": _OPENAI_TIERS,
     "messages": {"auto": "auto", "standard_only": "default", "default": "default"},
@@ -38,15 +38,15 @@ _TIERS: Final[dict[str, dict[str, str]]] = {
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
-    """The body to send upstream; `names` is filled with the renames that the reply has to undo.
+    """Returns the body to send upstream. Renamed tools are added to `names`; the reply restores their names.
 
-    Raises `Unsupported` for what the upstream cannot carry, naming the client's own field, `ClientRequestError` if no
-    content is left.
+    Raises `Unsupported` for a field of the client that the upstream cannot express, `ClientRequestError` if no content
+    is left.
     """
-    tooling = ToolsWriter(request, profile, knobs, losses, names)
-    tools = tooling.declared()
-    choice = tooling.choice(tools)
-    instructions, items = write_conversation(request, tooling, profile, knobs, losses, names)
+    tools_writer = ToolsWriter(request, profile, knobs, losses, names)
+    tools = tools_writer.write_declared()
+    choice = tools_writer.write_choice(tools)
+    instructions, items = write_input(request, tools_writer, profile, knobs, losses, names)
     if profile.strict_alternation:
         at = "input" if request.origin == "responses" else "messages"
         items = join_users(items, "input_text", (at,), losses)
@@ -72,7 +72,7 @@ def write_request(
     if request.stream:
         body["stream"] = True
         if profile.stream_obfuscation:
-            body["stream_options"] = {"include_obfuscation": False}  # its padding would be thrown away here
+            body["stream_options"] = {"include_obfuscation": False}  # its padding would be discarded
     return body
 
 
@@ -109,7 +109,7 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
 
 
 def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
-    """Responses has no stop sequences: the gateway cuts the text itself, unless told not to (mapping §7.2)."""
+    """Record losses of stop sequences. Responses has none; `stages.stop_sequences` applies them (mapping §7.2)."""
     for entry in request.stop:
         if not entry.strip():
             losses.add(LossCode.STOP_DROPPED, request.stop_at, "empty or whitespace only")
@@ -124,13 +124,13 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
         written = round_effort(effort, profile.efforts)
         if written != effort:
             code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
-            done = f"{effort} became {written}" if written else "the upstream has no effort levels"
-            losses.add(code, thinking.at, done)
+            change = f"{effort} became {written}" if written else "the upstream has no effort levels"
+            losses.add(code, thinking.at, change)
         if written is not None:
             reasoning["effort"] = written
     shown = thinking.display is not None and thinking.display != "omitted"
     if not profile.efforts and (thinking.summary is not None or shown):
-        # A model without any level does not reason, and refuses to be asked for a summary.
+        # A model without effort levels does not reason, and rejects a request for a summary.
         at = ("thinking", "display") if thinking.summary is None else ("reasoning", "summary")
         losses.add(LossCode.REASONING_MODE, at)
     elif thinking.summary is not None:
@@ -156,7 +156,7 @@ def _write_text(body: Json, request: Request, profile: Profile) -> None:
 def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
     if form.kind != "json_schema":
         return {"type": form.kind}
-    if not profile.structured_output:  # free JSON instead would be an answer of another shape
+    if not profile.structured_output:  # free JSON could have another shape than the client expects
         raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
     if form.schema is None:
         raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
@@ -173,7 +173,7 @@ def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
 def _write_include(body: Json, request: Request, profile: Profile) -> None:
     include: list[str] = []
     if profile.encrypted_reasoning and profile.efforts and request.origin != _NO_ENVELOPES:
-        # Clients bring it back, in envelopes where it is not their own (mapping §5.2).
+        # Clients send it back, in an envelope if their dialect is another one (mapping §5.2).
         include.append("reasoning.encrypted_content")
     if request.logprobs:
         include.append("message.output_text.logprobs")
@@ -187,7 +187,7 @@ def _write_service(body: Json, request: Request, losses: Losses) -> None:
     if request.origin == DIALECT:
         if request.store is not None:
             body["store"] = request.store
-    else:  # to keep replies is the default here and nowhere else (mapping §7.4)
+    else:  # only this dialect stores replies by default (mapping §7.4)
         body["store"] = request.store is True
     tier = request.service_tier
     if tier is not None:

@@ -1,7 +1,7 @@
-"""Assistant turns → items of the history (mapping §4.2, §5.3, §6.3).
+"""Assistant turns to items of the history (mapping §4.2, §5.3, §6.3).
 
-Each block becomes an item in its place, so reasoning keeps standing directly before what it led to. Items are written
-without ids: the upstream takes back only those that it gave out itself, and they come back within reasoning alone.
+Each block becomes an item in its place, so reasoning stays directly before the text or call that it led to. Items are
+written without ids: the upstream accepts only ids that it created itself, and those come back in reasoning items only.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 class AssistantWriter:
-    """Writes one turn at a time to the end of a list of items."""
+    """Appends the items of one turn at a time to a list."""
 
     __slots__ = (
         "_encrypts",
         "_family",
-        "_general",
         "_ids_fit",
         "_knobs",
         "_known",
         "_longest_id",
         "_losses",
         "_names",
+        "_needs_parts",
         "_own",
         "_profile",
         "_sent",
@@ -59,16 +59,16 @@ class AssistantWriter:
         self._known, self._ids_fit, self._longest_id = names.known, names.ids_fit, profile.call_id_max
         self._family = profile.family or DIALECT
         self._encrypts = profile.encrypted_reasoning
-        self._general = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
-        """Do messages get another shape, or do more of them come of a turn, than `write_short` knows."""
+        self._needs_parts = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
+        """True if messages need a shape, or turns more messages, that `write_compact` does not write."""
         self._sent: dict[str, Json] = {}
-        """Reasoning items by id: the API refuses one that comes twice."""
+        """Reasoning items by id: the API rejects a request that repeats an id."""
 
     def write(self, turn: Turn, items: list[Json]) -> None:
-        """Append the turn's items. Raises `Unsupported` for a part that an assistant's turn cannot hold.
+        """Append the turn's items. Raises `Unsupported` for a part that an assistant turn cannot contain.
 
-        Texts next to each other are parts of one message, since citations split a text in mid-sentence, unless one
-        begins a message of its own.
+        Adjacent texts are parts of one message, because citations split a text within a sentence, unless a text starts
+        a new message (`apart`).
         """
         content: list[Json] | None = None
         first = len(items)
@@ -93,16 +93,16 @@ class AssistantWriter:
                 items.append({"type": "message", "role": "assistant", "content": content})
             else:
                 content.append(written)
-        if self._general:
+        if self._needs_parts:
             self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
 
-    def write_short(self, turn: CompactAssistantTurn, items: list[Json]) -> None:
-        """The same of a turn in short, whose client speaks another dialect."""
-        if self._general:
+    def write_compact(self, turn: CompactAssistantTurn, items: list[Json]) -> None:
+        """Append the items of a compact turn of another dialect."""
+        if self._needs_parts:
             self.write(turn, items)
             return
-        for thought in turn.reasoning:
-            item = self._thought(thought)
+        for reasoning in turn.reasoning:
+            item = self._reasoning_item(reasoning)
             if item is not None:
                 items.append(item)
         text = turn.text
@@ -117,7 +117,7 @@ class AssistantWriter:
                     "type": "function_call",
                     "call_id": call_id,
                     "name": known.get(name) or self._names.fit(name, at),
-                    # Compatible servers parse what they are given.
+                    # Compatible servers parse the arguments.
                     "arguments": "{}" if not arguments or arguments.isspace() else arguments,
                 }
             )
@@ -144,7 +144,7 @@ class AssistantWriter:
         return written
 
     def _annotations(self, part: Text) -> list[Json]:
-        """The text's citations, but for another provider's: they point at sources that this one has not seen."""
+        """Returns the text's citations, without those of other providers, whose sources this one does not know."""
         kept: list[Json] = []
         for citation in part.citations:
             written = write_citation(citation, len(part.text)) if citation.origin in _OPENAI else None
@@ -163,7 +163,7 @@ class AssistantWriter:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def _call(self, part: ToolCall) -> Json:
-        """A call; its arguments stay the very text they were."""
+        """Returns a call. The text of its arguments is unchanged."""
         if part.cache is not None:
             self._losses.add(LossCode.CACHE_HINT, part.at)
         call_id = sanitize_call_id(part.id, self._longest_id)
@@ -186,29 +186,31 @@ class AssistantWriter:
             item["input"] = part.arguments
         else:
             arguments = part.arguments
-            # Compatible servers parse what they are given.
+            # Compatible servers parse the arguments.
             item["arguments"] = arguments if self._own or arguments.strip() else "{}"
         return item
 
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self._thought((part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family))
+        return self._reasoning_item(
+            (part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family)
+        )
 
-    def _thought(self, thought: ReasoningFields) -> Json | None:
-        """The original item, where this upstream made it and can still read it (mapping §5.2)."""
-        _, at, origin, proof, _, item, family = thought
-        # As `own_block` decides of a part.
+    def _reasoning_item(self, fields: ReasoningFields) -> Json | None:
+        """Returns the original item, if this upstream created it and can read it (mapping §5.2), else None."""
+        _, at, origin, proof, _, item, family = fields
+        # The condition of `own_block`.
         if item is None or origin != DIALECT or (family is not None and family != self._family):
-            return self._leave_out(thought, _FOREIGN if proof or family is not None else _UNSIGNED)
+            return self._leave_out(fields, _FOREIGN if proof or family is not None else _UNSIGNED)
         if self._encrypts and not item.get("encrypted_content"):
-            # Such an upstream would look its id up in a store that it is told not to keep.
-            return self._leave_out(thought, _UNSIGNED)
+            # The upstream would look up its id in its store, but requests set `store` to false.
+            return self._leave_out(fields, _UNSIGNED)
         item_id = item.get("id")
         if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
             item = self._replayable(item)
             item_id = item.get("id")
-        # Clients repeat blocks, and the API refuses a request that repeats an id.
+        # Clients repeat blocks, and the API rejects a request that repeats an id.
         if item_id is None:
             return item
         if item_id not in self._sent:
@@ -219,22 +221,22 @@ class AssistantWriter:
         return None
 
     def _replayable(self, block: Json) -> Json:
-        """The item as the API takes it back: with a summary, without an empty id, its text encrypted or plain."""
+        """Returns the item as the API accepts it: with a summary, without an empty id, its text encrypted or plain."""
         plain = bool(block.get("content")) and self._encrypts
-        nameless = "id" in block and not (type(block["id"]) is str and block["id"])
-        if not plain and not nameless and type(block.get("summary")) is list:
+        without_id = "id" in block and not (type(block["id"]) is str and block["id"])
+        if not plain and not without_id and type(block.get("summary")) is list:
             return block
         item = dict(block)
         if plain:
             del item["content"]
-        if nameless:
+        if without_id:
             del item["id"]
         if type(item.get("summary")) is not list:
             item["summary"] = []
         return item
 
-    def _leave_out(self, thought: ReasoningFields, code: LossCode) -> Json | None:
-        text, at, origin, proof, _, _, family = thought
+    def _leave_out(self, fields: ReasoningFields, code: LossCode) -> Json | None:
+        text, at, origin, proof, _, _, family = fields
         if text and self._knobs.demote_reasoning == "on":
             self._losses.add(code, at, "became plain text")
             return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
@@ -243,7 +245,7 @@ class AssistantWriter:
         return None
 
 
-# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+# Functions, not bound methods: a table of those in each writer would be a reference cycle.
 _WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
     ToolCall: AssistantWriter._call,
     Reasoning: AssistantWriter._reasoning,
@@ -252,7 +254,7 @@ _WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
 
 
 def _object(part: ToolCall) -> Json:
-    """A search's arguments, which are JSON and no text of JSON. Raises `Unsupported` if they are not."""
+    """Returns the arguments of a tool search as an object. Raises `Unsupported` if they are not one."""
     try:
         value = loads(part.arguments) if part.arguments.strip() else {}
     except ValueError:

@@ -1,10 +1,10 @@
-"""User parts and tool results → Responses input parts and output items (mapping §4.1, §6.4, §7.4).
+"""User parts and tool results to Responses input parts and output items (mapping §4.1, §6.4, §7.4).
 
-Chat and Responses spell the same parts, so documents are made by Chat's rules and respelled.
+Chat and Responses have the same part types, so documents are written by Chat's rules and converted.
 
-A cache mark needs a part to stand on, and clients move their marks with each request: what was an array for the sake
-of its mark is a bare string the next time. So where a request has marks, a lonely text has one shape throughout, parts
-if the upstream takes marks and else a string, and the prefix that caches and encrypted reasoning are bound to stays.
+A cache mark needs a part to stand on, and clients move their marks with each request: an array with a mark is a plain
+string in the next request. So in a request with marks every single text has one shape, an array if the upstream accepts
+marks and else a string. Then the prefix to which caches and encrypted reasoning are bound does not change.
 """
 
 from __future__ import annotations
@@ -41,43 +41,43 @@ _IS_ERROR: Final = LossCode.IS_ERROR  # member access on an enum class costs mor
 
 
 def input_text(text: str) -> Json:
-    """A text part of anything but an assistant's message."""
+    """Returns a text part of an input message or an output."""
     return {"type": "input_text", "text": text}
 
 
 class ContentWriter:
-    """Writes the content of one request: parts of messages, outputs of calls, and the marks on both."""
+    """Writes the content of one request: parts of messages, outputs of calls, and the cache marks on both."""
 
-    __slots__ = ("_keeps", "_lonely", "_losses", "_marks", "_names", "_own", "_profile", "_settled")
+    __slots__ = ("_accepts_marks", "_losses", "_marks", "_names", "_one_shape", "_other_shape", "_own", "_profile")
 
     def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._losses, self._names = profile, losses, names
         self._marks = CacheMarks(profile, losses)
-        self._settled = False
-        """Are there marks: every lonely text has the same shape then."""
-        self._keeps = profile.explicit_cache and profile.text_parts
-        self._lonely: list[Json] = []
-        """Items written before, whose one text has the other shape."""
+        self._one_shape = False
+        """True if the request has marks, so that every single text has the same shape."""
+        self._accepts_marks = profile.explicit_cache and profile.text_parts
+        self._other_shape: list[Json] = []
+        """Items written without regard to that, whose single text has the other shape."""
 
     def finish(self) -> None:
-        """Everything is written: settle the shapes, and keep the last marks only."""
-        if self._settled:
-            for item in self._lonely:
+        """Convert the items of the other shape if there are marks, and keep only the last marks. Called last."""
+        if self._one_shape:
+            for item in self._other_shape:
                 field = "output" if "output" in item else "content"
                 content = item[field]
-                item[field] = [input_text(content)] if self._keeps else content[0]["text"]
+                item[field] = [input_text(content)] if self._accepts_marks else content[0]["text"]
         self._marks.keep_last()
 
     def drop_mark(self, part: Text) -> None:
-        """The part is written where no mark can stand."""
+        """Record the loss of the mark of a part that is written where no mark is allowed."""
         self._losses.add(LossCode.CACHE_HINT, part.at)
-        self._settled = not self._own
+        self._one_shape = not self._own
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def add(self, part: Part, parts: list[Json]) -> None:
-        """Append one part of a message to `parts`. Raises `Unsupported` for what an input message cannot hold."""
+        """Append one part of a message to `parts`. Raises `Unsupported` if an input message cannot contain it."""
         before = len(parts)
         if type(part) is Text:
             if part.text:
@@ -93,23 +93,23 @@ class ContentWriter:
             self._mark(parts[-1] if len(parts) > before else None, part, cache)
 
     def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
-        """A message of these parts; a bare string stays one and an array stays one (mapping §4.1)."""
+        """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
         item: Json = {"type": "message", "role": role}
         self._fill(item, "content", parts, "\n\n", bare=turn.plain)
         return item
 
     def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
-        """Put a lonely text into the field of an item, as a bare string if so wished and if all are."""
-        if self._settled:
-            bare = not self._keeps
+        """Set a field of an item to a single text: a string if `bare`, unless all texts must have one shape."""
+        if self._one_shape:
+            bare = not self._accepts_marks
         else:
             bare = bare or not self._profile.text_parts
-            if bare is self._keeps:
-                self._lonely.append(item)
+            if bare is self._accepts_marks:
+                self._other_shape.append(item)
         item[field] = text if bare else [{"type": "input_text", "text": text}]
 
     def _fill(self, item: Json, field: str, parts: list[Json], separator: str, *, bare: bool) -> None:
-        """Put the parts into the field of an item."""
+        """Set a field of an item to the parts. `separator` joins them for an upstream that accepts only strings."""
         if len(parts) == 1 and parts[0]["type"] == "input_text" and len(parts[0]) == 2:
             self.fill(item, field, parts[0]["text"], bare=bare)
         elif not self._profile.text_parts and all(part["type"] == "input_text" for part in parts):
@@ -118,8 +118,8 @@ class ContentWriter:
             item[field] = parts
 
     def _mark(self, written: Json | None, part: Part, cache: Json) -> None:
-        self._marks.put(written if self._keeps else None, cache, part.at)
-        self._settled = not self._own
+        self._marks.put(written if self._accepts_marks else None, cache, part.at)
+        self._one_shape = not self._own
 
     # --- media --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class ContentWriter:
     def _document(self, part: Document) -> list[Json]:
         source = part.source
         if type(source) is not Url:
-            return [_respelled(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
+            return [_from_chat_part(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
         if not (self._profile.url_sources and self._profile.pdf):
             raise Unsupported(part.at, "the upstream does not take documents by URL")
         if part.cite:
@@ -166,12 +166,12 @@ class ContentWriter:
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def sent_id(self, call_id: str) -> str:
-        """The id that is sent for a call's."""
+    def upstream_call_id(self, call_id: str) -> str:
+        """Returns the upstream's form of a call id."""
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
-    def answers(self, results: list[ResultFields], items: list[Json]) -> None:
-        """Append the output items of a turn of results in short."""
+    def write_results(self, results: list[ResultFields], items: list[Json]) -> None:
+        """Append the output items of a compact turn of results."""
         fit = self._names.ids_fit
         for call_id, text, at, failed in results:
             if not text:
@@ -181,20 +181,20 @@ class ContentWriter:
                 self._losses.add(_IS_ERROR, (*at, "is_error"))
             item: Json = {
                 "type": "function_call_output",
-                "call_id": call_id if fit else self.sent_id(call_id),
-                "output": [{"type": "input_text", "text": text}] if self._settled and self._keeps else text,
+                "call_id": call_id if fit else self.upstream_call_id(call_id),
+                "output": [{"type": "input_text", "text": text}] if self._one_shape and self._accepts_marks else text,
             }
             items.append(item)
-            if self._keeps and not self._settled:
-                self._lonely.append(item)
+            if self._accepts_marks and not self._one_shape:
+                self._other_shape.append(item)
 
     def result(self, result: ToolResult) -> Json:
-        """The output item of a function call or a free-text call."""
-        if result.is_error:  # its content says so; OpenAI has no flag (mapping §6.4)
+        """Returns the output item of a function call or a free-text call."""
+        if result.is_error:  # OpenAI has no flag; the content has to suffice (mapping §6.4)
             self._losses.add(_IS_ERROR, (*result.at, "is_error"))
         item: Json = {
             "type": "custom_tool_call_output" if result.custom else "function_call_output",
-            "call_id": self.sent_id(result.call_id),
+            "call_id": self.upstream_call_id(result.call_id),
         }
         content = result.content
         bare = isinstance(content, str)
@@ -224,7 +224,7 @@ class ContentWriter:
         return item
 
 
-# Functions and no bound methods: a table of those in each writer would be a cycle, left for the collector.
+# Functions, not bound methods: a table of those in each writer would be a reference cycle.
 _OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
     Image: ContentWriter._image,
     Document: ContentWriter._document,
@@ -233,8 +233,8 @@ _OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
 }
 
 
-def _respelled(part: Json) -> Json:
-    """A part of Chat's as Responses spells it."""
+def _from_chat_part(part: Json) -> Json:
+    """Returns a part of Chat in the form of Responses."""
     kind = part["type"]
     if kind == "text":
         return input_text(part["text"])

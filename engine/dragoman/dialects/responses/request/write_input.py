@@ -1,8 +1,8 @@
-"""Turns → `instructions` and `input` (mapping §3, §4, §6.4).
+"""Turns to `instructions` and `input` (mapping §3, §4, §6.4).
 
-Items may stand in any order as long as an output follows its call, so each turn becomes its items in its place and a
-longer history is an extension of a shorter one. Whether there are `instructions` is decided by the turns before the
-first word of the conversation, for the same reason.
+Items may have any order as long as an output follows its call. So each turn becomes items in its place, and the items
+of a longer history start with those of a shorter one. For the same reason only the turns before the first message of
+the conversation decide whether there are `instructions`.
 """
 
 from __future__ import annotations
@@ -26,31 +26,34 @@ _ASSISTANT: Final = Role.ASSISTANT
 _INSTRUCTION: Final = Role.INSTRUCTION
 
 
-def write_conversation(
+def write_input(
     request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> tuple[str | None, list[Json]]:
-    """`instructions` (or None) and the items of `input`.
+    """Returns `instructions` (or None) and the items of `input`.
 
-    Raises `Unsupported` for parts that this upstream cannot be given, `ClientRequestError` if nothing is left to send.
+    Raises `Unsupported` for parts that this upstream does not accept, `ClientRequestError` if nothing is left to send.
     """
-    writer = _Conversation(request, tools, profile, knobs, losses, names)
-    turns = request.turns[: writer.last(request.turns)]
-    taken = writer.leading(turns)
+    writer = _InputWriter(request, tools, profile, knobs, losses, names)
+    turns = request.turns[: writer.count_sent(request.turns)]
+    leading = writer.count_leading(turns)
     foreign = request.origin != DIALECT
-    write_short, answers, items = writer.assistant.write_short, writer.content.answers, writer.items
-    for turn in turns[taken:] if taken else turns:
-        if foreign and (assistant := turn.compact_assistant()) is not None:
-            write_short(assistant, items)
+    write_compact, write_results, items = writer.assistant.write_compact, writer.content.write_results, writer.items
+    for turn in turns[leading:] if leading else turns:
+        if turn.role is _ASSISTANT:
+            if foreign and (assistant := turn.compact_assistant()) is not None:
+                write_compact(assistant, items)
+            else:
+                writer.add(turn)
         elif (results := turn.compact_results()) is not None:
-            answers(results, items)
+            write_results(results, items)
         else:
             writer.add(turn)
-    if taken and not items:
-        # The API wants an input: what there is becomes one.
-        for turn in turns[:taken]:
+    if leading and not items:
+        # The API requires input: without a conversation the instructions become messages.
+        for turn in turns[:leading]:
             writer.add(turn)
-        taken = 0
-    instructions = writer.instructions(turns[:taken]) if taken else None
+        leading = 0
+    instructions = writer.instructions(turns[:leading]) if leading else None
     writer.content.finish()
     if not items:
         at = ("input",) if request.origin == DIALECT else ("messages",)
@@ -58,8 +61,8 @@ def write_conversation(
     return instructions, items
 
 
-class _Conversation:
-    """The items so far."""
+class _InputWriter:
+    """Writes the turns of one request to `items`."""
 
     __slots__ = ("_knobs", "_losses", "_profile", "_request", "_tools", "assistant", "content", "items")
 
@@ -86,11 +89,11 @@ class _Conversation:
 
     # --- instructions -------------------------------------------------------------------------------------------------
 
-    def leading(self, turns: list[Turn]) -> int:
-        """How many of the first turns become `instructions` (mapping §3).
+    def count_leading(self, turns: list[Turn]) -> int:
+        """Returns how many of the first turns become `instructions` (mapping §3).
 
-        A top-level field does, and a lonely text of a leading message; several keep their borders as messages, and so
-        does a text that carries a cache mark, which the field has no place for.
+        A top-level field does, and a single text of a leading message. Several texts stay separate messages, and so
+        does a text with a cache mark, because `instructions` cannot have one.
         """
         if not turns or turns[0].role is not _INSTRUCTION:
             return 0
@@ -99,7 +102,7 @@ class _Conversation:
         if not top:
             form = self._request.format
             if self._request.origin == DIALECT or (form is not None and form.kind == "json_object"):
-                # Free JSON mode looks for the word in the input and not in the instructions.
+                # The JSON mode requires the word JSON in the input; `instructions` do not count.
                 return 0
             while count < len(turns) and turns[count].role is _INSTRUCTION:
                 count += 1
@@ -112,7 +115,7 @@ class _Conversation:
         return self._profile.explicit_cache and self._profile.text_parts
 
     def instructions(self, turns: list[Turn]) -> str:
-        """The texts of the turns that `leading` counted, paragraph by paragraph."""
+        """Returns the texts of these turns, separated by blank lines."""
         texts = []
         for turn in turns:
             if turn.name is not None:
@@ -125,7 +128,7 @@ class _Conversation:
         return "\n\n".join(texts)
 
     def _texts(self, turn: Turn) -> list[Text]:
-        """The turn's texts. Raises `Unsupported` for anything but text (mapping §3)."""
+        """Returns the turn's texts. Raises `Unsupported` for anything but text (mapping §3)."""
         texts = []
         for part in turn.parts:
             if type(part) is Text:
@@ -137,7 +140,7 @@ class _Conversation:
         return texts
 
     def _instruction(self, turn: Turn) -> None:
-        """A system or developer message in its place."""
+        """Write a system or developer message in its place."""
         parts: list[Json] = []
         for part in self._texts(turn):
             self.content.add(part, parts)
@@ -145,21 +148,20 @@ class _Conversation:
             return
         role = self._profile.instruction_role
         if role == "developer" and self._request.origin != "messages" and turn.original == "system":
-            role = "system"  # such an upstream takes both words, and the client said which one it meant
+            role = "system"  # the upstream accepts both roles, so the client's is kept
         self.items.append(self.content.message(role, turn, parts))
 
     # --- user turns ---------------------------------------------------------------------------------------------------
 
     def _user(self, turn: Turn) -> None:
-        """The turn's results and what stands between them, in their order."""
-        given = turn.parts
-        if len(given) == 1 and type(part := given[0]) is Text and part.text and part.cache is None:
+        """Write the turn's results and the parts between them, in order."""
+        if len(turn.parts) == 1 and type(part := turn.parts[0]) is Text and part.text and part.cache is None:
             item: Json = {"type": "message", "role": "user"}
             self.content.fill(item, "content", part.text, bare=turn.plain)
             self.items.append(item)
             return
         parts: list[Json] = []
-        for part in given:
+        for part in turn.parts:
             if type(part) is ToolResult:
                 item = self._search_result(part) if part.search else self.content.result(part)
             elif type(part) is not Native:
@@ -184,17 +186,19 @@ class _Conversation:
             self._losses.add(LossCode.RESULT_SHAPE, result.at, "the result of a tool search is a list of tools")
         return {
             "type": "tool_search_output",
-            "call_id": self.content.sent_id(result.call_id),
+            "call_id": self.content.upstream_call_id(result.call_id),
             "execution": "client",
             "status": "completed",
-            "tools": self._tools.found(found),
+            "tools": self._tools.write_found(found),
         }
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def last(self, turns: list[Turn]) -> int:
-        """How many turns are sent: a final assistant turn, which a Messages model would continue, is history to this
-        upstream (mapping §4.2)."""
+    def count_sent(self, turns: list[Turn]) -> int:
+        """Returns how many turns are sent. The knob `prefill` decides about final assistant turns (mapping §4.2).
+
+        A Messages model would continue such a turn; to this upstream it is history.
+        """
         count = len(turns)
         if self._request.origin != "messages":
             return count
@@ -211,7 +215,7 @@ class _Conversation:
 
 
 def _is_prefill(turn: Turn) -> bool:
-    """Does the turn end on text of the assistant's, with no call to answer?"""
+    """True if the turn is a text of the assistant without a call."""
     if turn.role is not _ASSISTANT or any(type(part) is ToolCall for part in turn.parts):
         return False
     return any(type(part) is Text and part.text for part in turn.parts)

@@ -1,6 +1,6 @@
-"""Tools and tool choice → Responses' flat forms (mapping §6.1, §6.2, §6.5).
+"""Tools and tool choice to the flat forms of Responses (mapping §6.1, §6.2, §6.5).
 
-Order is never changed: the tool list is the head of the cached prefix.
+The order never changes, because the tool list is the start of the cached prefix.
 """
 
 from __future__ import annotations
@@ -22,38 +22,48 @@ _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 
 
 class ToolsWriter:
-    """Writes the tools of one request, in the list and inside the results of tool searches."""
+    """Writes the tools of one request, in `tools` and in the results of tool searches."""
 
-    __slots__ = ("_choices", "_knobs", "_known", "_losses", "_names", "_picks", "_profile", "_request", "_searching")
+    __slots__ = (
+        "_choice_names_tools",
+        "_choices",
+        "_knobs",
+        "_known",
+        "_losses",
+        "_names",
+        "_profile",
+        "_request",
+        "_tool_search",
+    )
 
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request = request
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         choice = request.tool_choice
-        self._picks = choice is not None and choice.mode in ("tool", "allowed")
-        """Does the choice name tools."""
+        self._choice_names_tools = choice is not None and choice.mode in ("tool", "allowed")
+        """True if the tool choice names tools."""
         self._choices: dict[str, Json] = {}
-        """Client name → how a choice names the tool that was sent for it."""
+        """Client's name of a tool → the form in which a choice names the tool that is sent."""
         self._known: dict[tuple[str, str | None], Tool] | None = None
-        """The tools by name and namespace, once a result refers to one."""
-        self._searching: bool | None = None
-        """True if a tool search is among the tools that are sent; None until it was looked up."""
+        """The tools by name and namespace. None until a result refers to one."""
+        self._tool_search: bool | None = None
+        """True if a tool search is sent; None until it is looked up."""
 
-    def declared(self) -> list[Json]:
-        """The `tools` of the request.
+    def write_declared(self) -> list[Json]:
+        """Returns the `tools` of the request.
 
-        Raises `Unsupported` for tools that only another provider's models know or that change the order of turns.
+        Raises `Unsupported` for tools that only another provider's models know, and for asynchronous ones.
         """
         tools = self._request.tools
         if self._request.origin == DIALECT:
             found = {(ref.name, ref.namespace) for ref in _references(self._request)}
             if found:
-                # A found tool stays where it was found: the list is the head of the cached prefix.
+                # A found tool stays in its search result: the list is the start of the cached prefix.
                 tools = [tool for tool in tools if tool.at[:1] != ("input",) or (tool.name, _space(tool)) not in found]
         return self._write(tools)
 
-    def found(self, references: Sequence[ToolReference]) -> list[Json]:
-        """The definitions of the tools that a search found."""
+    def write_found(self, references: Sequence[ToolReference]) -> list[Json]:
+        """Returns the definitions of the tools that a search found."""
         if self._known is None:
             self._known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
         known = self._known
@@ -90,8 +100,8 @@ class ToolsWriter:
     # --- one tool -----------------------------------------------------------------------------------------------------
 
     def _tool(self, tool: Tool) -> Json | None:
-        """One tool, or None if it is left out."""
-        if tool.cache is not None:  # only content has marks
+        """Returns one tool, or None if it is dropped."""
+        if tool.cache is not None:  # only content can have marks
             self._losses.add(LossCode.CACHE_HINT, tool.at)
         kind = tool.kind
         if kind is _FUNCTION:
@@ -103,11 +113,11 @@ class ToolsWriter:
             if hosted is None:
                 return None
             written = hosted
-        if self._picks:
-            self._note(tool, written)
+        if self._choice_names_tools:
+            self._record_choice(tool, written)
         return written
 
-    def _note(self, tool: Tool, written: Json) -> None:
+    def _record_choice(self, tool: Tool, written: Json) -> None:
         if tool.kind is _FUNCTION or tool.kind is ToolKind.CUSTOM:
             choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
         else:
@@ -120,9 +130,9 @@ class ToolsWriter:
         written: Json = {"type": "function", "name": self._names.fit(tool.name, tool.at)}
         if tool.description is not None:
             written["description"] = tool.description
-        written["parameters"] = tool.schema if own else whole_schema(tool.schema)
+        written["parameters"] = tool.schema if own else complete_schema(tool.schema)
         if tool.strict is not None or not own:
-            # Absent is not false here: the API would make every property required (mapping §6.1).
+            # Without `strict`, the API makes every property required (mapping §6.1).
             written["strict"] = tool.strict is True
         if tool.options:
             self._options(tool, written)
@@ -139,9 +149,9 @@ class ToolsWriter:
                 raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
             if option != "defer_loading":
                 self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
-            elif self._searches():
+            elif self._has_tool_search():
                 written[option] = True
-            else:  # without a search it would be hidden for good
+            else:  # without a tool search the model would never see it
                 self._losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
 
     def _custom(self, tool: Tool) -> Json:
@@ -183,17 +193,17 @@ class ToolsWriter:
         self._losses.add(LossCode.HOSTED_TOOL, tool.at)
         return None
 
-    def _searches(self) -> bool:
-        """Is there a search for tools among those that are sent?"""
-        if self._searching is None:
-            self._searching = any(
+    def _has_tool_search(self) -> bool:
+        """True if a tool search is among the tools that are sent."""
+        if self._tool_search is None:
+            self._tool_search = any(
                 tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
                 for tool in self._request.tools
             )
-        return self._searching
+        return self._tool_search
 
     def _is_search_sent(self, tool: Tool) -> bool:
-        """Is it a provider-run search for tools that this upstream has as well?"""
+        """True if this is a provider-run tool search that this upstream has too."""
         if not _kind(tool).startswith(TOOL_SEARCH):
             return False
         return tool.origin == DIALECT or (self._profile.tool_search and self._knobs.hosted_tools == "map")
@@ -216,8 +226,8 @@ class ToolsWriter:
 
     # --- choice -------------------------------------------------------------------------------------------------------
 
-    def choice(self, tools: list[Json]) -> str | Json | None:
-        """The `tool_choice` to send beside `tools`, or None.
+    def write_choice(self, tools: list[Json]) -> str | Json | None:
+        """Returns the `tool_choice` to send with `tools`, or None.
 
         Raises `Unsupported` for a forced choice of a tool that is not sent.
         """
@@ -237,7 +247,7 @@ class ToolsWriter:
             return choice.mode
         if choice.mode == "required":
             raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
-        return None  # OpenAI refuses a choice without tools
+        return None  # OpenAI rejects a choice without tools
 
     def _named(self, name: str, choice: ToolChoice) -> Json:
         named = self._choices.get(name)
@@ -247,16 +257,16 @@ class ToolsWriter:
         return named
 
 
-def whole_schema(schema: Json | None) -> Json:
-    """OpenAI refuses an object schema without `type` or `properties`; other shapes are left for it to judge."""
+def complete_schema(schema: Json | None) -> Json:
+    """Returns a schema with `type` and `properties`, which OpenAI requires of objects. Other shapes are unchanged."""
     if schema is None:
         return {"type": "object", "properties": {}}
     if ("type" in schema and "properties" in schema) or not _SHAPES.isdisjoint(schema):
         return schema
-    whole: Json = schema if "type" in schema else {"type": "object", **schema}
-    if whole["type"] == "object" and "properties" not in whole:
-        whole = {**whole, "properties": {}}
-    return whole
+    complete: Json = schema if "type" in schema else {"type": "object", **schema}
+    if complete["type"] == "object" and "properties" not in complete:
+        complete = {**complete, "properties": {}}
+    return complete
 
 
 def _kind(tool: Tool) -> str:

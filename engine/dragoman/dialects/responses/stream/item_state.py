@@ -1,9 +1,9 @@
-"""The output items of a Responses stream while they are told: what has been said of each, and what is still missing.
+"""State of the output items of an upstream Responses stream: what was received for each, and which blocks they became.
 
-Servers tell a text up to four times: in deltas, in its own `.done` event, in `response.output_item.done` and in the
-last snapshot; and each leaves out some of them. So everything after the deltas only settles what was not yet said
-(streams §9). Of texts only the length and the last fragment are kept for that; the arguments of calls are kept whole,
-as running a call on wrong ones does harm.
+A server sends a text up to four times: in deltas, in the text's own `.done` event, in `response.output_item.done` and
+in the last snapshot. Servers differ in which of these they leave out. So everything after the deltas is only compared
+with what was received, and the missing rest is emitted (streams §9). Of a text only its length and its last fragment
+are kept for this. The arguments of calls are kept complete, because running a call with wrong arguments does harm.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import (
     NATIVE_ITEMS,
-    Sort,
+    ItemKind,
     call_name,
     check_role,
+    item_kind,
     minted_call_id,
     namespace_of,
-    note_call,
-    sort_of,
+    record_call_losses,
 )
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
@@ -32,50 +32,61 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_MESSAGE, _REASONING, _CALL, _NATIVE = Sort.MESSAGE, Sort.REASONING, Sort.CALL, Sort.NATIVE
+_MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
 
 
-class Said:
-    """One part of an item. `kind` is None for a part that is left out; `whole` says that its `.done` event came."""
+class PartState:
+    """State of one part of an item.
 
-    __slots__ = ("annotations", "announced", "block", "kind", "last", "length", "logprobs", "open", "whole")
+    A part without a `kind` is dropped. `announced` is True after its `content_part.added`, `text_done` after the
+    `.done` event of its text, `logprobs` once log probabilities were emitted. `length` is the number of characters
+    received, `last_delta` the last fragment, `annotations` the number of citations emitted.
+    """
+
+    __slots__ = ("annotations", "announced", "block", "kind", "last_delta", "length", "logprobs", "open", "text_done")
 
     def __init__(self, kind: BlockKind | None, block: int) -> None:
         self.kind = kind
         self.block = block
         self.open = kind is not None
-        self.announced = self.whole = self.logprobs = False
+        self.announced = self.text_done = self.logprobs = False
         self.length = 0
-        self.last = ""
+        self.last_delta = ""
         self.annotations = 0
 
-    def say(self, text: str, out: list[Event]) -> None:
-        """A fragment."""
+    def append_delta(self, text: str, out: list[Event]) -> None:
+        """Emit one fragment, unless it is empty."""
         if text:
             self.length += len(text)
-            self.last = text
+            self.last_delta = text
             out.append(Delta(self.block, text))
 
-    def hear(self, text: str, pieces: list[str]) -> bool:
-        """Fragments that are said elsewhere."""
+    def record_run(self, text: str, pieces: list[str]) -> bool:
+        """Record fragments that were emitted as a run. Returns True: a text has no limit of its own."""
         self.length += len(text)
-        self.last = pieces[-1]
+        self.last_delta = pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
-        """What of the whole `text` has not been said; None if something else has been.
+        """Returns the rest of the complete `text` that was not emitted yet, or None if the texts differ.
 
-        Half a surrogate pair counts as a character here, so a text may look longer than it is, never shorter.
+        Half of a surrogate pair counts as one character here, so a text may seem longer than it is, never shorter.
         """
         if not self.length:
             return text
         if len(text) <= self.length:
             return ""
-        return text[self.length :] if text[: self.length].endswith(self.last) else None
+        return text[self.length :] if text[: self.length].endswith(self.last_delta) else None
 
 
-class OpenItem:
-    """One output item, from its first event on. `block` is its block, if it has one of its own that was started."""
+class ItemState:
+    """State of one output item, from its first event on.
+
+    `key` is its `output_index`. `block` is the index of its block, None for a message, whose parts are the blocks, and
+    for a call whose name is not known yet. `done` is True after `output_item.done`, `text_done` after the `.done` event
+    of its arguments or reasoning, `cut` for a call that ended incomplete. `phase_recorded` and `surface_dropped` are
+    True once the loss of the phase or of the second reasoning surface is recorded.
+    """
 
     __slots__ = (
         "arguments",
@@ -86,130 +97,148 @@ class OpenItem:
         "done",
         "id",
         "key",
-        "left_out",
-        "number",
+        "kind",
+        "last_part",
         "parts",
-        "phased",
-        "sort",
+        "phase_recorded",
         "surface",
+        "surface_dropped",
+        "text_done",
         "type",
-        "whole",
     )
 
-    def __init__(self, key: int, sort: Sort, item: Json) -> None:
+    def __init__(self, key: int, kind: ItemKind, item: Json) -> None:
         self.key = key
-        self.sort = sort
+        self.kind = kind
         self.type = item.get("type")
         self.id = item.get("id")
         self.call_id = item.get("call_id")
         self.custom = self.type == "custom_tool_call"
         self.block: int | None = None
-        self.parts: dict[int, Said] = {}
+        self.parts: dict[int, PartState] = {}
         self.arguments: Arguments | None = None
         self.surface: str | None = None
-        """Where the reasoning that is shown stands: `content` or `summary`, whichever spoke first."""
-        self.number = 0
-        """The part of the reasoning that spoke last."""
-        self.done = self.cut = self.whole = self.phased = self.left_out = False
+        """Source of the reasoning that is emitted: `content` or `summary`, whichever came first."""
+        self.last_part = 0
+        """Number of the reasoning part that received the last text."""
+        self.done = self.cut = self.text_done = self.phase_recorded = self.surface_dropped = False
 
     @property
-    def at(self) -> Path:
-        """Where it stands in the reply."""
+    def path(self) -> Path:
+        """The item's path in the reply."""
         return ("output", self.key)
 
 
-class OpenItems:
-    """The items of one stream by their `output_index`, and the blocks they became."""
+class ItemTable:
+    """The items of one stream by their `output_index`, and the blocks they became.
 
-    __slots__ = ("_early", "_ids", "_room", "_size", "blocks", "context", "items", "refused", "response_id")
+    `early_ends` ends calls whose arguments are complete, `call_ids` holds the ids in use, `has_refusal` is True if a
+    part with refusal wording was opened. Methods that take an event may raise UpstreamProtocolError or LimitExceeded.
+    """
+
+    __slots__ = (
+        "_size",
+        "blocks",
+        "budget",
+        "call_ids",
+        "context",
+        "early_ends",
+        "has_refusal",
+        "items",
+        "response_id",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.blocks = BlockMap(context.limits)
-        self._early = EarlyEnds(self.blocks, context)
-        self._room = Room(context.limits)
+        self.early_ends = EarlyEnds(self.blocks, context)
+        self.budget = Room(context.limits)
         self._size = 0
-        self._ids: set[str] | None = None
-        """The ids that calls were given."""
-        self.items: dict[int, OpenItem] = {}
-        self.refused = False
-        """Is there a part with refusal wording."""
+        self.call_ids: set[str] | None = None
+        self.items: dict[int, ItemState] = {}
+        self.has_refusal = False
         self.response_id = ""
 
-    def mend(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Path | str = "output") -> None:
-        """A row for what was read as the one thing that it can mean."""
+    def record_repair(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Path | str = "output") -> None:
+        """Record that a deviation from the dialect was repaired; each text of `what` once."""
         self.context.losses.add_once(code, at, what)
 
-    def find(self, event: Json) -> OpenItem | None:
-        """The item that an event is about: by `output_index`, for servers that leave it out by `item_id`."""
+    def find(self, event: Json) -> ItemState | None:
+        """Returns the item of an event, or None if it is new.
+
+        Some servers leave out `output_index`; then the item is found by `item_id`.
+        """
         key = event.get("output_index")
         if type(key) is int:
             return self.items.get(key)
         item_id = event.get("item_id")
         if type(item_id) is not str or not item_id:
             raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
-        self.mend("an event came without its output_index")
+        self.record_repair("an event came without its output_index")
         return next((item for item in self.items.values() if item.id == item_id), None)
 
-    def unannounced(self, event: Json, kind: str, out: list[Event]) -> OpenItem:
-        """The item of an event that is the first to speak of it."""
-        self.mend("an item came without output_item.added")
-        return self.add(self.key_of(event), {"type": kind, "id": event.get("item_id")}, out)
+    def add_unannounced(self, event: Json, kind: str, out: list[Event]) -> ItemState:
+        """Add an item whose first event is not `output_item.added`."""
+        self.record_repair("an item came without output_item.added")
+        return self.add(self.new_key(event), {"type": kind, "id": event.get("item_id")}, out)
 
-    def key_of(self, event: Json) -> int:
-        """The `output_index` of a new item, the next one if the server gives none."""
+    def new_key(self, event: Json) -> int:
+        """Returns the `output_index` of a new item, or the next free one if the event has none."""
         key = event.get("output_index")
         return key if type(key) is int else max(self.items, default=-1) + 1
 
-    def grow(self, by: int = 1) -> None:
-        """Raises LimitExceeded for more items and parts than a reply of as many blocks as are allowed can have."""
+    def reserve(self, by: int = 1) -> None:
+        """Count `by` more items or parts. Raises LimitExceeded for more than twice as many as blocks are allowed."""
         self._size += by
         most = self.context.limits.blocks
         if self._size > 2 * most:
             raise LimitExceeded("blocks", most, upstream=True)
 
-    def add(self, key: int, raw: Json, out: list[Event]) -> OpenItem:
-        """A new item; its block starts if it is one block."""
-        sort = sort_of(raw)
-        self.grow()
-        item = self.items[key] = OpenItem(key, sort, raw)
-        if sort is _MESSAGE:
+    def add(self, key: int, raw: Json, out: list[Event]) -> ItemState:
+        """Add an item, and start its block if it is a single block."""
+        kind = item_kind(raw)
+        self.reserve()
+        item = self.items[key] = ItemState(key, kind, raw)
+        if kind is _MESSAGE:
             check_role(raw)
-            self.note_phase(item, raw)
-        elif sort is _REASONING:
-            self._early.before_start(out)
+            self.record_phase(item, raw)
+        elif kind is _REASONING:
+            self.early_ends.before_start(out)
             item.block = self.blocks.start(key, BlockKind.REASONING)
             out.append(BlockStart(item.block, BlockKind.REASONING))
-        elif sort is _CALL:
-            item.arguments = Arguments(self._room)
+        elif kind is _CALL:
+            item.arguments = Arguments(self.budget)
             if call_name(raw):
                 self.open_call(item, raw, out)
-        elif sort is _NATIVE:
-            self._early.before_start(out)
+        elif kind is _NATIVE:
+            self.early_ends.before_start(out)
             item.block = self.blocks.start(key, BlockKind.OPAQUE)
             out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:
             self.context.losses.add(
-                LossCode.UNKNOWN_EVENT, item.at, f"an item of type {raw.get('type')!r} was left out"
+                LossCode.UNKNOWN_EVENT, item.path, f"an item of type {raw.get('type')!r} was left out"
             )
         return item
 
-    def open_call(self, item: OpenItem, raw: Json, out: list[Event]) -> None:
-        """Start the block of a call, if its name is known."""
+    def open_call(self, item: ItemState, raw: Json, out: list[Event]) -> None:
+        """Start the block of a call, if its name is known, with the arguments received before the name."""
         name = call_name(raw)
         if not name or item.arguments is None:
             return
         item.arguments.name = name
-        note_call(raw, item.at, self.context.losses)
-        if self._ids is None:
-            self._ids = set()
+        record_call_losses(raw, item.path, self.context.losses)
+        if self.call_ids is None:
+            self.call_ids = set()
         call_id = raw.get("call_id")
-        if type(call_id) is not str or not call_id or call_id in self._ids:  # the result must name one, and only one
+        # The result names its call by this id, so each call needs one, and a different one.
+        if type(call_id) is not str or not call_id or call_id in self.call_ids:
             twin = type(call_id) is str and call_id
-            self.mend("a call with the id of another" if twin else "a call without an id", LossCode.CALL_ID, item.at)
+            self.record_repair(
+                "a call with the id of another" if twin else "a call without an id", LossCode.CALL_ID, item.path
+            )
             call_id = minted_call_id(self.response_id, item.key)
-        self._ids.add(call_id)
-        self._early.before_start(out)
+        self.call_ids.add(call_id)
+        self.early_ends.before_start(out)
         item.block = self.blocks.start(item.key, BlockKind.TOOL)
         out.append(
             BlockStart(
@@ -223,25 +252,30 @@ class OpenItems:
             )
         )
         if not item.custom:
-            self._early.watch(item.key, item.arguments)
-        if said := item.arguments.text():
-            out.append(Delta(item.block, said))
+            self.early_ends.watch(item.key, item.arguments)
+        if received := item.arguments.text():
+            out.append(Delta(item.block, received))
 
-    def follow(self, said: Delta) -> RunCallback | None:
-        """What is to be noted of further texts of the part or call that just said this one; None if it is not sure."""
+    def run_callback(self, delta: Delta) -> RunCallback | None:
+        """Returns the callback that records further fragments of the text that this delta continued.
+
+        None if it is not certain which part or call that is.
+        """
         for item in reversed(self.items.values()):
-            if item.block == said.index and item.sort is _CALL:
-                if item.arguments is None or item.done or not self._early.is_last(said.index):
+            if item.block == delta.index and item.kind is _CALL:
+                if item.arguments is None or item.done or not self.early_ends.is_last(delta.index):
                     return None
                 return item.arguments.add_all
-            # Several parts of reasoning share a block: the very text tells which it was.
-            speaking = [part for part in item.parts.values() if part.block == said.index and part.last is said.text]
-            if speaking:
-                return speaking[0].hear if len(speaking) == 1 and not item.done else None
+            # Several parts of reasoning share a block; the part is found by the identity of its last fragment.
+            parts = [
+                part for part in item.parts.values() if part.block == delta.index and part.last_delta is delta.text
+            ]
+            if parts:
+                return parts[0].record_run if len(parts) == 1 and not item.done else None
         return None
 
-    def complete(self, part: Said, text: Any, out: list[Event]) -> None:
-        """The whole text of a part was told: say what is missing."""
+    def append_missing(self, part: PartState, text: Any, out: list[Event]) -> None:
+        """Emit what is missing of a part whose complete text was received."""
         if type(text) is not str:
             return
         rest = part.missing(text)
@@ -250,33 +284,33 @@ class OpenItems:
                 LossCode.UNKNOWN_EVENT, "output", "a text differs from its deltas, which were shown"
             )
         elif rest:
-            self.mend("the deltas of a text left some of it out")
-            part.say(rest, out)
+            self.record_repair("the deltas of a text left some of it out")
+            part.append_delta(rest, out)
 
-    def note_phase(self, item: OpenItem, raw: Json) -> None:
-        """A row for the phase of a message, once."""
-        if raw.get("phase") is not None and not item.phased:
-            item.phased = True
-            self.context.losses.add(LossCode.PHASE, (*item.at, "phase"))
+    def record_phase(self, item: ItemState, raw: Json) -> None:
+        """Record the loss of a message's phase, once."""
+        if raw.get("phase") is not None and not item.phase_recorded:
+            item.phase_recorded = True
+            self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
 
 
-def string_of(event: Json, key: str) -> str:
-    """A fragment. Raises UpstreamProtocolError if it is none."""
+def string_field(event: Json, key: str) -> str:
+    """Returns a field that must be a string. Raises UpstreamProtocolError if it is not."""
     value = event.get(key)
     if type(value) is not str:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
     return value
 
 
-def object_of(event: Json, key: str) -> Json:
-    """An item or a part. Raises UpstreamProtocolError if it is none."""
+def object_field(event: Json, key: str) -> Json:
+    """Returns a field that must be an object. Raises UpstreamProtocolError if it is not."""
     value = event.get(key)
     if type(value) is not dict:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
     return value
 
 
-def number_of(event: Json, key: str) -> int:
-    """The place of a part in its item; the first one if the server gives none."""
+def part_number(event: Json, key: str) -> int:
+    """Returns the index of a part in its item, 0 if the event has none."""
     value = event.get(key)
     return value if type(value) is int and value >= 0 else 0

@@ -1,4 +1,4 @@
-"""Watches a Responses stream that is passed through: terminal, usage, in-band error, grammar."""
+"""Observes a Responses stream that is passed through: terminal event, usage, in-band errors, grammar."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
-from dragoman.dialects.responses.reply.response_object import Snapshot
+from dragoman.dialects.responses.reply.response_object import ResponseObject
+from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
-from dragoman.dialects.responses.stream.reader import TERMINALS, ResponsesReader
+from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.dialects.responses.wire import read_usage
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
@@ -24,8 +25,8 @@ from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import Frame
 
-_ECHO_MOST: Final = 256 * 1024
-"""Bytes of the first snapshot that are kept. What is longer is kept without what repeats the request at length."""
+_ECHO_MAX: Final = 256 * 1024
+"""Bytes. A longer first snapshot is kept without the fields of the request that may be long (`_LONG`)."""
 _LONG: Final[Json] = {
     "instructions": None,
     "tools": [],
@@ -40,19 +41,21 @@ _ADDED: Final = (
     "incomplete_details", "instructions", "metadata", "temperature", "top_p", "usage",
 )
 # fmt: on
-"""What is added to a first snapshot that lacks it: OpenAI's schema requires it. The rest stays as the server has it,
-since a snapshot must not change within a stream."""
+"""Keys that OpenAI's schema requires, added to a first snapshot that lacks them. Other keys stay as the server sent
+them, since a snapshot must not change within a stream."""
 
 
 class ResponsesObserver(Observer):
-    """A terminal event closes the stream. An `error` does not: services send `response.failed` behind it, and agents
-    read only that. `response.completed` with an item that is not done is a fault: agents act on items that are done.
+    """Observes one stream.
 
-    The first snapshot is kept, and the items that are done: an error of our own must repeat them, as the SDK refuses
-    another id.
+    A terminal event closes the stream. An `error` does not: services send `response.failed` after it, and agents read
+    only that. `response.completed` with an item that is not done is a fault, because agents act on items that are done.
+
+    The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
+    rejects a changed id.
     """
 
-    __slots__ = ("_calls", "_done", "_echo", "_last", "_open", "_room")
+    __slots__ = ("_budget", "_calls", "_done", "_echo", "_last", "_open")
 
     varying_keys = ResponsesReader.volatile
 
@@ -63,13 +66,13 @@ class ResponsesObserver(Observer):
         self._open: set[int] = set()
         """Indexes of the items that were added and not yet done."""
         self._calls: set[int] | None = None
-        """Those of them that are calls of the client's tools."""
+        """Those of them that are calls of the client's tools. None before the first call."""
         self._done: list[bytes] | None = None
-        """The items that are done, as far as there is room."""
-        self._room = _ECHO_MOST
+        """The JSON of finished items, up to `_ECHO_MAX` bytes in all."""
+        self._budget = _ECHO_MAX
 
     def observe(self, data: bytes, event: str) -> None:
-        """One event; `[DONE]` is not of this dialect, but some servers send it."""
+        """Observe one event. `[DONE]` is not of this dialect; some servers send it."""
         if data == b"[DONE]":
             self.sole_text = None
             if not self.complete:
@@ -78,7 +81,7 @@ class ResponsesObserver(Observer):
         super().observe(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
-        """One event."""
+        """Check one event, and keep what an error frame must repeat."""
         name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
         if type(name) is not str:
             if payload.get("error"):
@@ -95,12 +98,12 @@ class ResponsesObserver(Observer):
         if name == "response.created":
             if self._echo is not None:
                 self.violation("response.created twice")
-            self._keep(payload.get("response"))
+            self._keep_snapshot(payload.get("response"))
         elif name == "error":
             self.failure = read_error_payload(payload, Dialect.RESPONSES)
         elif self._echo is None:
             self.violation(f"{quote_word(name)} before response.created")
-            self._keep(payload.get("response"))
+            self._keep_snapshot(payload.get("response"))
         if name in TERMINALS:
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
@@ -108,14 +111,14 @@ class ResponsesObserver(Observer):
             if name == "response.output_item.done":
                 self._keep_item(payload.get("item"))
             elif name == "response.output_item.added":
-                self._call(payload.get("item"), index)
+                self._open_call(payload.get("item"), index)
         if name.endswith(".delta"):
             self.progressed = True
             if not self.violations:
                 self.sole_text = payload.get("delta")
 
     def on_template(self, count: int, number: int) -> None:
-        """More deltas of a text."""
+        """Record `count` more deltas of a text; `number` is the last sequence number, -1 if they have none."""
         if number >= 0 and number != self._last + count:
             self.violation(f"sequence_number {number} after {self._last} and {count} more")
         self._last = number if number >= 0 else self._last + count
@@ -134,34 +137,33 @@ class ResponsesObserver(Observer):
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
 
-    def _call(self, item: object, index: int) -> None:
+    def _open_call(self, item: object, index: int) -> None:
         if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT_LIMITS.blocks:
             self._calls = self._calls or set()
             self._calls.add(index)
             self.tool_open = self.progressed = True
 
     def _keep_item(self, item: object) -> None:
-        """A finished item, for an error of our own: what was said before it stays said. Behind one that is too long
-        for the room none is kept, so that no gap looks like an order."""
-        if type(item) is not dict or self._room <= 0:
+        """Keep a finished item for an error frame. After the first that exceeds the budget no more are kept."""
+        if type(item) is not dict or self._budget <= 0:
             return
-        told = dumps(item)
-        self._room -= len(told)
-        if self._room > 0:
+        encoded = dumps(item)
+        self._budget -= len(encoded)
+        if self._budget > 0:
             if self._done is None:
                 self._done = []
-            # A copy: the serializer's own buffer is several times as large.
-            self._done.append(bytes(memoryview(told)))
+            # A copy: the serializer's buffer is several times as large.
+            self._done.append(bytes(memoryview(encoded)))
 
-    def _end(self, payload: Json, told: str | None) -> None:
+    def _end(self, payload: Json, terminal: str | None) -> None:
         self.closed = True
         response = payload.get("response")
         if type(response) is not dict:
-            self._last -= 1  # it does not pass: the number is that of the error in its place
+            self._last -= 1  # the event is not passed on: the error frame in its place takes its number
             return self.violation("a terminal event without its response")
         self.usage = read_usage(response.get("usage"))
         try:
-            status = read_status(response, told)
+            status = read_status(response, terminal)
         except DragomanError as error:
             self.failure = error.failure
             return
@@ -173,8 +175,8 @@ class ResponsesObserver(Observer):
         self.complete = True
         self.failure = None
 
-    def _keep(self, response: object) -> None:
-        """The snapshot as bytes, a third of the parsed one's size: it lasts as long as the stream."""
+    def _keep_snapshot(self, response: object) -> None:
+        """Keep the first snapshot for the length of the stream, as bytes: a third of the parsed object's size."""
         if type(response) is not dict:
             self._echo = self._echo or b""
             return
@@ -182,16 +184,16 @@ class ResponsesObserver(Observer):
             return
         kept = {**response, "output": []}
         self._echo = dumps(kept)
-        if len(self._echo) > _ECHO_MOST:
+        if len(self._echo) > _ECHO_MAX:
             self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
-        # A copy: the serializer's own buffer is several times as large.
-        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MOST else b""
+        # A copy: the serializer's buffer is several times as large.
+        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MAX else b""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """`response.failed`, with the next number and the snapshot that the stream began with."""
+        """Returns a `response.failed` with the next sequence number, the first snapshot and the finished items."""
         self._last += 1
         error = response_error(failure, self.knobs)
-        snapshot = Snapshot(ReplyContext("", request_id=request_id or ""), "", "", None)
+        snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)
         response = snapshot.ended("failed", [], error=error)
         if self._echo:
             added = {key: response[key] for key in _ADDED}

@@ -1,8 +1,8 @@
 """Responses stream to canonical events.
 
-The dialect says everything several times, and its servers each leave out some of it. So a block starts with the first
-event that speaks of it, what its deltas left out comes from the events that repeat it, and only a terminal event ends
-the reply (mapping §9.6, streams §9).
+The dialect sends everything several times, and its servers each leave out some of it. So a block starts with its first
+event, what its deltas left out is taken from the events that repeat it, and only a terminal event ends the reply
+(mapping §9.6, streams §9).
 """
 
 from __future__ import annotations
@@ -18,27 +18,22 @@ from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
-from dragoman.dialects.responses.reply.read_items import Sort
-from dragoman.dialects.responses.stream.read_items import HANDLERS, ItemEvents
-from dragoman.dialects.responses.wire import read_usage, settle
+from dragoman.dialects.responses.reply.read_items import ItemKind
+from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
+from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
+from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
+from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
 from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 
-TERMINALS: Final[dict[str, str | None]] = {
-    "response.completed": "completed",
-    "response.incomplete": "incomplete",
-    "response.failed": "failed",
-    "response.cancelled": "cancelled",
-    "response.done": None,
-}
-"""Terminal events and the status each means. The last one is an alias of some servers: its response tells."""
-
-_BEGUN: Final = frozenset({"response.in_progress", "response.queued"})
-_SIGNS_OF_LIFE: Final = frozenset({"keepalive", "ping"})
-_PROGRESS: Final = frozenset(
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_WAITING: Final = Phase.WAITING
+_PINGS: Final = frozenset({"keepalive", "ping"})
+_PROGRESS_WORDS: Final = frozenset(
     {
         "web_search_call",
         "file_search_call",
@@ -52,25 +47,36 @@ _PROGRESS: Final = frozenset(
         "reasoning_summary_part",
     }
 )
-"""Second word of the events that tell how a hosted item comes along; the item itself is read when it is done. The part
-of a summary says all it has to say in its texts."""
+"""Second word of the events that report the progress of a hosted item, which is read when it is done, and of the parts
+of a summary, which are read from their texts."""
 
 
 class ResponsesReader(StreamReader):
-    """See the module's docstring."""
+    """Reads one stream. Its items are in `_table`; the functions in `HANDLERS` read their events.
 
-    __slots__ = ("_created", "_items", "_started")
+    Structural events move `phase` by the table `phases.READER`.
+    """
+
+    __slots__ = ("_phase", "_table")
 
     volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._items = ItemEvents(context)
-        self._started = False
-        self._created = False
+        self._table = ItemTable(context)
+        self._phase = _WAITING
+
+    def __repr__(self) -> str:
+        table = self._table
+        return f"<{type(self).__name__} {self.phase.name} items={len(table.items)} blocks={table.blocks.count}>"
+
+    @property
+    def phase(self) -> Phase:
+        """The state of the stream."""
+        return Phase.DONE if self.done else self._phase
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """One event. `[DONE]` is not of this dialect, but some servers send it; it means nothing."""
+        """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
         if data == b"[DONE]":
             return
         try:
@@ -84,85 +90,92 @@ class ResponsesReader(StreamReader):
             name = ""
         handler = HANDLERS.get(name)
         if handler is not None:
-            if not self._started:
-                self._items.mend("the stream began without response.created", at="response.created")
-                self._start({}, out)
-            handler(self._items, event, out)
-        elif name == "response.created":
-            self._create(event, out)
+            if self._phase is _WAITING:
+                self._start_late({}, out)
+                self._move(name)
+            handler(self._table, event, out)
         elif name in TERMINALS:
             self._finish(event, name, out)
-        elif name == "error" or event.get("error"):
-            out.append(Error(read_error_payload(event, Dialect.RESPONSES)))
-            self.done = True
-        elif name in _BEGUN:
-            if not self._started:
+        elif name != "response.created" and (name == "error" or event.get("error")):
+            self._fail(event, out)
+        elif name in READER[_WAITING]:
+            phase = self._phase
+            self._move(name)
+            if phase is _WAITING:
                 self._start(event.get("response"), out)
-        elif name in _SIGNS_OF_LIFE:
+        elif name in _PINGS:
             out.append(Ping())
-        elif not self._silent(event, name):
+        elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
 
-    def follow(self, said: Delta) -> RunCallback | None:
+    def follow(self, delta: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
-        return self._items.follow(said)
+        return self._table.run_callback(delta)
 
     def read_eof(self, out: list[Event]) -> None:
-        """Only a terminal event ends the stream; anything less was cut."""
+        """Raises StreamTruncated: only a terminal event ends the stream."""
         raise StreamTruncated
 
-    def _create(self, event: Json, out: list[Event]) -> None:
-        if self._created:
-            raise UpstreamProtocolError("upstream sent response.created twice")
-        self._created = True
-        if not self._started:
-            self._start(event.get("response"), out)
+    def _move(self, name: str) -> None:
+        phase = READER[self._phase].get(name)
+        if phase is None:
+            raise UpstreamProtocolError(f"upstream sent {name} twice")
+        self._phase = phase
+
+    def _start_late(self, response: Json, out: list[Event]) -> None:
+        self._table.record_repair("the stream began without response.created", at="response.created")
+        self._start(response, out)
 
     def _start(self, response: object, out: list[Event]) -> None:
         if type(response) is not dict:
             raise UpstreamProtocolError("upstream began a response that is not an object")
-        self._started = True
         identity, model = response.get("id"), response.get("model")
-        self._items.response_id = identity if type(identity) is str else ""
+        self._table.response_id = identity if type(identity) is str else ""
         out.append(
             Start(
-                self._items.response_id,
+                self._table.response_id,
                 model if type(model) is str else "",
                 None,
                 read_timestamp(response.get("created_at")),
             )
         )
 
-    def _silent(self, event: Json, name: str) -> bool:
-        """Is the event only about an item that is left out, or that is read when it is done."""
+    def _is_ignored(self, event: Json, name: str) -> bool:
+        """True if the event belongs to an item that is dropped, or that is read when it is done."""
         words = name.split(".", 2)
-        if len(words) > 1 and words[1] in _PROGRESS:
+        if len(words) > 1 and words[1] in _PROGRESS_WORDS:
             return True
         key = event.get("output_index")
-        item = self._items.items.get(key) if type(key) is int else None
-        return item is not None and item.sort in (Sort.NATIVE, Sort.UNKNOWN)
+        item = self._table.items.get(key) if type(key) is int else None
+        return item is not None and item.kind in (ItemKind.NATIVE, ItemKind.UNKNOWN)
 
     def _finish(self, event: Json, name: str, out: list[Event]) -> None:
         response = event.get("response")
         if type(response) is not dict:
             if not event.get("error"):
                 raise UpstreamProtocolError(f"upstream sent {name} without its response")
-            out.append(Error(read_error_payload(event, Dialect.RESPONSES)))
-            self.done = True
+            self._fail(event, out)
             return
         status = read_status(response, TERMINALS[name])
-        items = self._items
-        if not self._started:
-            items.mend("the stream began without response.created", at="response.created")
-            self._start(response, out)
+        table = self._table
+        if self._phase is _WAITING:
+            self._start_late(response, out)
         if TERMINALS[name] is None:
-            items.mend(f"{name} was read as response.{status}", at=name)
+            table.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
-        items.take_output(response.get("output"), out, cut=cut)
-        items.end(out, cut=cut)
-        stop = settle(response, status, calls=items.has_calls(), refusal=items.refused, losses=self.context.losses)
+        complete_output(table, response.get("output"), out, cut=cut)
+        end_items(table, out, cut=cut)
+        stop = resolve_stop_reason(
+            response, status, calls=has_calls(table), refusal=table.has_refusal, losses=self.context.losses
+        )
         if stop.reason not in CUTS:
-            items.check_calls()
+            check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))
         out.append(End())
+        self._move(name)
+        self.done = True
+
+    def _fail(self, event: Json, out: list[Event]) -> None:
+        out.append(Error(read_error_payload(event, Dialect.RESPONSES)))
+        self._move("error")
         self.done = True

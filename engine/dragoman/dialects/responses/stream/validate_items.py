@@ -1,6 +1,6 @@
-"""The items of a Responses stream that we wrote, as its client knows them: what was told of each, and by which rules.
+"""The output items of a Responses stream that was written, as its client knows them, with the rules for items.
 
-Texts are not kept for that: of each whole text, and of each item that is done, there is a hash.
+Texts are not kept for this: of each finished text and of each finished item there is a hash.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _PREFIX: Final = {
     "tool_search_call": "tsc_",
 }
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Calls that are told in deltas, and where they have what they were called with."""
+"""Calls that have deltas → the field with their arguments."""
 HOMES: Final = {
     "output_text": ("message", "text"),
     "refusal": ("message", "refusal"),
     "reasoning_text": ("reasoning", "text"),
     "summary_text": ("reasoning", "text"),
 }
-"""Kind of part → the item it stands in, and where it has its text."""
+"""Type of part → the type of its item, and the field with its text."""
 _LONGEST_CALL_ID: Final = 64
 
 
-class ToldPart:
-    """A part of an item. `text` is the hash of its text once that was told whole."""
+class ValidatedPart:
+    """A part of an item. `text` is the hash of its text after the text's `.done` event, else None."""
 
     __slots__ = ("annotations", "done", "kind", "text")
 
@@ -41,27 +41,28 @@ class ToldPart:
         self.text: int | None = None
         self.done = False
 
-    def same(self, raw: Any) -> None:
-        """Hold the part as it is told again against what was told of it. Raises `Breach`."""
+    def check_repeated(self, raw: Any) -> None:
+        """Compare the part with the same part in a later event. Raises `GrammarError`."""
         if type(raw) is not dict or raw.get("type") != self.kind:
             raise GrammarError("a part of another kind than was announced")
         if hash(raw.get(HOMES[self.kind][1])) != self.text or len(raw.get("annotations") or ()) != self.annotations:
-            raise GrammarError("a part that is not what was told of it")
+            raise GrammarError("a part that differs from its earlier events")
 
 
-class ToldItem:
-    """An item from its announcement on. `done` is its hash once it was told whole, `size` the length it had then.
+class ValidatedItem:
+    """An item from its announcement on.
 
-    `arguments` is the hash of a call's whole arguments.
+    `done` is the hash and `size` the length of its JSON after `output_item.done`, `arguments` the hash of a call's
+    complete arguments, `constants` the hash of the fields that must not change. `cut` is True if it ended incomplete.
     """
 
-    __slots__ = ("arguments", "call_id", "cut", "done", "id", "lasting", "name", "parts", "size", "type")
+    __slots__ = ("arguments", "call_id", "constants", "cut", "done", "id", "name", "parts", "size", "type")
 
     def __init__(self, raw: Json) -> None:
-        """Judge the announcement. Raises `Breach`."""
+        """Check the announcement. Raises `GrammarError`."""
         get = raw.get
-        kind, given = get("type"), get("id")
-        if type(kind) is not str or type(given) is not str or not given.startswith(_PREFIX.get(kind, "")):
+        kind, item_id = get("type"), get("id")
+        if type(kind) is not str or type(item_id) is not str or not item_id.startswith(_PREFIX.get(kind, "")):
             raise GrammarError("an item without a type, or an id that is not of it")
         if get("content") or get("summary") or get("arguments") or get("input") or get("encrypted_content"):
             raise GrammarError("an item that starts with content")
@@ -75,76 +76,76 @@ class ToldItem:
             self.call_id, self.name = member(raw, "call_id", str), get("name")
             if not self.call_id or len(self.call_id) > _LONGEST_CALL_ID or (kind in CALLS and not self.name):
                 raise GrammarError("a call without id or name, or an id too long to be sent back")
-        self.id: str = given
+        self.id: str = item_id
         self.type: str = kind
-        self.lasting = _lasting(raw)
-        self.parts: tuple[ToldPart, ...] = ()
+        self.constants = _constant_fields(raw)
+        self.parts: tuple[ValidatedPart, ...] = ()
         self.arguments: int | None = None
         self.cut = False
         self.done: int | None = None
         self.size = 0
 
-    def show(self, kind: str) -> None:
-        """A part is announced."""
+    def add_part(self, kind: str) -> None:
+        """Add an announced part. Raises `GrammarError`."""
         if self.parts and self.type == "reasoning" and any(part.kind != kind for part in self.parts):
             raise GrammarError("reasoning as text and as summary")
-        self.parts = (*self.parts, ToldPart(kind))
+        self.parts = (*self.parts, ValidatedPart(kind))
 
-    def finish(self, raw: Json, spelled: bytes) -> None:
-        """The item is told whole; `spelled` is its JSON if that is sure. Raises `Breach`."""
+    def finish(self, raw: Json, encoded: bytes) -> None:
+        """Check the finished item. `encoded` is its JSON if that is certain, else empty. Raises `GrammarError`."""
         status = raw.get("status", "completed")
         if status not in ("completed", "incomplete"):
             raise GrammarError("an item done with another status")
-        self.stays(raw)
+        self.check_unchanged(raw)
         if self.type in CALLS:
-            # Codex runs every call that was done; only one that is not whole may lack its own done event.
+            # Codex runs every call that is done; only an incomplete one may lack the `.done` event of its arguments.
             if (self.arguments is not None) is not (status == "completed"):
-                raise GrammarError("a call done without its arguments, or cut behind them")
-            given = member(raw, CALLS[self.type], str)
-            if self.arguments is not None and hash(given) != self.arguments:
+                raise GrammarError("a call done without its arguments, or cut after them")
+            arguments = member(raw, CALLS[self.type], str)
+            if self.arguments is not None and hash(arguments) != self.arguments:
                 raise GrammarError("a call done with other arguments")
             if self.type == "function_call" and status == "completed":
-                payload_of(given.encode("utf-8", "surrogatepass"))
+                payload_of(arguments.encode("utf-8", "surrogatepass"))
         elif self.type == "message" and not self.parts:
             raise GrammarError("a message without a part")
         parts = [*(raw.get("content") or ()), *(raw.get("summary") or ())]
         if len(parts) != len(self.parts):
-            raise GrammarError("an item done with more parts or fewer than were told")
-        for part, told in zip(self.parts, parts, strict=True):
+            raise GrammarError("an item done with another number of parts than it had")
+        for part, raw_part in zip(self.parts, parts, strict=True):
             if not part.done:
                 raise GrammarError("an item done before its part")
-            part.same(told)
+            part.check_repeated(raw_part)
         self.cut = status == "incomplete"
-        spelled = spelled or dumps(raw)
-        self.done, self.size = hash(spelled), len(spelled)
+        encoded = encoded or dumps(raw)
+        self.done, self.size = hash(encoded), len(encoded)
         self.parts = ()
 
-    def stays(self, raw: Json) -> None:
-        """Hold what must not change against the announcement. Raises `Breach`."""
-        if raw.get("id") != self.id or raw.get("type") != self.type or _lasting(raw) != self.lasting:
+    def check_unchanged(self, raw: Json) -> None:
+        """Check that the fields of the announcement have not changed. Raises `GrammarError`."""
+        if raw.get("id") != self.id or raw.get("type") != self.type or _constant_fields(raw) != self.constants:
             raise GrammarError("an item that changed its id, type or name")
 
-    def last(self, raw: Any, status: str) -> None:
-        """Hold the item in the last snapshot, whose status is given, against what was told. Raises `Breach`."""
+    def check_final(self, raw: Any, status: str) -> None:
+        """Check the item in the last snapshot, which has this status. Raises `GrammarError`."""
         if self.done is not None:
             if hash(dumps(raw)) != self.done:
                 raise GrammarError("the last snapshot has another item than was done")
-            self.fits(status)
+            self.check_status(status)
             return
-        # Codex runs free text as soon as it is told as done, so one that was cut is not.
+        # Codex runs a free-text call at its `output_item.done`, so the writer sends none for one that was cut.
         withheld = status == "incomplete" and self.type == "custom_tool_call"
         if status != "failed" and not withheld:
             raise GrammarError("an item that was never done")
         if type(raw) is not dict or raw.get("status") != "incomplete":
-            raise GrammarError("an item that is open, told otherwise in the last snapshot")
-        self.stays(raw)
+            raise GrammarError("an open item that is not incomplete in the last snapshot")
+        self.check_unchanged(raw)
 
-    def fits(self, status: str) -> None:
-        """May the item, which is done, stand in a response that ended so. Raises `Breach`."""
+    def check_status(self, status: str) -> None:
+        """Check that the finished item may be part of a response with this status. Raises `GrammarError`."""
         if self.cut and (status == "completed" or self.type == "custom_tool_call"):
-            raise GrammarError("an item that was cut, in a reply that was not or told as done")
+            raise GrammarError("an item that was cut, in a complete reply or although it was done")
 
 
-def _lasting(raw: Json) -> int:
+def _constant_fields(raw: Json) -> int:
     get = raw.get
     return hash((get("call_id"), get("name"), get("role"), get("namespace"), get("execution"), get("phase")))

@@ -1,7 +1,7 @@
-"""The snapshots of a Responses stream that we wrote, as its client knows them.
+"""The snapshots of a Responses stream that was written, as its client knows them, with the rules for snapshots.
 
-A snapshot repeats the request, tools and all, twice at the beginning and once at the end. Where it is spelled as one
-that was read before, it is compared with that; what is not spelled so is read.
+A snapshot repeats the request with all its tools, twice at the start and once at the end. Where its bytes equal those
+of a snapshot that was checked before, only a hash is compared; any other snapshot is parsed and checked.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.stream.validate_items import ToldItem
+from dragoman.dialects.responses.stream.validate_items import ValidatedItem
 from dragoman.stages.output_validator import GrammarError, counted, member, payload_of
 from dragoman.wire.json_codec import dump_str, dumps
 
@@ -24,51 +24,53 @@ _REQUIRED: Final = frozenset((
 _NUMBERS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
 _BOOLEANS: Final = ("parallel_tool_calls", "store", "background")
 # fmt: on
-_SPELLED: Final = re.compile(
+_SNAPSHOT: Final = re.compile(
     rb'("response":\{"id":"[^"\\]+","object":"response","created_at":\d{1,18},"model":"[^"\\]*"),'
     rb'"status":"(\w+)","output":\['
 )
-"""A snapshot as we spell it behind its number, up to its first item."""
+"""A snapshot in the format of the writer, from the end of the sequence number to the first item."""
 _LONG: Final = 4096
-"""What a snapshot repeats is compared by its length and its ends if it is longer than this, in bytes."""
-_JUDGED: Final[dict[int, None]] = {}
-"""What snapshots repeated, as a hash of how it was spelled, that began a stream and were sound."""
-_JUDGED_MAX: Final = 512
+"""Bytes. A longer echo of the request is compared by its length, its first and its last 256 bytes."""
+_KNOWN_ECHOES: Final[dict[int, None]] = {}
+"""Hashes of the echoes of first snapshots that were checked and are valid. A set, kept as a dictionary."""
+_KNOWN_ECHOES_MAX: Final = 512
 _COMMA, _BRACKET = b",]"
 
 
-class ToldResponse:
-    """What the snapshots said so far. `begun` is a hash of id, time and model, None before the first one."""
+class ValidatedSnapshots:
+    """Snapshots of one stream. `identity` is a hash of id, time and model, None before the first snapshot."""
 
-    __slots__ = ("_echo", "_first", "begun")
+    __slots__ = ("_echo", "_first", "identity")
 
     def __init__(self) -> None:
-        self.begun: int | None = None
+        self.identity: int | None = None
         self._echo = 0
-        """What the first one repeated, and who it was, as a hash of how it was spelled; 0 if it was otherwise."""
+        """Hash of the first snapshot's identity and echo; 0 if it is not in the writer's format."""
         self._first = 0
-        """All of it."""
+        """Hash of the entire first snapshot; 0 likewise."""
 
-    def again(self, payload: bytes, at: int) -> bool:
-        """Is the snapshot at this place the first one, byte for byte."""
+    def is_first_again(self, payload: bytes, at: int) -> bool:
+        """True if the snapshot at this position has the bytes of the first one."""
         return self._first != 0 and _digest(payload[at:]) == self._first
 
-    def begins(self, payload: bytes, at: int) -> bool:
-        """Is the snapshot at this place a first one, alike but for its id, time and model to one that was sound."""
-        if self.begun is not None or (spelled := _SPELLED.match(payload, at)) is None or spelled[2] != b"in_progress":
+    def is_known_start(self, payload: bytes, at: int) -> bool:
+        """True if the snapshot at this position is a first one with a known echo. Then it is kept as the first one."""
+        if self.identity is not None or (match := _SNAPSHOT.match(payload, at)) is None or match[2] != b"in_progress":
             return False
-        if _digest(payload[spelled.end() :]) not in _JUDGED:
+        if _digest(payload[match.end() :]) not in _KNOWN_ECHOES:
             return False
-        self._keep(payload, spelled)
+        self._keep(payload, match)
         return True
 
-    def ends(self, payload: bytes, at: int, items: Sequence[ToldItem]) -> bool:
-        """Is the snapshot at this place a completed one, with the items spelled as they were when done, and the rest
-        as in the first one. Raises `Breach` for what else is in it."""
-        spelled = _SPELLED.match(payload, at)
-        if spelled is None or spelled[2] != b"completed" or not self._echo:
+    def is_expected_end(self, payload: bytes, at: int, items: Sequence[ValidatedItem]) -> bool:
+        """True if the snapshot at this position is completed, repeats the finished items and else equals the first one.
+
+        Raises `GrammarError` for invalid token counts, and for items that were cut.
+        """
+        match = _SNAPSHOT.match(payload, at)
+        if match is None or match[2] != b"completed" or not self._echo:
             return False
-        at = spelled.end()
+        at = match.end()
         for number, item in enumerate(items):
             if number:
                 if payload[at] != _COMMA:
@@ -77,23 +79,23 @@ class ToldResponse:
             if item.done is None or hash(payload[at : at + item.size]) != item.done:
                 return False
             at += item.size
-            item.fits("completed")
+            item.check_status("completed")
         end = payload.rfind(b'"usage":')
-        if payload[at] != _BRACKET or hash((spelled[1], _digest(payload[at:end]))) != self._echo:
+        if payload[at] != _BRACKET or hash((match[1], _digest(payload[at:end]))) != self._echo:
             return False
         _check_usage(payload_of(b"{" + payload[end:-1]).get("usage"))
         return True
 
     def read(self, event: Json, payload: bytes, at: int) -> Json:
-        """The response of an event, whose snapshot stands at this place of the payload if it is spelled as ours are.
+        """Check an event's snapshot and return it. `at` is its position in the payload, 0 if it is not known.
 
-        Raises `Breach`.
+        Raises `GrammarError`.
         """
         response: Json = member(event, "response", dict)
         if not response.keys() >= _REQUIRED or response.get("object") != "response":
             raise GrammarError("a response without one of its keys")
-        told, time, model = response.get("id"), response.get("created_at"), response.get("model")
-        if not told or type(told) is not str or type(time) is not int or type(model) is not str:
+        response_id, time, model = response.get("id"), response.get("created_at"), response.get("model")
+        if not response_id or type(response_id) is not str or type(time) is not int or type(model) is not str:
             raise GrammarError("a response without an id, a time or a model")
         if response.get("tool_choice") is None:
             raise GrammarError("a response without tool_choice")
@@ -101,31 +103,31 @@ class ToldResponse:
             raise GrammarError("a response without one of its numbers")
         if any(type(response.get(key)) is not bool for key in _BOOLEANS):
             raise GrammarError("a response without one of its booleans")
-        begun = hash(
+        identity = hash(
             b'"response":{"id":%b,"object":"response","created_at":%d,"model":%b'
-            % (dump_str(told), time, dump_str(model))
+            % (dump_str(response_id), time, dump_str(model))
         )
-        spelled = _SPELLED.match(payload, at) if at else None
-        if self.begun is None:
-            self._begin(response)
-            self.begun = begun
-            if spelled is not None and spelled[2] == b"in_progress":
-                self._keep(payload, spelled)
-                if len(_JUDGED) >= _JUDGED_MAX:
-                    _JUDGED.clear()
-                _JUDGED[_digest(payload[spelled.end() :])] = None
+        match = _SNAPSHOT.match(payload, at) if at else None
+        if self.identity is None:
+            self._check_start(response)
+            self.identity = identity
+            if match is not None and match[2] == b"in_progress":
+                self._keep(payload, match)
+                if len(_KNOWN_ECHOES) >= _KNOWN_ECHOES_MAX:
+                    _KNOWN_ECHOES.clear()
+                _KNOWN_ECHOES[_digest(payload[match.end() :])] = None
             return response
         if event["type"] == "response.created":
             raise GrammarError("response.created twice")
-        if begun != self.begun:
+        if identity != self.identity:
             raise GrammarError("id, created_at or model changed within the stream")
-        if spelled is not None and self._echo and self._repeated(payload, spelled, response) != self._echo:
-            raise GrammarError("the snapshot repeats the request otherwise than the first one")
+        if match is not None and self._echo and self._echo_of(payload, match, response) != self._echo:
+            raise GrammarError("the snapshot repeats the request in another way than the first one")
         if response["status"] in ("in_progress", "queued"):
-            self._begin(response)
+            self._check_start(response)
         return response
 
-    def _begin(self, response: Json) -> None:
+    def _check_start(self, response: Json) -> None:
         if response["output"] != []:
             raise GrammarError("a beginning with output")
         if response.get("status") not in ("in_progress", "queued"):
@@ -133,26 +135,26 @@ class ToldResponse:
         if response["error"] is not None or response["incomplete_details"] is not None or response["usage"] is not None:
             raise GrammarError("a beginning with what only an end has")
 
-    def _keep(self, payload: bytes, spelled: re.Match[bytes]) -> None:
-        at = spelled.end()
-        self.begun = hash(spelled[1])
-        self._first = _digest(payload[spelled.start() :])
-        self._echo = hash((spelled[1], _digest(payload[at : payload.rfind(b'"usage":')])))
+    def _keep(self, payload: bytes, match: re.Match[bytes]) -> None:
+        at = match.end()
+        self.identity = hash(match[1])
+        self._first = _digest(payload[match.start() :])
+        self._echo = hash((match[1], _digest(payload[at : payload.rfind(b'"usage":')])))
 
-    def _repeated(self, payload: bytes, spelled: re.Match[bytes], response: Json) -> int:
-        """What a snapshot repeats, told as if it had no items and nothing had gone wrong."""
+    def _echo_of(self, payload: bytes, match: re.Match[bytes], response: Json) -> int:
+        """Returns the hash of a snapshot's identity and echo, as if it had no items and no error."""
         output, end = dumps(response["output"]), payload.rfind(b'"usage":')
-        at = spelled.end() + len(output) - 2
-        if payload[spelled.end() - 1 : at + 1] != output:
-            return self._echo  # spelled otherwise: nothing can be said
+        at = match.end() + len(output) - 2
+        if payload[match.end() - 1 : at + 1] != output:
+            return self._echo  # not in the writer's format: cannot be compared
         rest = payload[at:end]
         for key in ("error", "incomplete_details"):
             rest = rest.replace(b'"%b":%b' % (key.encode(), dumps(response[key])), b'"%b":null' % key.encode(), 1)
-        return hash((spelled[1], _digest(rest)))
+        return hash((match[1], _digest(rest)))
 
 
-def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
-    """Hold the last snapshot against what was told. Raises `Breach`."""
+def check_end(status: str, response: Json, items: Sequence[ValidatedItem]) -> None:
+    """Check the last snapshot, whose event means this status. Raises `GrammarError`."""
     if response.get("status") != status:
         raise GrammarError("a terminal event whose response has another status")
     if (response["error"] is None) is (status == "failed"):
@@ -162,9 +164,9 @@ def check_end(status: str, response: Json, items: Sequence[ToldItem]) -> None:
     _check_usage(response["usage"])
     output = member(response, "output", list)
     if len(output) != len(items):
-        raise GrammarError("a last snapshot with more items or fewer than were told")
+        raise GrammarError("a last snapshot with another number of items than the stream")
     for raw, item in zip(output, items, strict=True):
-        item.last(raw, status)
+        item.check_final(raw, status)
 
 
 def _check_usage(usage: Any) -> None:

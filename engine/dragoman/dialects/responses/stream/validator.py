@@ -1,9 +1,10 @@
-"""The grammar of a Responses stream that we wrote (responses §7, §8, §8.3, §9).
+"""The grammar of a Responses stream that was written (responses §7, §8, §8.3, §9).
 
-What the SDK's state machine and agents need: numbers without a gap, items and parts announced before their deltas and
-done before the end, ids that stay, one terminal snapshot that holds the very items that were done.
+The rules are those of the SDK's state machine and of agents: sequence numbers without a gap, items and parts announced
+before their deltas and done before the end, ids that do not change, and one last snapshot with the finished items.
 
-How texts begin is learnt once per process for each kind, as only the item's own fields differ.
+The bytes before and after a delta's text are learned once per process for each kind of text; only the item's own fields
+differ between streams.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ToldItem, ToldPart
-from dragoman.dialects.responses.stream.validate_snapshots import ToldResponse, check_end
+from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ValidatedItem, ValidatedPart
+from dragoman.dialects.responses.stream.validate_snapshots import ValidatedSnapshots, check_end
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import (
     NO_CHANGE,
@@ -32,7 +33,7 @@ _TERMINALS: Final = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_LIFE: Final = _BEGINNINGS | _TERMINALS.keys()
+_SNAPSHOT_EVENTS: Final = _BEGINNINGS | _TERMINALS.keys()
 _DELTAS: Final = {
     "response.output_text.delta": "output_text",
     "response.refusal.delta": "refusal",
@@ -43,42 +44,42 @@ _DELTAS: Final = {
 }
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
 _NEVER: Final = b"\n%d"
-"""What no frame begins with."""
-_FORMS: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
-"""Kind of text → what its deltas have before and behind the item's own fields, and their end; as in every stream."""
+"""A prefix that no frame has."""
+_TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
+"""Kind of text → the bytes of its deltas before the item's own fields, after them, and after the text."""
 
 
 class ResponsesValidator(Validator):
-    """Encodes the frames of a Responses stream, and holds them against the dialect's grammar."""
+    """Encodes the frames of a Responses stream and checks them against the dialect's grammar."""
 
-    __slots__ = ("_items", "_next", "_response", "_spelled")
+    __slots__ = ("_items", "_next", "_prefix", "_snapshots")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._next = 0
-        self._response = ToldResponse()
-        self._items: list[ToldItem] = []
-        self._spelled = _NEVER
-        """What the texts of the item that speaks begin with, but for the number."""
+        self._snapshots = ValidatedSnapshots()
+        self._items: list[ValidatedItem] = []
+        self._prefix = _NEVER
+        """The bytes before the text in deltas of the current item, to be formatted with the sequence number."""
 
-    # --- texts: their beginnings have a number in them ---------------------------------------------------------------
+    # --- templates: their prefix contains the sequence number ---------------------------------------------------------
 
     def feed(self, frames: Any, /) -> bytes:
-        """The bytes of all frames, as they are."""
-        if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._spelled % self._next):
+        """Returns the bytes of all frames, unchanged."""
+        if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._prefix % self._next):
             self._next += 1
             return frames
         return super().feed(frames)
 
     def matches_template(self, data: bytes) -> bool:
-        """Is it texts of one item, numbered on, that begin like one that was judged, and end like it."""
+        """True if these are the next deltas of one item, with the bytes of a checked one around their texts."""
         number = self._next
-        low = self._spelled % number
+        low = self._prefix % number
         if not data.startswith(low):
             for known in self._known:
                 low = known.low % number
                 if data.startswith(low):
-                    self._spelled, self._tail = known.low, known.tail
+                    self._prefix, self._tail = known.low, known.tail
                     self._most = 0
                     break
             else:
@@ -92,48 +93,48 @@ class ResponsesValidator(Validator):
                 return False
             if len(data) < 2 * (len(low) + len(tail)):
                 self._most = len(data) + 1
-        elif not data.startswith(self._spelled % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2):
+        elif not data.startswith(self._prefix % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2):
             return False
         self._next = number + frames
         return True
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
-        """What comes next may begin so, with its own number."""
+        """Learn the bytes around a delta's text: the next delta may have the same ones, except for the number."""
         mark = b'"sequence_number":%d,' % (self._next - 1)
         before, found, after = low.replace(b"%", b"%%").partition(mark)
         if not found:
             return
-        spelled = before + b'"sequence_number":%d,' + after
-        self._spelled, self._tail, self._most = spelled, tail, size + 1
-        self.add_template(Template(spelled, b"", tail))
+        prefix = before + b'"sequence_number":%d,' + after
+        self._prefix, self._tail, self._most = prefix, tail, size + 1
+        self.add_template(Template(prefix, b"", tail))
         for index, item in enumerate(self._items):
-            head, found, behind = spelled.partition(_place(index, item))
+            head, found, tail_fields = prefix.partition(_place(index, item))
             if found:
-                _FORMS[_kind(item)] = head, behind, tail
+                _TEMPLATES[_kind(item)] = head, tail_fields, tail
 
     def restore_templates(self, name: str) -> None:
-        """The texts of an item begin alike in all streams, but for the item's own fields."""
+        """Build the template of a new item from one of an earlier stream, with this item's own fields."""
         if (
             name.endswith(".added")
             and self._items
             and (item := self._items[-1]).done is None
             and len(item.parts) < 2
-            and (form := _FORMS.get(_kind(item))) is not None
+            and (known := _TEMPLATES.get(_kind(item))) is not None
         ):
             place = _place(len(self._items) - 1, item)
-            self.add_template(Template(form[0] + place + form[1], b"", form[2]))
+            self.add_template(Template(known[0] + place + known[1], b"", known[2]))
 
     def drop_template(self) -> None:
-        """Whatever was alike may not be allowed any more."""
-        self._spelled, self._tail, self._known = _NEVER, b"", ()
+        """Forget the templates: the deltas they match may be invalid from here on."""
+        self._prefix, self._tail, self._known = _NEVER, b"", ()
         self._most = 0
 
     # --- events --------------------------------------------------------------------------------------------------
 
     def read(self, name: str, payload: bytes) -> SoleText | None:
-        """One event."""
-        if name in _LIFE:
-            self._life(name, payload)
+        """Check one event. Returns its text if it is nothing but a delta."""
+        if name in _SNAPSHOT_EVENTS:
+            self._snapshot(name, payload)
             return None
         event = self._event(name, payload)
         kind = _DELTAS.get(name)
@@ -141,17 +142,17 @@ class ResponsesValidator(Validator):
             return self._delta(event, kind)
         kind = _DONE.get(name)
         if kind is not None:
-            self._told(event, kind)
+            self._text_done(event, kind)
         elif name == "response.output_item.added":
-            self._add(event)
+            self._item_added(event)
         elif name == "response.output_item.done":
-            self._open(event).finish(member(event, "item", dict), _item_of(payload))
+            self._open_item(event).finish(member(event, "item", dict), _item_of(payload))
         elif name in ("response.content_part.added", "response.reasoning_summary_part.added"):
-            self._show(event)
+            self._part_added(event)
         elif name in ("response.content_part.done", "response.reasoning_summary_part.done"):
-            self._shown(event)
+            self._part_done(event)
         elif name == "response.output_text.annotation.added":
-            part = self._part(event, "output_text")
+            part = self._open_part(event, "output_text")
             member(event, "annotation", dict)
             if member(event, "annotation_index", int) != part.annotations:
                 raise GrammarError("an annotation_index that is not the next")
@@ -168,70 +169,70 @@ class ResponsesValidator(Validator):
             raise GrammarError("a sequence_number that is not the next")
         self._next += 1
         if event.get("error"):
-            raise GrammarError("an error at the top: the SDK raises, and agents do not see why")
-        if self._response.begun is None and name != "response.created":
+            raise GrammarError("an error at the top level: the SDK raises, and agents do not see the reason")
+        if self._snapshots.identity is None and name != "response.created":
             raise GrammarError("an event before response.created")
         return event
 
     # --- the response ------------------------------------------------------------------------------------------------
 
-    def _life(self, name: str, payload: bytes) -> None:
-        """A snapshot."""
+    def _snapshot(self, name: str, payload: bytes) -> None:
+        """Check an event that consists of a snapshot."""
         head = b'{"type":"%b","sequence_number":%d,' % (name.encode(), self._next)
-        response, items = self._response, self._items
+        snapshots, items = self._snapshots, self._items
         if payload.startswith(head):
             at = len(head)
-            if (name == "response.created" and response.begins(payload, at)) or (
-                name == "response.in_progress" and not items and response.again(payload, at)
+            if (name == "response.created" and snapshots.is_known_start(payload, at)) or (
+                name == "response.in_progress" and not items and snapshots.is_first_again(payload, at)
             ):
                 self._next += 1
                 return
-            if name == "response.completed" and response.ends(payload, at, items):
+            if name == "response.completed" and snapshots.is_expected_end(payload, at, items):
                 self._next += 1
                 self.ended = True
                 return
         else:
             at = 0
-        told = response.read(self._event(name, payload), payload, at)
+        snapshot = snapshots.read(self._event(name, payload), payload, at)
         if name in _TERMINALS:
-            check_end(_TERMINALS[name], told, items)
+            check_end(_TERMINALS[name], snapshot, items)
             self.ended = True
-        elif items or told["status"] not in ("in_progress", "queued"):
-            raise GrammarError("a beginning behind the first item, or with another status")
+        elif items or snapshot["status"] not in ("in_progress", "queued"):
+            raise GrammarError("a beginning after the first item, or with another status")
 
     # --- items and parts ---------------------------------------------------------------------------------------------
 
-    def _add(self, event: Json) -> None:
+    def _item_added(self, event: Json) -> None:
         if member(event, "output_index", int) != len(self._items):
             raise GrammarError("an output_index that is not the next")
-        item = ToldItem(member(event, "item", dict))
+        item = ValidatedItem(member(event, "item", dict))
         for other in self._items:
             if other.id == item.id or (item.call_id is not None and other.call_id == item.call_id):
                 raise GrammarError("an item id or a call_id twice")
         self._items.append(item)
 
-    def _open(self, event: Json) -> ToldItem:
+    def _open_item(self, event: Json) -> ValidatedItem:
         index = event.get("output_index")
         if type(index) is not int or not 0 <= index < len(self._items) or self._items[index].done is not None:
             raise GrammarError("an event of an item that is not open")
         return self._items[index]
 
-    def _named(self, event: Json) -> ToldItem:
-        item = self._open(event)
+    def _addressed_item(self, event: Json) -> ValidatedItem:
+        item = self._open_item(event)
         if event.get("item_id") != item.id:
             raise GrammarError("an item_id that is not its item's")
         return item
 
-    def _call(self, event: Json, kind: str) -> ToldItem:
-        item = self._named(event)
+    def _open_call(self, event: Json, kind: str) -> ValidatedItem:
+        item = self._addressed_item(event)
         if item.type != kind:
             raise GrammarError("arguments of an item of another type")
         if item.arguments is not None:
-            raise GrammarError("more arguments behind their end")
+            raise GrammarError("more arguments after their end")
         return item
 
-    def _part(self, event: Json, kind: str) -> ToldPart:
-        parts = self._named(event).parts
+    def _open_part(self, event: Json, kind: str) -> ValidatedPart:
+        parts = self._addressed_item(event).parts
         index = event.get("summary_index" if kind == "summary_text" else "content_index")
         if type(index) is not int or not 0 <= index < len(parts):
             raise GrammarError("a part that was not announced: the SDK raises")
@@ -240,58 +241,58 @@ class ResponsesValidator(Validator):
             raise GrammarError("an event of a part of another kind, or of a closed one")
         return part
 
-    def _show(self, event: Json) -> None:
+    def _part_added(self, event: Json) -> None:
         raw = member(event, "part", dict)
         kind = member(raw, "type", str)
         home, key = HOMES.get(kind, ("", ""))
-        item = self._named(event)
+        item = self._addressed_item(event)
         if item.type != home:
             raise GrammarError("a part that its item cannot have")
         place = "summary_index" if kind == "summary_text" else "content_index"
         if member(event, place, int) != len(item.parts) or raw.get(key) != "" or raw.get("annotations"):
             raise GrammarError("a part that is not the next, or starts with content")
-        item.show(kind)
+        item.add_part(kind)
 
-    def _shown(self, event: Json) -> None:
+    def _part_done(self, event: Json) -> None:
         raw = member(event, "part", dict)
-        part = self._part(event, str(raw.get("type")))
+        part = self._open_part(event, str(raw.get("type")))
         if part.text is None:
             raise GrammarError("a part done before its text")
-        part.same(raw)
+        part.check_repeated(raw)
         part.done = True
 
     def _delta(self, event: Json, kind: str) -> SoleText | None:
         text = member(event, "delta", str)
         if kind in CALLS:
-            self._call(event, kind)
-        elif self._part(event, kind).text is not None:
-            raise GrammarError("a delta behind its end")
+            self._open_call(event, kind)
+        elif self._open_part(event, kind).text is not None:
+            raise GrammarError("a delta after its end")
         return NO_CHANGE if event.get("logprobs") else SoleText(b"delta", text)
 
-    def _told(self, event: Json, kind: str) -> None:
-        """The whole text."""
+    def _text_done(self, event: Json, kind: str) -> None:
+        """Check the `.done` event of a text or of arguments."""
         if kind in CALLS:
-            item = self._call(event, kind)
+            item = self._open_call(event, kind)
             if kind == "function_call" and event.get("name") != item.name:
                 raise GrammarError("arguments done under another name")
             item.arguments = hash(member(event, CALLS[kind], str))
             return
-        part = self._part(event, kind)
+        part = self._open_part(event, kind)
         if part.text is not None:
             raise GrammarError("a text done twice")
         part.text = hash(member(event, HOMES[kind][1], str))
 
 
 def _item_of(payload: bytes) -> bytes:
-    """The item of an event that is spelled as ours are; nothing of any other."""
+    """Returns the item's JSON in an `output_item.done` in the writer's format, else nothing."""
     at = payload.find(b',"item":{') if payload.startswith(b'{"type":"response.output_item.done","seq') else -1
     return payload[at + 8 : -1] if at > 0 else b""
 
 
-def _place(index: int, item: ToldItem) -> bytes:
-    """The fields of an item's events that say whose they are, as in a known beginning."""
+def _place(index: int, item: ValidatedItem) -> bytes:
+    """Returns the fields that identify the item in its events, in the writer's format."""
     return b'"item_id":%b,"output_index":%d,' % (dump_str(item.id).replace(b"%", b"%%"), index)
 
 
-def _kind(item: ToldItem) -> str:
+def _kind(item: ValidatedItem) -> str:
     return item.parts[-1].kind if item.parts else item.type

@@ -1,56 +1,98 @@
-"""An output item while its stream tells it: what was said of it, and how the next piece is spelled."""
+"""State of one output item while it is being streamed: its text so far, and the format of its delta events."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import StringIO
+from typing import Any
 
 from dragoman.canonical.events import Citation
-from dragoman.dialects.responses.reply.item_shapes import Item
+from dragoman.dialects.responses.reply.item_shapes import FUNCTION, TEXT, OutputItem
+from dragoman.dialects.responses.wire import write_citation
 from dragoman.losses import LossCode
-from dragoman.wire.json_codec import dump_str
+from dragoman.wire.json_codec import dump_str, dumps
 
 
-class Telling:
-    """One open item. `say` keeps a piece of its text for the events that repeat it."""
+class WrittenItem:
+    """One open item. `append` keeps a fragment of its text for the events that repeat it."""
 
-    __slots__ = ("at", "citations", "encoded", "event", "item", "lost", "say", "shown", "spelled", "template", "told")
+    __slots__ = (
+        "address",
+        "append",
+        "buffer",
+        "citations",
+        "delta_format",
+        "direct_format",
+        "direct_frame",
+        "event",
+        "item",
+        "loss",
+        "part_added",
+    )
 
-    def __init__(self, item: Item) -> None:
-        form = item.form
+    def __init__(self, item: OutputItem) -> None:
+        shape = item.shape
         self.item = item
-        self.event = form.events + ".delta"
-        self.at = b'"item_id":%b,"output_index":%d' % (dump_str(item.id), item.index)
-        """The fields of its events that say where they belong."""
-        if form.place:
-            self.at += b',"%b_index":0' % form.place.encode()
-        self.spelled = b""
-        """Its delta event, but for the sequence number and the text."""
-        self.template = b""
-        """The same if each delta is written as it comes, else empty."""
-        self.encoded = b""
-        """That as an encoded frame."""
-        self.shown = False
-        """Is its part announced."""
+        self.event = shape.events + ".delta"
+        self.address = b'"item_id":%b,"output_index":%d' % (dump_str(item.id), item.index)
+        """The fields that identify the item and its part in each of its events."""
+        if shape.part_list:
+            self.address += b',"%b_index":0' % shape.part_list.encode()
+        self.delta_format = b""
+        """Its delta event, to be formatted with the sequence number and the text's JSON."""
+        self.direct_format = b""
+        """`delta_format` if each delta is written at once; empty if a delta may be held or starts the part."""
+        self.direct_frame = b""
+        """`direct_format` as an encoded SSE frame."""
+        self.part_added = False
+        """True if its part is announced."""
         self.citations: list[Citation] = []
-        self.lost: LossCode | None = None
-        """The loss of a proof that could not be kept."""
-        # A list of pieces would cost a string of some 60 bytes for each token kept.
-        self.told = StringIO(newline="")
-        self.say = self.told.write
+        self.loss: LossCode | None = None
+        """The loss to record if it ends without encrypted content."""
+        # A list of fragments would cost a string of some 60 bytes per token.
+        self.buffer = StringIO(newline="")
+        self.append = self.buffer.write
 
-    def spell(self, more: bytes, *, live: bool) -> None:
-        """Prepare its deltas, with `more` fields behind the text; `live` are ones that wait for nothing."""
-        at = self.at.replace(b"%", b"%%")
-        self.spelled = b'{"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}' % (self.event.encode(), at, more)
+    def prepare_deltas(self, more: bytes, *, live: bool) -> None:
+        """Build the formats of its deltas, with `more` fields after the text. If `live`, deltas are never held."""
+        at = self.address.replace(b"%", b"%%")
+        self.delta_format = b'{"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}' % (self.event.encode(), at, more)
         if live:
-            self.template = self.spelled
-            self.encoded = b"event: %b\ndata: %b\n\n" % (self.event.encode(), self.spelled)
+            self.direct_format = self.delta_format
+            self.direct_frame = b"event: %b\ndata: %b\n\n" % (self.event.encode(), self.delta_format)
 
     def text(self) -> str | None:
-        """What was said so far, or None if there is no part or argument for it."""
-        text = self.told.getvalue()
-        return text if text or self.shown else None
+        """Returns the text so far, or None if there is no part and no text."""
+        text = self.buffer.getvalue()
+        return text if text or self.part_added else None
 
-    def part_event(self, what: str) -> str:
-        """The name of an event of its part."""
-        return f"response.{'reasoning_summary' if self.item.form.place == 'summary' else 'content'}_part.{what}"
+    def part_event(self, suffix: str) -> str:
+        """Returns the name of an event of its part; `suffix` is `added` or `done`."""
+        return f"response.{'reasoning_summary' if self.item.shape.part_list == 'summary' else 'content'}_part.{suffix}"
+
+    # --- the bodies of its events, without type and sequence number -----------------------------------------------
+
+    def item_body(self, encoded: bytes) -> bytes:
+        """Returns the body of `output_item.added` and `.done`."""
+        return b'"output_index":%d,"item":%b' % (self.item.index, encoded)
+
+    def part_body(self, text: Any) -> bytes:
+        """Returns the body of an event of its part."""
+        return b'%b,"part":%b' % (self.address, dumps(self.item.part(text)))
+
+    def text_body(self, literal: bytes) -> bytes:
+        """Returns the body of the `.done` event of its text or arguments, whose JSON is `literal`."""
+        item, shape = self.item, self.item.shape
+        if shape is TEXT:
+            return b'%b,"text":%b,"logprobs":%b' % (self.address, literal, dumps(item.logprobs))
+        name = b',"name":' + dump_str(item.name) if shape is FUNCTION else b""
+        return b'%b%b,"%b":%b' % (self.address, name, shape.key.encode(), literal)
+
+    def annotation_bodies(self, length: int) -> Iterator[bytes]:
+        """Add the citations of a finished text of `length` characters to the item; yields a body for each one added."""
+        for citation in self.citations:
+            annotation = write_citation(citation, length)
+            if annotation is not None:
+                annotations = self.item.annotations
+                yield b'%b,"annotation_index":%d,"annotation":%b' % (self.address, len(annotations), dumps(annotation))
+                annotations.append(annotation)

@@ -99,7 +99,7 @@ CANDIDATE = {"token": "H", "logprob": -1.0}
     ],
 )
 def test_log_probabilities_that_are_none_are_the_upstreams_fault(logprobs: Any) -> None:
-    """As from a Chat upstream; the writers take them for what they say they are."""
+    """As from a Chat upstream; writers go by their origin."""
     item = message(text_part("H", logprobs=logprobs))
     with pytest.raises(UpstreamProtocolError, match="logprobs"):
         reply(item, context=ReplyContext("m", logprobs=True))
@@ -107,13 +107,13 @@ def test_log_probabilities_that_are_none_are_the_upstreams_fault(logprobs: Any) 
 
 
 @pytest.mark.parametrize("annotations", ["see", {"type": "url_citation"}, ["see"]])
-def test_annotations_that_are_none_are_told(annotations: Any) -> None:
+def test_invalid_annotations_are_a_loss(annotations: Any) -> None:
     context = ReplyContext("m")
     reply(message(text_part("Hi") | {"annotations": annotations}), context=context)
     assert [row[:2] for row in context.losses.rows] == [(LossCode.CITATIONS, "output[0].content[0].annotations")]
 
 
-def test_T31_counts_that_are_not_told_are_none_and_not_zero() -> None:
+def test_T31_missing_counts_are_unknown_and_not_zero() -> None:
     assert reply(usage={"input_tokens": 3, "output_tokens": 0, "input_tokens_details": None}).usage == Usage(
         3, None, None, 0
     )
@@ -232,7 +232,7 @@ def started(event: BlockStart) -> Part:
 
 
 def accumulated(events: list[Event]) -> Reply:
-    """What a stream amounts to."""
+    """Returns the reply that a stream consists of."""
     read = Reply("", "", [], Stop(StopReason.END))
     parts: dict[int, Part] = {}
     for event in events:

@@ -24,8 +24,8 @@ from support.frames import frames_of
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 
 Json = dict[str, Any]
-SEAL = Envelope("anthropic", "claude")
-THOUGHT: Json = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
+ENVELOPE = Envelope("anthropic", "claude")
+THINKING: Json = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB: Json = {"type": "web_search_result_location", "url": "https://a.example", "title": "A"}
 
 
@@ -38,14 +38,14 @@ def reply(*parts: Part, reason: StopReason = StopReason.END, native: str | None 
 
 
 def test_a_reply_in_full() -> None:
-    signed = Reasoning("Hm", (), "messages", "SIG", native=THOUGHT)
+    signed = Reasoning("Hm", (), "messages", "SIG", native=THINKING)
     call = ToolCall("toolu_a", "add_note", '{"a":1}', namespace="mcp__notes")
-    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(envelope=SEAL))
+    whole = write_reply(reply(signed, Text("Hi"), call, reason=StopReason.TOOL_CALLS), context(envelope=ENVELOPE))
     responses.check_whole(whole)
     Response.model_validate(whole, strict=True)
     envelope = unwrap(whole["output"][0].pop("encrypted_content"))
     assert envelope is not None
-    assert envelope.block == THOUGHT
+    assert envelope.block == THINKING
     assert whole == {
         "id": "resp_x",
         "object": "response",
@@ -150,8 +150,10 @@ def test_a_messages_refusal(parts: list[Part], knob: Any, status: str, refusals:
     into = context(knobs=Knobs(refusal_terminal=knob))
     info = RefusalInfo("No.", "cyber")
     whole = write_reply(reply(*parts, reason=StopReason.FILTERED, native="refusal", refusal=info), into)
-    said = [part["refusal"] for item in whole["output"] for part in item.get("content", ()) if "refusal" in part]
-    assert (whole["status"], said) == (status, refusals)
+    texts_written = [
+        part["refusal"] for item in whole["output"] for part in item.get("content", ()) if "refusal" in part
+    ]
+    assert (whole["status"], texts_written) == (status, refusals)
     assert into.losses.counts == {LossCode.REFUSAL_CATEGORY: 1}
 
 
@@ -177,7 +179,7 @@ def test_what_cannot_be_carried_is_counted() -> None:
     parts: list[Part] = [
         Native("messages", "web_search_tool_result", {}, "hosted_history", ("content", 0)),
         Reasoning("", ("content", 1), "messages", "XYZ", redacted=True, native={"type": "redacted_thinking"}),
-        Reasoning("Hm", ("content", 2), "messages", "SIG", native=THOUGHT),
+        Reasoning("Hm", ("content", 2), "messages", "SIG", native=THINKING),
         Text("a", ("content", 3), citations=[Citation("messages", {"type": "char_location"})]),
         Document(Inline("application/pdf", "AA=="), ("content", 4)),
     ]
@@ -207,7 +209,7 @@ _text = st.builds(Text, texts, citations=st.lists(_citations, max_size=2), logpr
 _reasoning = st.one_of(
     texts.map(lambda text: Reasoning(text, (), "chat")),
     texts.map(lambda text: Reasoning(text, (), "chat", native={"reasoning_content": text})),
-    texts.map(lambda text: Reasoning(text, (), "messages", "SIG", native=THOUGHT | {"thinking": text})),
+    texts.map(lambda text: Reasoning(text, (), "messages", "SIG", native=THINKING | {"thinking": text})),
     texts.map(lambda text: Reasoning(text, (), "messages", "SIG")),
     texts.map(lambda text: Reasoning(text, (), "responses", "gAAA", native={"type": "reasoning"})),
     st.just(Reasoning("", (), "messages", "X", redacted=True, native={"type": "redacted_thinking", "data": "X"})),
@@ -234,8 +236,8 @@ _knobs = st.builds(
 
 
 @given(_replies, _knobs, st.booleans(), st.booleans())
-def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knobs, sealed: bool, logs: bool) -> None:
-    settings: Json = {"knobs": knobs, "envelope": SEAL if sealed else None, "logprobs": logs}
+def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knobs, enveloped: bool, logs: bool) -> None:
+    settings: Json = {"knobs": knobs, "envelope": ENVELOPE if enveloped else None, "logprobs": logs}
     settings["echo"] = {"instructions": "x", "tools": [{"type": "function", "name": "f"}]}
     streamed, at_once = context(**settings), context(**settings)
     frames = frames_of(Writer(streamed).feed(events_of(one)))
@@ -247,7 +249,7 @@ def test_the_last_event_of_its_stream_is_the_whole_reply(one: Reply, knobs: Knob
 
 
 @given(_replies, _knobs)
-def test_every_whole_reply_is_what_the_sdk_types_say(one: Reply, knobs: Knobs) -> None:
+def test_every_whole_reply_fits_the_sdk_types(one: Reply, knobs: Knobs) -> None:
     Response.model_validate(
-        json.loads(json.dumps(write_reply(one, context(knobs=knobs, envelope=SEAL, logprobs=True))))
+        json.loads(json.dumps(write_reply(one, context(knobs=knobs, envelope=ENVELOPE, logprobs=True))))
     )

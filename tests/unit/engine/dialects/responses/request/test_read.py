@@ -109,7 +109,7 @@ def test_state_that_is_not_asked_for_is_nothing() -> None:
     assert read(store=True)[0].store is None
 
 
-def test_T51_an_unknown_previous_response_is_told_and_not_forgotten() -> None:
+def test_T51_an_unknown_previous_response_is_rejected_and_not_ignored() -> None:
     outputs = [{"type": "function_call_output", "call_id": "c", "output": "x"}]
     assert param(previous_response_id="resp_1", input=outputs) == "previous_response_id"
 
@@ -187,7 +187,7 @@ def test_text() -> None:
     assert read(text={"format": {"type": "json_object"}})[0].format == OutputFormat("json_object", at)
     assert read(text={"format": {"type": "text"}})[0].format is None
     assert param(text={"format": {"type": "grammar"}}) == "text.format.type"
-    # Chat nests the schema; a client that confuses the two must hear of it.
+    # Chat nests the schema; a client that confuses the two must get an error.
     assert param(text={"format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}) == "text.format.schema"
 
 
@@ -217,7 +217,7 @@ def test_T44_context_management_does_not_travel() -> None:
 
 def test_what_means_nothing_has_none() -> None:
     assert lost(truncation="disabled", image=None, max_tool_calls=None) == []
-    # Codex's installation ids and paths are nobody's business, so not even a loss.
+    # Codex's installation ids and paths must not be sent upstream; dropping them is no loss.
     assert lost(client_metadata={"x-codex-installation-id": "1"}) == []
 
 
@@ -272,11 +272,11 @@ def test_the_echo_repeats_what_was_given() -> None:
     assert {key: echo[key] for key in given} == given
     assert echo["tools"] is given["tools"]
     assert echo["text"] == {"verbosity": "low", "format": {"type": "text"}}
-    assert "store" not in echo  # Nothing is stored, whatever the request says.
+    assert "store" not in echo  # Nothing is stored, whatever the request sets.
     assert "client_metadata" not in echo
 
 
-# --- what the writers say of it ---------------------------------------------------------------------------------------
+# --- what the writers make of it --------------------------------------------------------------------------------------
 
 
 def carried(upstream: str, **fields: Any) -> Translation:

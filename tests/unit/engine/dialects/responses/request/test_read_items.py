@@ -26,8 +26,8 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import Envelope
 
 USER: Json = {"role": "user", "content": "hi"}
-SAID: Json = {"role": "assistant", "content": "said"}
-THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "blob"}
+ASSISTANT: Json = {"role": "assistant", "content": "said"}
+REASONING: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "blob"}
 
 
 def call(call_id: str, **more: Any) -> Json:
@@ -70,7 +70,7 @@ def shape(request: Request) -> list[tuple[str, list[str]]]:
 
 
 def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
-    request, _ = read(USER, THOUGHT, SAID, call("a"), call("b"), output("a"), output("b"), SAID, USER)
+    request, _ = read(USER, REASONING, ASSISTANT, call("a"), call("b"), output("a"), output("b"), ASSISTANT, USER)
     assert shape(request) == [
         ("user", ["Text"]),
         ("assistant", ["Reasoning", "Text", "ToolCall", "ToolCall"]),
@@ -82,7 +82,7 @@ def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
 
 
 def test_outputs_end_a_turn_and_a_message_behind_them_is_its_own() -> None:
-    request, _ = read(USER, call("a"), output("a"), USER, call("b"), output("b"), THOUGHT, call("c"), output("c"))
+    request, _ = read(USER, call("a"), output("a"), USER, call("b"), output("b"), REASONING, call("c"), output("c"))
     assert shape(request) == [
         ("user", ["Text"]),
         ("assistant", ["ToolCall"]),
@@ -97,7 +97,7 @@ def test_outputs_end_a_turn_and_a_message_behind_them_is_its_own() -> None:
 
 def test_instructions_in_between_end_a_turn_too() -> None:
     developer = {"type": "message", "role": "developer", "content": "d"}
-    request, _ = read(SAID, developer, SAID, output("a"), developer, output("b"))
+    request, _ = read(ASSISTANT, developer, ASSISTANT, output("a"), developer, output("b"))
     assert [role for role, _ in shape(request)] == [
         *("assistant", "instruction", "assistant"),
         *("user", "instruction", "user"),
@@ -105,7 +105,7 @@ def test_instructions_in_between_end_a_turn_too() -> None:
 
 
 def test_a_longer_history_extends_the_shorter_one() -> None:
-    items = [USER, THOUGHT, SAID, call("a"), output("a"), SAID, USER, call("b"), output("b")]
+    items = [USER, REASONING, ASSISTANT, call("a"), output("a"), ASSISTANT, USER, call("b"), output("b")]
     whole = read(*items)[0].turns
     for length in range(1, len(items)):
         turns = read(*items[:length])[0].turns
@@ -139,12 +139,12 @@ def test_all_spellings_of_a_message(message: Json) -> None:
 
 def test_a_bare_string_is_remembered_as_one() -> None:
     assert read(USER)[0].turns[0].plain
-    assert read(SAID)[0].turns[0].plain
+    assert read(ASSISTANT)[0].turns[0].plain
     assert not read({"role": "user", "content": [{"type": "input_text", "text": "x"}]})[0].turns[0].plain
 
 
 def test_phase_has_a_row() -> None:
-    request, rows = read(USER, {**SAID, "phase": "commentary"}, {**SAID, "phase": None})
+    request, rows = read(USER, {**ASSISTANT, "phase": "commentary"}, {**ASSISTANT, "phase": None})
     assert rows == [(LossCode.PHASE, "input[1].phase")]
     assert shape(request)[1] == ("assistant", ["Text", "Text"])
 
@@ -161,7 +161,7 @@ def test_roles_and_contents_that_there_are_not() -> None:
 
 
 def test_T16_the_blob_of_a_reasoning_item_counts_and_not_its_id() -> None:
-    assert part(THOUGHT) == Reasoning("", ("input", 0), "responses", "blob", native=THOUGHT)
+    assert part(REASONING) == Reasoning("", ("input", 0), "responses", "blob", native=REASONING)
     nameless = {"type": "reasoning", "summary": [], "encrypted_content": "blob"}
     assert part(nameless) == Reasoning("", ("input", 0), "responses", "blob", native=nameless)
 
@@ -207,7 +207,7 @@ def test_calls() -> None:
     assert part({**custom, "namespace": "functions"}).namespace == "functions"
 
 
-def test_what_a_call_says_of_itself_has_a_row() -> None:
+def test_fields_that_only_responses_calls_have_are_a_loss() -> None:
     program = {"type": "program", "caller_id": "p"}
     item = call("c", caller=program, **{"async": True})
     assert read(USER, item)[1] == [(LossCode.CALL_META, "input[1].caller"), (LossCode.CALL_META, "input[1].async")]
@@ -288,7 +288,7 @@ def test_searches_by_the_server_are_left_to_the_writers() -> None:
 )
 def test_hosted_history(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "status": "completed"}
-    request, _ = read(USER, item, SAID)
+    request, _ = read(USER, item, ASSISTANT)
     assert request.turns[1].parts == [
         Native("responses", kind, item, LossCode.HOSTED_HISTORY, ("input", 1)),
         Text("said", ("input", 2, "content"), apart=True),

@@ -1,4 +1,4 @@
-"""Responses requests as real clients send them, and as nobody should: what the reader makes of both."""
+"""Responses requests of real clients, and invalid variants of them."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x", [], [None], {}, {"type": "
 
 
 def complaint(body: Json) -> ClientRequestError | None:
-    """What the reader has against a body. Anything but its own error goes through."""
+    """Returns the error that the reader raises for a body, if it is one of its own."""
     try:
         read_request(body, Losses(), Knobs())
     except ClientRequestError as error:
@@ -293,23 +293,23 @@ def complaint(body: Json) -> ClientRequestError | None:
     return None
 
 
-def test_a_wrong_value_anywhere_is_told_by_its_field() -> None:
+def test_a_wrong_value_anywhere_is_rejected_by_its_field() -> None:
     body = copy.deepcopy(RICH)
-    told = 0
+    rejected = 0
     for container, key in places(body):
         kept = container[key]
         for value in ODD:
             container[key] = copy.deepcopy(value)
             error = complaint(body)
             if error is not None:
-                told += 1
+                rejected += 1
                 assert error.failure.param, (key, value)
         container[key] = kept
     assert body == RICH
-    assert told > 1000
+    assert rejected > 1000
 
 
-def test_a_missing_key_anywhere_is_told_by_its_field() -> None:
+def test_a_missing_key_anywhere_is_rejected_by_its_field() -> None:
     for number in range(len(places(RICH))):
         body = copy.deepcopy(RICH)
         container, key = places(body)[number]
@@ -338,6 +338,6 @@ def read_twice(body: Any) -> None:
     assert body == before
 
 
-def test_T81_the_same_body_gives_the_same_bytes_and_stays_as_it_was() -> None:
+def test_T81_equal_bodies_have_equal_bytes_and_stay_unchanged() -> None:
     read_twice(copy.deepcopy(RICH))
     read_twice(body_of("codex_patch-search_3"))

@@ -174,7 +174,7 @@ def test_additional_tools_later_have_a_row() -> None:
     assert param({**item, "tools": [F, F]}) == "input[0].tools[1]"
 
 
-def test_a_tool_declared_anew_is_replaced_in_place() -> None:
+def test_a_tool_declared_again_is_replaced_in_place() -> None:
     newer = {**F, "description": "newer"}
     item = {"type": "additional_tools", "role": "developer", "tools": [newer, PATCH]}
     request, _ = read(item, USER, tools=[F, {**F, "name": "g"}])
@@ -282,7 +282,7 @@ def test_choices_that_there_are_not() -> None:
     assert param(tool_choice=5) == "tool_choice"
     assert param(tool_choice={"type": "magic"}) == "tool_choice.type"
     assert param(tool_choice={"type": "function"}) == "tool_choice.name"
-    # Chat nests the name; a client that confuses the two must hear of it.
+    # Chat nests the name; a client that confuses the two must get an error.
     assert param(tool_choice={"type": "function", "function": {"name": "f"}}) == "tool_choice.name"
     assert param(tool_choice={"type": "allowed_tools", "mode": "auto", "tools": ["f"]}) == "tool_choice.tools[0]"
 

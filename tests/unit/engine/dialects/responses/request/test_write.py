@@ -134,14 +134,14 @@ def test_output_formats_are_flat() -> None:
 def test_encrypted_reasoning_is_always_asked_for_where_it_is_taken_back() -> None:
     assert ask()[0]["include"] == ["reasoning.encrypted_content"]
     assert "include" not in ask(profile=COMPATIBLE)[0]
-    # Chat clients bring no sealed reasoning back, so it would only be sent for nothing.
+    # Chat clients bring no encrypted reasoning back, so it is not requested.
     body, _ = ask(logprobs=True, top_logprobs=3, origin="chat")
     assert body["include"] == ["message.output_text.logprobs"]
     assert body["top_logprobs"] == 3
 
 
 @pytest.mark.parametrize(
-    ("origin", "said", "sent"),
+    ("origin", "store", "sent"),
     [
         ("chat", None, False),
         ("chat", False, False),
@@ -151,8 +151,8 @@ def test_encrypted_reasoning_is_always_asked_for_where_it_is_taken_back() -> Non
         ("responses", True, True),
     ],
 )
-def test_nothing_is_stored_unasked(origin: str, said: bool | None, sent: bool | None) -> None:
-    assert ask(origin=origin, store=said)[0].get("store") is sent
+def test_nothing_is_stored_unasked(origin: str, store: bool | None, sent: bool | None) -> None:
+    assert ask(origin=origin, store=store)[0].get("store") is sent
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_T81_recorded_requests_are_taken_and_extend_each_other(session: str, pro
     for dialect, body in RECORDED[session]:
         sent = upstream_body(dialect, body, profile)
         check("responses", sent, {})
-        said = [message for message in body["messages"] if message["role"] == "user"]
-        topic = json.dumps(comparable(_without_marks(said[0])))
+        users = [message for message in body["messages"] if message["role"] == "user"]
+        topic = json.dumps(comparable(_without_marks(users[0])))
         shorter = before.get(topic)
         if shorter is not None:
             count = len(shorter["input"])

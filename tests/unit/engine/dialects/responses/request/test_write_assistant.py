@@ -31,7 +31,7 @@ from support.responses_written import (
     user,
 )
 
-SEALED: Json = {
+ENCRYPTED: Json = {
     "type": "reasoning",
     "id": "rs_1",
     "summary": [{"type": "summary_text", "text": "thought"}],
@@ -41,10 +41,12 @@ CALLED: Json = {"type": "function_call", "call_id": "c1", "name": "f", "argument
 
 
 def restored(block: Json, **more: Any) -> Reasoning:
-    """What a reader makes of an envelope that came back."""
-    sealed = unwrap(Envelope("responses", "gpt").wrap("responses", block))
-    assert sealed is not None
-    return Reasoning("thought", ("r",), sealed.dialect, "dgm1.x", native=sealed.block, family=sealed.family, **more)
+    """Returns the reasoning of an envelope that came back."""
+    unwrapped = unwrap(Envelope("responses", "gpt").wrap("responses", block))
+    assert unwrapped is not None
+    return Reasoning(
+        "thought", ("r",), unwrapped.dialect, "dgm1.x", native=unwrapped.block, family=unwrapped.family, **more
+    )
 
 
 def turn(*parts: Any, **more: Any) -> tuple[list[Json], list[LossCode]]:
@@ -102,7 +104,7 @@ def test_a_part_without_a_place_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("knob", "phases"), [("off", [None, None]), ("on", ["commentary", "final_answer"])])
-def test_phases_are_derived_if_wished(knob: Any, phases: list[str | None]) -> None:
+def test_phases_are_derived_if_the_knob_is_on(knob: Any, phases: list[str | None]) -> None:
     turns = (HI, assistant(Text("a"), call()), user(result()), assistant(Text("b")), HI)
     items, _ = say(*turns, knobs=Knobs(derive_phase=knob))
     assert [item.get("phase") for item in items if item.get("role") == "assistant"] == phases
@@ -203,18 +205,18 @@ def test_T42_names_and_ids_fit_everywhere() -> None:
 
 
 def test_T16_own_reasoning_goes_back_untouched_before_what_it_led_to() -> None:
-    items, losses = turn(restored(SEALED), Text("a"), restored({**SEALED, "id": "rs_2"}), call())
-    assert items == [SEALED, answer("a"), {**SEALED, "id": "rs_2"}, CALLED]
+    items, losses = turn(restored(ENCRYPTED), Text("a"), restored({**ENCRYPTED, "id": "rs_2"}), call())
+    assert items == [ENCRYPTED, answer("a"), {**ENCRYPTED, "id": "rs_2"}, CALLED]
     assert losses == []
 
 
 def test_T16_reasoning_of_another_family_is_left_out() -> None:
     other = flags(family="azure")
-    assert turn(restored(SEALED), Text("a"), profile=other) == ([answer("a")], [LossCode.REASONING_FOREIGN])
+    assert turn(restored(ENCRYPTED), Text("a"), profile=other) == ([answer("a")], [LossCode.REASONING_FOREIGN])
     claude = Reasoning("t", ("r",), "messages", "sig", native={"type": "thinking"})
     assert turn(claude, Text("a")) == ([answer("a")], [LossCode.REASONING_FOREIGN])
-    sealed = Reasoning("", ("r",), "messages", "data", redacted=True, native={"type": "redacted_thinking"})
-    assert turn(sealed, Text("a"))[1] == [LossCode.REASONING_FOREIGN]
+    unwrapped = Reasoning("", ("r",), "messages", "data", redacted=True, native={"type": "redacted_thinking"})
+    assert turn(unwrapped, Text("a"))[1] == [LossCode.REASONING_FOREIGN]
     plain = Reasoning("t", ("r",), "chat")
     assert turn(plain, Text("a"), origin="chat")[1] == [LossCode.REASONING_UNSIGNED]
     assert turn(Reasoning("", ("r",), "messages", ""), Text("a"))[1] == []
@@ -225,15 +227,15 @@ def test_T16_an_item_without_encrypted_content_is_not_looked_up() -> None:
     assert turn(restored(bare), Text("a")) == ([answer("a")], [LossCode.REASONING_UNSIGNED])
     own = Reasoning("", ("r",), "responses", native=bare)
     assert turn(own, Text("a"), origin="responses")[1] == [LossCode.REASONING_UNSIGNED]
-    spoken = {**bare, "content": [{"type": "reasoning_text", "text": "thought"}]}
-    assert turn(restored(spoken), Text("a"), profile=COMPATIBLE) == ([spoken, answer("a")], [])
+    plain = {**bare, "content": [{"type": "reasoning_text", "text": "thought"}]}
+    assert turn(restored(plain), Text("a"), profile=COMPATIBLE) == ([plain, answer("a")], [])
 
 
 def test_T17_plain_reasoning_does_not_go_beside_the_encrypted() -> None:
-    spoken = {**SEALED, "content": [{"type": "reasoning_text", "text": "thought"}]}
-    assert turn(restored(spoken), Text("a"))[0][0] == SEALED
-    assert turn(restored(spoken), Text("a"), profile=COMPATIBLE)[0][0] == spoken
-    assert turn(restored({**SEALED, "content": None}), Text("a"))[0][0] == {**SEALED, "content": None}
+    plain = {**ENCRYPTED, "content": [{"type": "reasoning_text", "text": "thought"}]}
+    assert turn(restored(plain), Text("a"))[0][0] == ENCRYPTED
+    assert turn(restored(plain), Text("a"), profile=COMPATIBLE)[0][0] == plain
+    assert turn(restored({**ENCRYPTED, "content": None}), Text("a"))[0][0] == {**ENCRYPTED, "content": None}
 
 
 @pytest.mark.parametrize("item_id", ["", None, 7])
@@ -246,12 +248,14 @@ def test_T17_a_summary_is_always_there_and_an_id_never_empty(item_id: Any) -> No
 
 
 def test_T17_an_id_comes_once() -> None:
-    same = (HI, assistant(restored(SEALED), Text("a")), HI, assistant(restored(SEALED), Text("b")), HI)
+    same = (HI, assistant(restored(ENCRYPTED), Text("a")), HI, assistant(restored(ENCRYPTED), Text("b")), HI)
     items, losses = say(*same)
-    assert [item for item in items if item["type"] == "reasoning"] == [SEALED]
+    assert [item for item in items if item["type"] == "reasoning"] == [ENCRYPTED]
     assert losses == []
-    items, losses = turn(restored(SEALED), Text("a"), restored({**SEALED, "encrypted_content": "other"}), Text("b"))
-    assert items == [SEALED, answer("a", "b")]
+    items, losses = turn(
+        restored(ENCRYPTED), Text("a"), restored({**ENCRYPTED, "encrypted_content": "other"}), Text("b")
+    )
+    assert items == [ENCRYPTED, answer("a", "b")]
     assert losses == [LossCode.REASONING_ENCRYPTED]
 
 
@@ -260,7 +264,7 @@ def test_a_block_of_an_envelope_that_is_no_reasoning_is_not_sent() -> None:
     assert turn(forged, Text("a")) == ([answer("a")], [LossCode.REASONING_FOREIGN])
 
 
-def test_foreign_reasoning_becomes_text_if_wished() -> None:
+def test_foreign_reasoning_becomes_text_if_the_knob_is_on() -> None:
     claude = Reasoning("t", ("r",), "messages", "sig", native={"type": "thinking"})
     items, losses = turn(claude, Text("a"), knobs=Knobs(demote_reasoning="on"))
     assert items == [answer("t"), answer("a")]
@@ -279,7 +283,7 @@ def test_a_history_extends_the_shorter_one() -> None:
     turns: list[Turn] = [HI]
     for n in range(100):
         call_id = f"c{n}"
-        turns.append(assistant(restored({**SEALED, "id": f"rs_{n}"}), Text(f"step {n}"), call(call_id=call_id)))
+        turns.append(assistant(restored({**ENCRYPTED, "id": f"rs_{n}"}), Text(f"step {n}"), call(call_id=call_id)))
         turns.append(user(result(f"out {n}", call_id), Text("go on")) if n % 3 else user(result("out", call_id)))
     before = ""
     for end in range(1, len(turns) + 1, 8):

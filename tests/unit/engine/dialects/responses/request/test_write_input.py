@@ -256,7 +256,7 @@ def test_servers_without_parts_get_strings() -> None:
     assert items[2] == output("a\nb")
 
 
-def test_a_failed_call_is_told_by_its_content() -> None:
+def test_a_failed_call_has_only_its_content() -> None:
     items, losses = ask(HI, assistant(call()), user(result("boom", is_error=True)))
     assert items["input"][2] == output("boom")
     assert losses == [(LossCode.IS_ERROR, "result.is_error")]

@@ -35,7 +35,7 @@ def test_functions_are_flat_and_in_order() -> None:
 
 @pytest.mark.parametrize(("strict", "sent"), [(None, False), (False, False), (True, True)])
 @pytest.mark.parametrize("origin", ["chat", "messages"])
-def test_strict_is_always_said(origin: str, strict: bool | None, sent: bool) -> None:
+def test_strict_is_always_written(origin: str, strict: bool | None, sent: bool) -> None:
     assert written(function(strict=strict, origin=origin), origin=origin)[0][0]["strict"] is sent
 
 

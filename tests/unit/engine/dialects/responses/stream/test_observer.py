@@ -1,4 +1,4 @@
-"""The observer beside a Responses stream that is passed through, and the error that ends one for its client."""
+"""The observer of a Responses stream that is passed through, and the error frame that ends one."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def fragment(index: int, text: str) -> Json:
 
 
 def test_text() -> None:
-    said = message(text_part("Hello"))
-    assert read(*BEGUN, *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(said)) == [
+    received = message(text_part("Hello"))
+    assert read(*BEGUN, *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(received)) == [
         START,
         BlockStart(0, BlockKind.TEXT),
         Delta(0, "Hel"),
@@ -164,9 +164,9 @@ def test_a_refusal_in_words() -> None:
 
 
 def test_a_filter_after_visible_text() -> None:
-    said = message(text_part("Step one"), status="incomplete")
+    received = message(text_part("Step one"), status="incomplete")
     events = read(
-        *BEGUN, *opens(0), *says(0, "Step one"), *closes(0, "Step one", "incomplete"), cut("content_filter", said)
+        *BEGUN, *opens(0), *says(0, "Step one"), *closes(0, "Step one", "incomplete"), cut("content_filter", received)
     )
     assert events[3:] == [BlockEnd(0), *finish(StopReason.FILTERED, "content_filter")]
 
@@ -196,15 +196,15 @@ FAILED: Json = {
 
 
 def test_T22_an_error_in_mid_stream_closes_nothing() -> None:
-    *said, error = read(*BEGUN, *opens(0), *says(0, "Hel"), FAILED)
-    assert said == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+    *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"), FAILED)
+    assert received == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert (error.failure.kind, error.failure.message) == (FailureKind.OVERLOADED, "The server is overloaded")
 
 
 def test_T23_a_cut_stream_is_an_error() -> None:
-    *said, error = read(*BEGUN, *opens(0), *says(0, "Hel"))
-    assert said == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+    *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"))
+    assert received == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert error.failure.code == "stream_truncated"
 
@@ -251,13 +251,13 @@ def test_annotations_and_the_log_probabilities_that_were_asked_for() -> None:
         done(0, **message(text_part("Hi"))),
         ended(),
     ]
-    told = [
+    finals = [
         Annotation(0, Citation("responses", web, "https://a.example", "A", 0, 2)),
         Annotation(0, Citation("responses", file)),
     ]
-    assert read(*BEGUN, *stream)[2:-3] == [Delta(0, "Hi"), *told]
+    assert read(*BEGUN, *stream)[2:-3] == [Delta(0, "Hi"), *finals]
     asked = read(*BEGUN, *stream, context=ReplyContext("m", logprobs=True))
-    assert asked[2:-3] == [Delta(0, "Hi"), Logprobs(0, tokens), *told]
+    assert asked[2:-3] == [Delta(0, "Hi"), Logprobs(0, tokens), *finals]
 
 
 HOSTED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
@@ -291,15 +291,15 @@ def test_T10_T16_T17_the_whole_reasoning_item_rides_along_for_clients_that_keep_
     envelope: Envelope | None, profile: str
 ) -> None:
     context = ReplyContext("m", envelope=envelope, profile=builtin_profile("responses", profile))
-    sealed = {"type": "reasoning", "id": "rs_1", "encrypted_content": "ENC", "content": None, "status": "completed"}
+    encrypted = {"type": "reasoning", "id": "rs_1", "encrypted_content": "ENC", "content": None, "status": "completed"}
     plain = thought("t") | {"status": "completed", "encrypted_content": None}
-    events = read(*BEGUN, done(0, **sealed), done(1, **plain), ended(), context=context)
-    told = [event for event in events if isinstance(event, Opaque)]
+    events = read(*BEGUN, done(0, **encrypted), done(1, **plain), ended(), context=context)
+    opaque = [event for event in events if isinstance(event, Opaque)]
     native = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}
     expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if envelope else None)]
     if envelope and profile == "compatible":
         expected.append(Opaque(1, "responses", "encrypted_content", None, thought("t")))
-    assert told == expected
+    assert opaque == expected
 
 
 def split_feed(data: bytes, sizes: list[int], context: ReplyContext) -> list[Event]:
@@ -313,7 +313,7 @@ def split_feed(data: bytes, sizes: list[int], context: ReplyContext) -> list[Eve
 
 
 @given(responses_streams(RESPONSES_ONLY), st.lists(st.integers(0, 4), max_size=40))
-def test_any_split_gives_the_same_events_in_the_grammar(upstream: Any, sizes: list[int]) -> None:
+def test_any_split_yields_the_same_events_in_the_grammar(upstream: Any, sizes: list[int]) -> None:
     one = split_feed(upstream.data, [], ReplyContext("m"))
     assert split_feed(upstream.data, sizes, ReplyContext("m")) == one
     canonical.check(one)

@@ -1,4 +1,4 @@
-"""What the end of a response tells: when it was done, and the finer codes of its errors that agents know."""
+"""The end of a response: its completion time, and the codes of its errors that agents know."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ QUOTA = "insufficient_quota"
 
 
 @pytest.mark.parametrize(("finish", "status"), [("stop", "completed"), ("length", "incomplete")])
-def test_a_completed_response_tells_when_if_there_is_a_clock(finish: str, status: str) -> None:
-    for clock, told in ((None, None), (lambda: 1_790_000_007.9, 1_790_000_007)):
-        expected = told if status == "completed" else None
+def test_a_completed_response_has_its_time_if_there_is_a_clock(finish: str, status: str) -> None:
+    for clock, seconds in ((None, None), (lambda: 1_790_000_007.9, 1_790_000_007)):
+        expected = seconds if status == "completed" else None
         translation = translated(direction("responses", "chat"))
         translation.context.clock = clock
         got: dict[str, Any] = json.loads(translation.reply(json.dumps(chat_reply(finish, content="Hi")).encode()))

@@ -37,7 +37,7 @@ from support.responses_frames import (
 )
 
 HEL = (created(), *opens(0), *says(0, "Hel"))
-SAID = [Start("resp_u", "m", None, 5), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+RECEIVED = [Start("resp_u", "m", None, 5), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 CALL = added(1, **call(arguments=""))
 PATCH: Json = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "x"}
 
@@ -83,8 +83,8 @@ def arguments(text: str, index: int = 1) -> Json:
     ],
 )
 def test_T02_T03_T12_T13_breaches(events: list[Any], words: str) -> None:
-    *said, error = read(*HEL, *events)
-    assert said[:3] == SAID
+    *received, error = read(*HEL, *events)
+    assert received[:3] == RECEIVED
     assert isinstance(error, Error)
     assert words in error.failure.message
     assert (error.failure.kind, error.failure.status) == (FailureKind.API, 502)
@@ -131,8 +131,8 @@ ERROR: Json = {"type": "server_error", "code": "server_is_overloaded", "message"
     ],
 )
 def test_T22_every_form_of_an_error(event: Json) -> None:
-    *said, error = read(*HEL, event, ended())
-    assert said == SAID
+    *received, error = read(*HEL, event, ended())
+    assert received == RECEIVED
     assert isinstance(error, Error)
     assert (error.failure.kind, error.failure.message) == (FailureKind.OVERLOADED, "Busy")
 
@@ -153,8 +153,8 @@ def test_an_error_before_everything_stands_alone() -> None:
     ],
 )
 def test_T22_whatever_did_not_complete_is_an_error_and_never_a_finish(event: Json) -> None:
-    *said, error = read(*HEL, event)
-    assert said == SAID
+    *received, error = read(*HEL, event)
+    assert received == RECEIVED
     assert isinstance(error, Error)
     assert error.failure.message
 

@@ -1,4 +1,4 @@
-"""What only some servers leave out, repeat or spell otherwise in a Responses stream (streams §9)."""
+"""Responses streams of servers that leave out, repeat or rename events (streams §9)."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ def body(*events: Json, context: ReplyContext | None = None) -> list[Event]:
         [ended(HELLO)],
     ],
 )
-def test_a_text_is_said_once_wherever_it_stands(stream: list[Json]) -> None:
+def test_a_text_is_emitted_once_wherever_it_stands(stream: list[Json]) -> None:
     assert body(*stream) == TEXT
 
 
 def test_what_the_deltas_left_out_is_added() -> None:
-    said = body(*opens(0), *says(0, "Hel"), done(0, **HELLO), ended(HELLO))
-    assert said == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
+    received = body(*opens(0), *says(0, "Hel"), done(0, **HELLO), ended(HELLO))
+    assert received == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
 
 
 def test_a_text_that_was_changed_behind_its_deltas_stays_as_it_was_shown() -> None:
     context = ReplyContext("m")
-    said = body(*opens(0), *says(0, "Hex"), done(0, **HELLO), ended(), context=context)
-    assert said == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hex"), BlockEnd(0)]
+    received = body(*opens(0), *says(0, "Hex"), done(0, **HELLO), ended(), context=context)
+    assert received == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hex"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 
@@ -97,17 +97,17 @@ def test_T71_surrogate_halves_in_two_deltas_are_not_a_missing_text() -> None:
         done(0, **message(text_part("😀"))),
         ended(),
     ]
-    said = read(created(), *stream)
-    assert said[2:5] == [Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0)]
+    received = read(created(), *stream)
+    assert received[2:5] == [Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0)]
 
 
-def test_T71_surrogate_halves_in_arguments_are_what_the_whole_says() -> None:
+def test_T71_surrogate_halves_in_arguments_are_those_of_the_complete_text() -> None:
     raw = '{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\\"a\\":\\"\\ud83d"}'
     whole = call(arguments='{"a":"😀"}')
     rest = '{"type":"response.function_call_arguments.delta","output_index":0,"delta":"\\ude00"}'
-    said = read(created(), added(0, **BARE), raw, rest, done(0, **whole), ended(whole))
-    assert said[4:] == [Delta(0, '"}'), BlockEnd(0), *said[-2:]]
-    assert isinstance(said[-1], End)
+    received = read(created(), added(0, **BARE), raw, rest, done(0, **whole), ended(whole))
+    assert received[4:] == [Delta(0, '"}'), BlockEnd(0), *received[-2:]]
+    assert isinstance(received[-1], End)
 
 
 @pytest.mark.parametrize(
@@ -125,20 +125,22 @@ def test_T71_surrogate_halves_in_arguments_are_what_the_whole_says() -> None:
         [ended(WHOLE)],
     ],
 )
-def test_T04_arguments_are_said_once_wherever_they_stand(stream: list[Json]) -> None:
+def test_T04_arguments_are_emitted_once_wherever_they_stand(stream: list[Json]) -> None:
     assert body(*stream) == CALL
 
 
 def test_T04_the_missing_end_of_the_arguments_is_one_delta() -> None:
     fragment = at(0, "function_call_arguments.delta", delta='{"a"')
-    said = body(added(0, **BARE), fragment, at(0, "function_call_arguments.done", arguments='{"a":1}'), ended(WHOLE))
-    assert said == [CALL[0], Delta(0, '{"a"'), Delta(0, ":1}"), BlockEnd(0)]
+    received = body(
+        added(0, **BARE), fragment, at(0, "function_call_arguments.done", arguments='{"a":1}'), ended(WHOLE)
+    )
+    assert received == [CALL[0], Delta(0, '{"a"'), Delta(0, ":1}"), BlockEnd(0)]
 
 
 def test_fragments_before_the_name_are_kept_and_spacing_may_differ() -> None:
     fragment = at(0, "function_call_arguments.delta", delta='{"a": 1}')
-    said = body(added(0, **BARE | {"name": ""}), fragment, done(0, **WHOLE), ended(WHOLE))
-    assert said == [CALL[0], Delta(0, '{"a": 1}'), BlockEnd(0)]
+    received = body(added(0, **BARE | {"name": ""}), fragment, done(0, **WHOLE), ended(WHOLE))
+    assert received == [CALL[0], Delta(0, '{"a": 1}'), BlockEnd(0)]
 
 
 def test_a_missing_call_id_is_minted_the_same_every_time() -> None:
@@ -150,21 +152,21 @@ def test_a_missing_call_id_is_minted_the_same_every_time() -> None:
 
 
 def test_summary_parts_are_joined_by_a_blank_line() -> None:
-    def told(name: str, place: int, /, **fields: Any) -> Json:
+    def summary_event(name: str, place: int, /, **fields: Any) -> Json:
         where = {"item_id": "rs_a", "output_index": 0, "summary_index": place}
         return {"type": f"response.reasoning_summary_{name}", **where, **fields}
 
     whole = thought(summary=("Plan", "Look it up."))
     stream = [
         added(0, **thought()),
-        told("part.added", 0, part={"type": "summary_text", "text": ""}),
-        told("text.delta", 0, delta="Plan"),
-        told("text.done", 0, text="Plan"),
-        told("part.done", 0, part={"type": "summary_text", "text": "Plan"}),
-        told("part.added", 1, part={"type": "summary_text", "text": ""}),
-        told("text.delta", 1, delta="Look"),
-        told("text.done", 1, text="Look it up."),
-        told("part.done", 1, part={"type": "summary_text", "text": "Look it up."}),
+        summary_event("part.added", 0, part={"type": "summary_text", "text": ""}),
+        summary_event("text.delta", 0, delta="Plan"),
+        summary_event("text.done", 0, text="Plan"),
+        summary_event("part.done", 0, part={"type": "summary_text", "text": "Plan"}),
+        summary_event("part.added", 1, part={"type": "summary_text", "text": ""}),
+        summary_event("text.delta", 1, delta="Look"),
+        summary_event("text.done", 1, text="Look it up."),
+        summary_event("part.done", 1, part={"type": "summary_text", "text": "Look it up."}),
         done(0, **whole),
         ended(whole),
     ]
@@ -174,26 +176,26 @@ def test_summary_parts_are_joined_by_a_blank_line() -> None:
     assert body(ended(whole)) == [BlockStart(0, BlockKind.REASONING), *joined, BlockEnd(0)]
 
 
-def test_T14_thoughts_and_their_summary_are_not_both_shown() -> None:
+def test_T14_reasoning_and_its_summary_are_not_both_emitted() -> None:
     context = ReplyContext("m")
     whole = thought("Deep", summary=("Short", "er"))
-    said = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
-    assert said == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    received = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
+    assert received == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1, LossCode.REPLY_REPAIRED: 1}
 
 
 @pytest.mark.parametrize("name", ["reasoning_text.done", "content_part.done"])
-def test_thoughts_that_come_only_whole(name: str) -> None:
+def test_reasoning_without_deltas(name: str) -> None:
     fields: Json = {"text": "Deep"} if name == "reasoning_text.done" else {"part": {"type": "reasoning_text"}}
-    said = body(added(0, **thought()), at(0, name, **fields), done(0, **thought("Deep")), ended())
-    assert said == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    received = body(added(0, **thought()), at(0, name, **fields), done(0, **thought("Deep")), ended())
+    assert received == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
 
 
 def test_the_proof_is_the_finished_items_even_if_only_the_last_snapshot_has_it() -> None:
     whole = thought(encrypted_content="ENC")
-    said = body(added(0, **thought(encrypted_content="draft")), ended(whole))
+    received = body(added(0, **thought(encrypted_content="draft")), ended(whole))
     opaque = Opaque(0, "responses", "encrypted_content", "ENC")
-    assert said == [BlockStart(0, BlockKind.REASONING), opaque, BlockEnd(0)]
+    assert received == [BlockStart(0, BlockKind.REASONING), opaque, BlockEnd(0)]
 
 
 @pytest.mark.parametrize(
@@ -217,21 +219,21 @@ def test_events_that_name_their_item_by_id_only() -> None:
     assert body(*stream, ended(HELLO)) == TEXT
 
 
-def test_ids_minted_anew_with_every_event_and_indexes_with_gaps() -> None:
+def test_ids_that_change_with_every_event_and_indexes_with_gaps() -> None:
     renamed = [HELLO | {"id": "other"}, WHOLE | {"id": "another"}]
     stream = [*opens(3), *says(3, "Hello"), done(3, **HELLO | {"id": "msg_b"}), added(5, **BARE), ended(*renamed)]
     assert [event.text for event in body(*stream) if isinstance(event, Delta)] == ["Hello", '{"a":1}']
 
 
 def test_two_streamed_items_of_one_id_do_not_hide_a_third() -> None:
-    said = body(done(0, **HELLO), done(1, **HELLO), ended(HELLO, HELLO, message(text_part("Bye"))))
-    assert [event.text for event in said if isinstance(event, Delta)] == ["Hello", "Hello", "Bye"]
+    received = body(done(0, **HELLO), done(1, **HELLO), ended(HELLO, HELLO, message(text_part("Bye"))))
+    assert [event.text for event in received if isinstance(event, Delta)] == ["Hello", "Hello", "Bye"]
 
 
 def test_a_cut_leaves_what_is_open_unfinished() -> None:
     stream = [*opens(0), *says(0, "Hel"), added(1, **BARE), added(2, **thought())]
-    *said, finish, _ = read(created(), *stream, cut("max_output_tokens"))
-    assert said[-3:] == [BlockEnd(0, complete=False), BlockEnd(1, complete=False), BlockEnd(2, complete=False)]
+    *received, finish, _ = read(created(), *stream, cut("max_output_tokens"))
+    assert received[-3:] == [BlockEnd(0, complete=False), BlockEnd(1, complete=False), BlockEnd(2, complete=False)]
     assert finish == Finish(Stop(StopReason.LENGTH, "max_output_tokens"), Usage(12, 4, 0, 7, 0))
 
 
@@ -301,9 +303,9 @@ def test_T24_unknown_events_items_and_parts_are_left_out_wholly_with_a_row_each(
 
 def test_a_phase_and_the_extras_of_calls_are_one_row_each() -> None:
     context = ReplyContext("m")
-    said = HELLO | {"phase": "commentary"}
-    told = WHOLE | {"caller": {"type": "program", "caller_id": "p"}, "async": True}
-    body(added(0, **said | {"content": []}), done(0, **said), added(1, **told), ended(said, told), context=context)
+    text = HELLO | {"phase": "commentary"}
+    call = WHOLE | {"caller": {"type": "program", "caller_id": "p"}, "async": True}
+    body(added(0, **text | {"content": []}), done(0, **text), added(1, **call), ended(text, call), context=context)
     assert context.losses.counts == {LossCode.PHASE: 1, LossCode.CALL_META: 2, LossCode.REPLY_REPAIRED: 2}
 
 

@@ -42,7 +42,7 @@ CASES: list[tuple[str, Change, str]] = [
     (TEXT, edit("event: response.completed", '"incomplete_details":null', '"incomplete_details":{}'), "incomplete"),
     (TEXT, edit("event: response.completed", '"total_tokens":', '"total_tokens":1'), "do not add up"),
     (TEXT, edit("event: response.completed", '"role":"assistant"', '"role":"user"'), "another item than was done"),
-    (TEXT, edit("event: response.completed", '"output":[{', '"output":[{},{'), "more items"),
+    (TEXT, edit("event: response.completed", '"output":[{', '"output":[{},{'), "another number of items"),
     (TEXT, drop("output_item.added"), "not open"),
     (TEXT, double("output_item.added"), "not the next"),
     (TEXT, edit("output_item.added", '"output_index":0', '"output_index":1'), "not the next"),
@@ -55,7 +55,7 @@ CASES: list[tuple[str, Change, str]] = [
     (TEXT, edit("output_text.delta", '"item_id":"msg_', '"item_id":"msg_0'), "not its item's"),
     (TEXT, edit("output_text.delta", '"output_index":0', '"output_index":1'), "not open"),
     (TEXT, edit("output_text.delta", '"content_index":0', '"content_index":1'), "not announced"),
-    (TEXT, move("output_text.delta", "content_part.done"), "behind its end"),
+    (TEXT, move("output_text.delta", "content_part.done"), "after its end"),
     (TEXT, move("output_text.delta", "output_item.done"), "closed one"),
     (TEXT, move("output_text.delta", "event: response.completed"), "not open"),
     (TEXT, double("output_text.done"), "text done twice"),
@@ -63,8 +63,8 @@ CASES: list[tuple[str, Change, str]] = [
     (TEXT, drop("content_part.done"), "item done before its part"),
     (TEXT, drop("output_item.done"), "never done"),
     (TEXT, double("output_item.done"), "not open"),
-    (TEXT, edit("event: response.content_part.done", '"text":"', '"text":"x'), "not what was told"),
-    (TEXT, edit("event: response.output_item.done", '"text":"', '"text":"x'), "not what was told"),
+    (TEXT, edit("event: response.content_part.done", '"text":"', '"text":"x'), "differs from its earlier events"),
+    (TEXT, edit("event: response.output_item.done", '"text":"', '"text":"x'), "differs from its earlier events"),
     (TEXT, edit("output_item.done", '"role":"assistant"', '"role":"user"'), "changed its id, type or name"),
     (TEXT, edit("output_item.done", '"status":"completed"', '"status":"in_progress"'), "another status"),
     (TEXT, edit("output_item.done", '"status":"completed"', '"status":"incomplete"'), "another item"),
@@ -73,7 +73,7 @@ CASES: list[tuple[str, Change, str]] = [
     (TOOLS, drop(ARGS + "done"), "without its arguments"),
     (TOOLS, edit(ARGS + "done", '"name":"', '"name":"x'), "under another name"),
     (TOOLS, edit(ARGS + "done", '"arguments":"', '"arguments":" '), "with other arguments"),
-    (TOOLS, double(ARGS + "done"), "more arguments behind their end"),
+    (TOOLS, double(ARGS + "done"), "more arguments after their end"),
     (THOUGHT, edit("reasoning_text.delta", "rs_", "rs_0"), "not its item's"),
     (THOUGHT, add('event: novelty\ndata: {"type":"novelty","sequence_number":0,"x":0}\n\n', "output_text"), "dialect"),
     (THOUGHT, add('event: error\ndata: {"type":"error","sequence_number":0,"error":{}}\n\n', "output_text"), "dialect"),
@@ -152,7 +152,7 @@ def test_free_text_that_was_cut_is_not_told_as_done() -> None:
     )
     found = verdict(RESPONSES, numbered(frames))
     assert found is not None
-    assert found.rule == "an item that was cut, in a reply that was not or told as done"
+    assert found.rule == "an item that was cut, in a complete reply or although it was done"
 
 
 def test_a_long_echo_is_compared_and_not_read() -> None:
@@ -163,7 +163,7 @@ def test_a_long_echo_is_compared_and_not_read() -> None:
     other = [*long[:-1], long[-1].replace(b"tool_199", b"tool_1999")]
     found = verdict(RESPONSES, b"".join(other))
     assert found is not None
-    assert found.rule == "the snapshot repeats the request otherwise than the first one"
+    assert found.rule == "the snapshot repeats the request in another way than the first one"
 
 
 def test_an_echo_that_changed_is_found_however_the_reply_ends() -> None:
@@ -174,4 +174,4 @@ def test_an_echo_that_changed_is_found_however_the_reply_ends() -> None:
         frames[-1] = frames[-1].replace(b'"store":false', b'"store":true')
         found = verdict(RESPONSES, b"".join(frames))
         assert found is not None
-        assert found.rule == "the snapshot repeats the request otherwise than the first one"
+        assert found.rule == "the snapshot repeats the request in another way than the first one"

@@ -93,7 +93,7 @@ def brief(event: Json) -> str:
     return " ".join(words)
 
 
-def told(*events: Event, into: ReplyContext | None = None) -> list[str]:
+def written(*events: Event, into: ReplyContext | None = None) -> list[str]:
     return [brief(event) for event in checked(*events, into=into)]
 
 
@@ -150,7 +150,7 @@ def test_T01_T03_two_interleaved_calls_have_their_own_index_and_id() -> None:
         BlockStart(2, BlockKind.TOOL, "toolu_b", "get_time"),
     ]
     events += [Delta(1, '{"city":'), Delta(2, '{"tz":'), Delta(1, '"Oslo"}'), Delta(2, '"CET"}'), BlockEnd(1)]
-    assert told(*events, BlockEnd(2), finish(StopReason.TOOL_CALLS), End())[7:] == [
+    assert written(*events, BlockEnd(2), finish(StopReason.TOOL_CALLS), End())[7:] == [
         "output_item.done oi=0 message msg_x1 completed",
         "output_item.added oi=1 function_call fc_x1 in_progress toolu_a get_weather",
         "output_item.added oi=2 function_call fc_x2 in_progress toolu_b get_time",
@@ -178,7 +178,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
         finish(StopReason.TOOL_CALLS),
     ]
     into = context(envelope=Envelope("anthropic", "claude"))
-    assert told(*events, End(), into=into)[:10] == [
+    assert written(*events, End(), into=into)[:10] == [
         *OPENING,
         "output_item.added oi=0 reasoning rs_x1 in_progress",
         "content_part.added oi=0 reasoning_text ''",
@@ -199,7 +199,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
 
 def test_a_refusal_in_words_is_a_result() -> None:
     """events.md 4.4."""
-    assert told(START, *prose(0, BlockKind.REFUSAL, "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
+    assert written(START, *prose(0, BlockKind.REFUSAL, "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
         "content_part.added oi=0 refusal ''",
         'refusal.delta oi=0 "I can\'t"',
         "refusal.delta oi=0 ' help.'",
@@ -220,7 +220,7 @@ def test_a_refusal_in_words_is_a_result() -> None:
 def test_a_messages_refusal_with_nothing_shown(knob: Any, end: str) -> None:
     """events.md 6.4: an item of its own before the terminal, which the knob decides."""
     into = context(knobs=Knobs(refusal_terminal=knob))
-    assert told(START, DECLINED, End(), into=into)[2:] == [
+    assert written(START, DECLINED, End(), into=into)[2:] == [
         "output_item.added oi=0 message msg_x1 in_progress",
         "content_part.added oi=0 refusal ''",
         "refusal.delta oi=0 'Declined: cyber.'",
@@ -234,15 +234,15 @@ def test_a_messages_refusal_with_nothing_shown(knob: Any, end: str) -> None:
 
 def test_a_messages_refusal_without_a_word_gets_one() -> None:
     unsaid = Finish(Stop(StopReason.FILTERED, "refusal"), USAGE)
-    assert "refusal.delta oi=0 'The model declined to answer.'" in told(START, unsaid, End())
-    after_text = told(START, *prose(0, BlockKind.TEXT, "Step one"), unsaid, End())
+    assert "refusal.delta oi=0 'The model declined to answer.'" in written(START, unsaid, End())
+    after_text = written(START, *prose(0, BlockKind.TEXT, "Step one"), unsaid, End())
     assert after_text[-1] == "incomplete incomplete content_filter message:completed", "no words of ours"
 
 
 @pytest.mark.parametrize("knob", ["completed", "native"])
 def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) -> None:
     """events.md 6.5, decision 0002."""
-    lines = told(
+    lines = written(
         START, *prose(0, BlockKind.TEXT, "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))
     )
     assert lines[8] == "output_item.added oi=1 message msg_x2 in_progress"
@@ -256,7 +256,7 @@ def test_a_filter_cut_leaves_the_text_incomplete() -> None:
         finish(StopReason.FILTERED, "content_filter"),
         End(),
     ]
-    assert told(START, *events)[5:] == [
+    assert written(START, *events)[5:] == [
         "output_text.done oi=0 'Step one'",
         "content_part.done oi=0 output_text 'Step one'",
         "output_item.done oi=0 message msg_x1 incomplete",
@@ -265,11 +265,11 @@ def test_a_filter_cut_leaves_the_text_incomplete() -> None:
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_T22_a_cut_call_is_never_told_as_whole(complete: bool) -> None:
-    """events.md 6.6: Messages tells of the cap only later, so the arguments themselves decide."""
+def test_T22_a_cut_call_is_never_written_as_complete(complete: bool) -> None:
+    """events.md 6.6: Messages reports the cap only later, so the arguments themselves decide."""
     call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "write_file"), Delta(0, '{"path":"a')]
     events = [START, *call, BlockEnd(0, complete), finish(StopReason.LENGTH, "max_tokens"), End()]
-    assert told(*events)[2:] == [
+    assert written(*events)[2:] == [
         "output_item.added oi=0 function_call fc_x1 in_progress toolu_a write_file",
         'function_call_arguments.delta oi=0 \'{"path":"a\'',
         'output_item.done oi=0 function_call fc_x1 incomplete toolu_a write_file {"path":"a',
@@ -279,7 +279,7 @@ def test_T22_a_cut_call_is_never_told_as_whole(complete: bool) -> None:
 
 def test_T22_an_error_closes_nothing() -> None:
     """events.md 6.7."""
-    assert told(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[4:] == [
+    assert written(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[4:] == [
         "output_text.delta oi=0 'Hel'",
         "failed failed message:incomplete",
     ]
@@ -289,14 +289,14 @@ def test_T22_an_error_closes_nothing() -> None:
 
 
 def test_T23_a_cut_stream_fails_with_what_there_was() -> None:
-    """events.md 6.8: an item that was whole stays so; a call that was not is not told as done."""
+    """events.md 6.8: a complete item stays complete; an incomplete call is not written as done."""
     events: list[Event] = [
         START,
         *prose(0, BlockKind.TEXT, "Hel"),
         BlockStart(1, BlockKind.TOOL, "a", "f"),
         Delta(1, '{"a":1}'),
     ]
-    lines = told(*events, Error(StreamTruncated().failure))
+    lines = written(*events, Error(StreamTruncated().failure))
     assert lines[-1] == "failed failed message:completed function_call:incomplete"
     assert not any("done oi=1" in line for line in lines)
 
@@ -346,7 +346,7 @@ def test_late_counts_and_none() -> None:
     ],
 )
 def test_every_stop_reason(reason: StopReason, status: str) -> None:
-    assert told(START, finish(reason), End())[-1] == f"{status.split(' ')[0]} {status}"
+    assert written(START, finish(reason), End())[-1] == f"{status.split(' ')[0]} {status}"
 
 
 def test_the_echo_the_model_and_the_time() -> None:

@@ -1,4 +1,4 @@
-"""What the Responses stream writer does with too much, with events out of place, and with wrapped calls cut short."""
+"""The Responses stream writer with too much text, misplaced events, and wrapped calls that were cut."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from support.frames import frames_of
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
-SEAL = Envelope("anthropic", "claude")
-THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
+ENVELOPE = Envelope("anthropic", "claude")
+THINKING = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB = {"type": "web_search_result_location", "url": "https://a.example", "title": "A"}
 TOKENS: list[Json] = [{"token": "Hel", "logprob": -0.1, "bytes": None}]
 
@@ -61,23 +61,23 @@ def test_what_is_kept_has_a_limit() -> None:
         BlockEnd(0),
         BlockStart(1, BlockKind.TEXT),
     ]
-    told = payloads(*events, Delta(1, "123456"), Ping(), into=into)
-    assert told[-1]["type"] == "response.failed"
-    assert "reply_body" in told[-1]["response"]["error"]["message"]
-    assert [item["status"] for item in told[-1]["response"]["output"]] == ["completed", "incomplete"]
+    written = payloads(*events, Delta(1, "123456"), Ping(), into=into)
+    assert written[-1]["type"] == "response.failed"
+    assert "reply_body" in written[-1]["response"]["error"]["message"]
+    assert [item["status"] for item in written[-1]["response"]["output"]] == ["completed", "incomplete"]
     assert into.failure is not None
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        Opaque(0, "messages", "signature", "s" * 99, THOUGHT),
+        Opaque(0, "messages", "signature", "s" * 99, THINKING),
         Annotation(1, Citation("messages", WEB | {"title": "t" * 99}, "u", "t" * 99)),
         Logprobs(1, TOKENS * 9),
     ],
 )
 def test_proofs_citations_and_probabilities_count_too(event: Event) -> None:
-    into = context(limits=Limits(reply_body=90), envelope=SEAL, logprobs=True)
+    into = context(limits=Limits(reply_body=90), envelope=ENVELOPE, logprobs=True)
     started = (START, BlockStart(0, BlockKind.REASONING), BlockStart(1, BlockKind.TEXT))
     assert payloads(*started, event, into=into)[-1]["type"] == "response.failed"
 
@@ -86,9 +86,9 @@ def test_proofs_citations_and_probabilities_count_too(event: Event) -> None:
     "events", [[Delta(3, "x")], [BlockStart(0, BlockKind.TEXT), BlockEnd(0), Delta(0, "x")], [End()]]
 )
 def test_T02_events_out_of_place_are_the_upstreams_fault(events: list[Event]) -> None:
-    told = payloads(START, *events)
-    assert told[-1]["type"] == "response.failed"
-    assert told[-1]["response"]["error"]["code"] == "server_error"
+    written = payloads(START, *events)
+    assert written[-1]["type"] == "response.failed"
+    assert written[-1]["response"]["error"]["code"] == "server_error"
 
 
 WRAPPED = {"exec": OriginalTool("exec", None, ToolKind.CUSTOM)}
@@ -106,11 +106,11 @@ WRAPPED = {"exec": OriginalTool("exec", None, ToolKind.CUSTOM)}
     ],
 )
 def test_T22_T50_a_wrapped_call_that_was_cut_is_incomplete(arguments: str, text: str, status: str) -> None:
-    """Codex runs a free-text call that it is told as done, and half a text looks like a whole one."""
+    """Codex runs every free-text call that is done, and half a text looks like a complete one."""
     call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "exec"), Delta(0, arguments), BlockEnd(0)]
     events = [START, *call, Finish(Stop(StopReason.LENGTH, "max_tokens"), Usage(1, 0, 0, 1, 0)), End()]
-    told = payloads(*ToolRestorer(WRAPPED, Losses()).feed(events))
-    (item,) = told[-1]["response"]["output"]
+    written = payloads(*ToolRestorer(WRAPPED, Losses()).feed(events))
+    (item,) = written[-1]["response"]["output"]
     assert (item["type"], item["input"], item["status"]) == ("custom_tool_call", text, status)
-    done = [event for event in told if event["type"] == "response.custom_tool_call_input.done"]
+    done = [event for event in written if event["type"] == "response.custom_tool_call_input.done"]
     assert len(done) == (status == "completed")

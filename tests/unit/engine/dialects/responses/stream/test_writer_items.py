@@ -38,8 +38,8 @@ from support.frames import frames_of
 
 Json = dict[str, Any]
 START = Start("chatcmpl-x", "upstream-model")
-SEAL = Envelope("anthropic", "claude")
-THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
+ENVELOPE = Envelope("anthropic", "claude")
+THINKING = {"type": "thinking", "thinking": "Hm", "signature": "SIG"}
 WEB = {"type": "web_search_result_location", "url": "https://a.example", "title": "A", "encrypted_index": "e"}
 
 
@@ -57,12 +57,12 @@ def whole(*events: Event, into: ReplyContext | None = None, reason: StopReason =
     given = [START, *events, Finish(Stop(reason), Usage(1, 0, 0, 1, 0)), End()]
     frames = frames_of(Writer(into or context()).feed(given))
     responses.check(Encoder().feed(frames))
-    told = [json.loads(frame.data) for frame in frames if frame.data is not None]
-    return [*told[2:-1], {"output": told[-1]["response"]["output"]}]
+    written = [json.loads(frame.data) for frame in frames if frame.data is not None]
+    return [*written[2:-1], {"output": written[-1]["response"]["output"]}]
 
 
-def kinds(told: list[Json]) -> list[str]:
-    return [event["type"].removeprefix("response.") for event in told if "type" in event]
+def kinds(written: list[Json]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in written if "type" in event]
 
 
 def call(text: str, *, complete: bool = True, **start: Any) -> list[Event]:
@@ -78,15 +78,15 @@ def call(text: str, *, complete: bool = True, **start: Any) -> list[Event]:
 
 def test_T50_a_free_text_call_comes_back_as_one() -> None:
     """Codex answers “aborted” to a custom tool that is called as a function."""
-    told = whole(*call("*** Begin Patch\n", name="apply_patch", custom=True), reason=StopReason.TOOL_CALLS)
-    assert kinds(told) == [
+    written = whole(*call("*** Begin Patch\n", name="apply_patch", custom=True), reason=StopReason.TOOL_CALLS)
+    assert kinds(written) == [
         "output_item.added",
         "custom_tool_call_input.delta",
         "custom_tool_call_input.done",
         "output_item.done",
     ]
-    assert told[2]["input"] == "*** Begin Patch\n"
-    assert told[-1]["output"] == [
+    assert written[2]["input"] == "*** Begin Patch\n"
+    assert written[-1]["output"] == [
         {
             "type": "custom_tool_call",
             "id": "ctc_x1",
@@ -100,15 +100,15 @@ def test_T50_a_free_text_call_comes_back_as_one() -> None:
 
 @pytest.mark.parametrize("custom", [True, False])
 def test_T50_the_namespace_stands_beside_the_bare_name(custom: bool) -> None:
-    told = whole(*call("{}", name="add_note", namespace="mcp__notes", custom=custom), reason=StopReason.TOOL_CALLS)
-    for item in (told[0]["item"], told[-2]["item"], told[-1]["output"][0]):
+    written = whole(*call("{}", name="add_note", namespace="mcp__notes", custom=custom), reason=StopReason.TOOL_CALLS)
+    for item in (written[0]["item"], written[-2]["item"], written[-1]["output"][0]):
         assert (item["name"], item["namespace"]) == ("add_note", "mcp__notes")
 
 
 def test_T50_a_tool_search_has_no_deltas_and_parsed_arguments() -> None:
-    told = whole(*call('{"query":"notes"}', name="tool_search", search=True), reason=StopReason.TOOL_CALLS)
+    written = whole(*call('{"query":"notes"}', name="tool_search", search=True), reason=StopReason.TOOL_CALLS)
     item: Json = {"type": "tool_search_call", "id": "tsc_x1", "call_id": "call_a", "execution": "client"}
-    assert told == [
+    assert written == [
         {
             "type": "response.output_item.added",
             "sequence_number": 2,
@@ -127,28 +127,28 @@ def test_T50_a_tool_search_has_no_deltas_and_parsed_arguments() -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n"])
 def test_T04_a_call_without_arguments_gets_an_empty_object(text: str) -> None:
-    told = whole(*call(text), reason=StopReason.TOOL_CALLS)
-    assert [event["delta"] for event in told if "delta" in event] == ([text] if text else []) + ["{}"]
-    assert told[-3]["arguments"] == told[-1]["output"][0]["arguments"] == text + "{}"
+    written = whole(*call(text), reason=StopReason.TOOL_CALLS)
+    assert [event["delta"] for event in written if "delta" in event] == ([text] if text else []) + ["{}"]
+    assert written[-3]["arguments"] == written[-1]["output"][0]["arguments"] == text + "{}"
     searched = whole(*call(text, search=True), reason=StopReason.TOOL_CALLS)
     assert searched[-1]["output"][0]["arguments"] == {}
 
 
 @pytest.mark.parametrize("text", ['{"a":', "[1]", '"x"', "{}{}", "nope"])
 @pytest.mark.parametrize("search", [True, False])
-def test_T22_arguments_that_are_no_object_are_never_told_as_whole(text: str, search: bool) -> None:
-    told = whole(*call(text, search=search), reason=StopReason.LENGTH)
-    assert "function_call_arguments.done" not in kinds(told)
-    assert told[-1]["output"][0]["status"] == "incomplete"
-    assert told[-1]["output"][0]["arguments"] == ({} if search else text)
+def test_T22_arguments_that_are_no_object_are_never_written_as_complete(text: str, search: bool) -> None:
+    written = whole(*call(text, search=search), reason=StopReason.LENGTH)
+    assert "function_call_arguments.done" not in kinds(written)
+    assert written[-1]["output"][0]["status"] == "incomplete"
+    assert written[-1]["output"][0]["arguments"] == ({} if search else text)
 
 
-def test_T22_a_free_text_call_that_was_cut_is_never_told_as_done() -> None:
-    """Codex 0.169 ran a script of which the end was missing, although its item said `incomplete`."""
-    told = whole(*call("rm -rf build", complete=False, custom=True), reason=StopReason.LENGTH)
-    assert "custom_tool_call_input.done" not in kinds(told)
-    assert "output_item.done" not in kinds(told)
-    assert told[-1]["output"][0]["status"] == "incomplete"
+def test_T22_a_free_text_call_that_was_cut_is_never_written_as_done() -> None:
+    """Codex 0.169 ran a script of which the end was missing, although its item was `incomplete`."""
+    written = whole(*call("rm -rf build", complete=False, custom=True), reason=StopReason.LENGTH)
+    assert "custom_tool_call_input.done" not in kinds(written)
+    assert "output_item.done" not in kinds(written)
+    assert written[-1]["output"][0]["status"] == "incomplete"
 
 
 def test_unfit_missing_and_repeated_call_ids() -> None:
@@ -165,18 +165,18 @@ def test_unfit_missing_and_repeated_call_ids() -> None:
 
 
 def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
-    told = payloads(Start("a%d%b", "m"), BlockStart(0, BlockKind.TEXT), Delta(0, "100% of %s"))
-    assert (told[-1]["item_id"], told[-1]["delta"]) == ("msg_a%d%b1", "100% of %s")
+    written = payloads(Start("a%d%b", "m"), BlockStart(0, BlockKind.TEXT), Delta(0, "100% of %s"))
+    assert (written[-1]["item_id"], written[-1]["delta"]) == ("msg_a%d%b1", "100% of %s")
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
 def test_the_summary_surface() -> None:
-    into = context(knobs=Knobs(reasoning_surface="summary"), envelope=SEAL)
-    signed = Opaque(0, "messages", "signature", "SIG", THOUGHT)
-    told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
-    assert kinds(told) == [
+    into = context(knobs=Knobs(reasoning_surface="summary"), envelope=ENVELOPE)
+    signed = Opaque(0, "messages", "signature", "SIG", THINKING)
+    written = whole(BlockStart(0, BlockKind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
+    assert kinds(written) == [
         "output_item.added",
         "reasoning_summary_part.added",
         "reasoning_summary_text.delta",
@@ -185,7 +185,7 @@ def test_the_summary_surface() -> None:
         "reasoning_summary_part.done",
         "output_item.done",
     ]
-    assert told[2] == {
+    assert written[2] == {
         "type": "response.reasoning_summary_text.delta",
         "sequence_number": 4,
         "item_id": "rs_x1",
@@ -193,7 +193,7 @@ def test_the_summary_surface() -> None:
         "summary_index": 0,
         "delta": "H",
     }
-    item = told[-1]["output"][0]
+    item = written[-1]["output"][0]
     assert item["summary"] == [{"type": "summary_text", "text": "Hm"}]
     assert "content" not in item
     assert item["encrypted_content"].startswith("dgm1.")
@@ -201,19 +201,19 @@ def test_the_summary_surface() -> None:
 
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
 def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
-    into = context(knobs=Knobs(reasoning_surface=surface), envelope=SEAL)
-    signed = Opaque(0, "messages", "signature", "SIG", THOUGHT | {"thinking": ""})
-    told = whole(BlockStart(0, BlockKind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
-    assert kinds(told) == ["output_item.added", "output_item.done"]
-    assert (told[-1]["output"][0]["summary"], "content" in told[-1]["output"][0]) == ([], False)
-    assert "encrypted_content" in told[-1]["output"][0]
+    into = context(knobs=Knobs(reasoning_surface=surface), envelope=ENVELOPE)
+    signed = Opaque(0, "messages", "signature", "SIG", THINKING | {"thinking": ""})
+    written = whole(BlockStart(0, BlockKind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
+    assert kinds(written) == ["output_item.added", "output_item.done"]
+    assert (written[-1]["output"][0]["summary"], "content" in written[-1]["output"][0]) == ([], False)
+    assert "encrypted_content" in written[-1]["output"][0]
 
 
 def test_T10_redacted_thinking_travels_whole_or_is_counted() -> None:
     block = {"type": "redacted_thinking", "data": "XYZ"}
     start = BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted")
     events = (start, Opaque(0, "messages", "block", block), BlockEnd(0))
-    (item,) = whole(*events, into=context(envelope=SEAL))[-1]["output"]
+    (item,) = whole(*events, into=context(envelope=ENVELOPE))[-1]["output"]
     envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
     assert (envelope.block, item["summary"]) == (block, [])
@@ -226,8 +226,8 @@ def test_other_opaque_blocks_take_no_index() -> None:
     into = context()
     opaque = BlockStart(0, BlockKind.OPAQUE, name="web_search_tool_result", code="hosted_history")
     events = (opaque, Opaque(0, "messages", "block", {}), Opaque(0, "messages", "delta", {}), BlockEnd(0))
-    told = whole(*events, BlockStart(1, BlockKind.TEXT), Delta(1, "a"), BlockEnd(1), into=into)
-    assert [event["output_index"] for event in told if "output_index" in event] == [0] * 6
+    written = whole(*events, BlockStart(1, BlockKind.TEXT), Delta(1, "a"), BlockEnd(1), into=into)
+    assert [event["output_index"] for event in written if "output_index" in event] == [0] * 6
     assert into.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
 
@@ -260,7 +260,7 @@ def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
 
 def test_the_dialects_own_proof_is_not_wrapped() -> None:
     events = (BlockStart(0, BlockKind.REASONING), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
-    assert whole(*events, into=context(envelope=SEAL))[-1]["output"][0]["encrypted_content"] == "gAAA"
+    assert whole(*events, into=context(envelope=ENVELOPE))[-1]["output"][0]["encrypted_content"] == "gAAA"
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -272,20 +272,20 @@ def test_citations_stand_at_the_end_of_their_text() -> None:
     events: list[Event] = [BlockStart(0, BlockKind.TEXT), Annotation(0, Citation("messages", WEB, WEB["url"], "A"))]
     events += [Delta(0, "Hello"), Annotation(0, Citation("messages", {"type": "char_location"}))]
     events += [Annotation(0, Citation("responses", native)), Annotation(0, Citation("chat", {}, "u", None, 1, 3))]
-    told = whole(*events, BlockEnd(0), into=into)
+    written = whole(*events, BlockEnd(0), into=into)
     notes = [
         {"type": "url_citation", "start_index": 0, "end_index": 5, "url": "https://a.example", "title": "A"},
         native,
         {"type": "url_citation", "start_index": 1, "end_index": 3, "url": "u", "title": ""},
     ]
-    assert [(e["annotation_index"], e["annotation"]) for e in told if "annotation" in e] == list(enumerate(notes))
-    assert kinds(told)[-4:] == [
+    assert [(e["annotation_index"], e["annotation"]) for e in written if "annotation" in e] == list(enumerate(notes))
+    assert kinds(written)[-4:] == [
         "output_text.annotation.added",
         "output_text.done",
         "content_part.done",
         "output_item.done",
     ]
-    assert told[-1]["output"][0]["content"][0]["annotations"] == notes
+    assert written[-1]["output"][0]["content"][0]["annotations"] == notes
     assert into.losses.counts == {LossCode.CITATIONS: 1}
 
 
@@ -305,16 +305,18 @@ def test_probabilities_follow_their_delta_into_it() -> None:
         Delta(0, "%d"),
         Delta(0, "!"),
     ]
-    told = whole(*events, BlockEnd(0), into=context(logprobs=True))
-    deltas = [(event["delta"], event["logprobs"]) for event in told if "delta" in event]
+    written = whole(*events, BlockEnd(0), into=context(logprobs=True))
+    deltas = [(event["delta"], event["logprobs"]) for event in written if "delta" in event]
     assert deltas == [("Hel", WRITTEN), ("%d", []), ("!", [])]
-    assert told[-4]["logprobs"] == told[-1]["output"][0]["content"][0]["logprobs"] == WRITTEN
+    assert written[-4]["logprobs"] == written[-1]["output"][0]["content"][0]["logprobs"] == WRITTEN
 
 
 def test_probabilities_of_odd_shapes_are_no_trouble() -> None:
     odd: list[Any] = ["x", {"token": "a", "logprob": 0, "top_logprobs": "no"}, {"token": "b", "top_logprobs": [1]}]
-    told = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True))
-    assert [token["token"] for token in told[-1]["logprobs"]] == ["a", "b"]
+    written = payloads(
+        START, BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True)
+    )
+    assert [token["token"] for token in written[-1]["logprobs"]] == ["a", "b"]
 
 
 def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
@@ -331,17 +333,19 @@ def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
 
 
 def test_half_a_surrogate_pair_goes_through() -> None:
-    told = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
-    assert told[-1]["item"]["content"][0]["text"].encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
+    written = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
+    assert written[-1]["item"]["content"][0]["text"].encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
 
 
 def test_T71_a_call_whose_character_came_in_two_halves_is_whole() -> None:
-    """Codex runs what `output_item.done` tells as completed, and nothing else."""
+    """Codex runs an item that is completed in `output_item.done`, and nothing else."""
     halves = [Delta(0, '{"x":"\ud83d'), Delta(0, '\ude00"}')]
-    told = payloads(START, BlockStart(0, BlockKind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
-    assert [event["type"].split(".", 1)[1] for event in told[-2:]] == [
+    written = payloads(START, BlockStart(0, BlockKind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
+    assert [event["type"].split(".", 1)[1] for event in written[-2:]] == [
         "function_call_arguments.done",
         "output_item.done",
     ]
-    assert told[-1]["item"]["status"] == "completed"
-    assert json.loads(told[-1]["item"]["arguments"].encode("utf-16", "surrogatepass").decode("utf-16")) == {"x": "😀"}
+    assert written[-1]["item"]["status"] == "completed"
+    assert json.loads(written[-1]["item"]["arguments"].encode("utf-16", "surrogatepass").decode("utf-16")) == {
+        "x": "😀"
+    }

@@ -52,22 +52,22 @@ def test_every_stream_satisfies_the_open_responses_schema(events: list[Event], s
 
 
 @given(streams, surfaces)
-def test_T01_T02_T23_every_stream_keeps_the_grammar_and_says_the_same(events: list[Event], surface: str) -> None:
-    told = responses.check(Encoder().feed(written(events, context(surface))))
+def test_T01_T02_T23_every_stream_keeps_the_grammar_and_has_the_same_content(events: list[Event], surface: str) -> None:
+    found = responses.check(Encoder().feed(written(events, context(surface))))
     meant = canonical.check(events)
     if meant.error is not None:
-        assert told.error is not None
+        assert found.error is not None
         return
-    assert told.text == meant.text
-    assert [call.id for call in told.calls] == [call.id for call in meant.calls]
-    assert [(call.kind, call.namespace, call.name) for call in told.calls] == [
+    assert found.text == meant.text
+    assert [call.id for call in found.calls] == [call.id for call in meant.calls]
+    assert [(call.kind, call.namespace, call.name) for call in found.calls] == [
         (call.kind, call.namespace, call.name) for call in meant.calls
     ]
-    if told.finish == "completed":
-        assert told.parsed_calls() == meant.parsed_calls()
-    # Parts of one reasoning are told apart by a blank line; every item here has one part.
-    assert told.reasoning == meant.reasoning
-    assert told.refusal.startswith(meant.refusal)
+    if found.finish == "completed":
+        assert found.parsed_calls() == meant.parsed_calls()
+    # Parts of one reasoning item are separated by a blank line; every item here has one part.
+    assert found.reasoning == meant.reasoning
+    assert found.refusal.startswith(meant.refusal)
 
 
 @given(streams, surfaces, st.booleans())
