@@ -144,6 +144,10 @@ class Translation:
         """The names of those fields of `usage` that are estimates."""
         return usage_so_far(self.context)[1]
 
+    def usage_and_estimates(self) -> tuple[Usage | None, tuple[str, ...]]:
+        """Returns `usage` and `estimated_counts`, computed once."""
+        return usage_so_far(self.context)
+
     @property
     def failure(self) -> Failure | None:
         """The error that the reply ended in, or None."""

@@ -110,7 +110,7 @@ def request_line(
         context = translation.context
         upstream, stream = translation.direction.upstream.dialect.value, translation.stream
         model, upstream_model = context.model, translation.upstream_model
-        usage, estimated = translation.usage, translation.estimated_counts
+        usage, estimated = translation.usage_and_estimates()
         if usage is not None:
             tokens_in, tokens_out = usage.input_total, usage.output_total
         if context.losses:

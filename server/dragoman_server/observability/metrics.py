@@ -115,7 +115,7 @@ class Metrics:
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        usage, estimated = translation.usage, translation.estimated_counts
+        usage, estimated = translation.usage_and_estimates()
         if usage is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):

@@ -126,7 +126,7 @@ class Receipt:
         if translation is not None:
             context = translation.context
             failure = failure or context.failure
-            usage, estimated = translation.usage, translation.estimated_counts
+            usage, estimated = translation.usage_and_estimates()
             losses = dict(context.losses.counts)
         return ExchangeRecord(
             request_id=self.request_id,
@@ -193,7 +193,7 @@ class Receipt:
             "stream": translation.stream,
         }
         # Only facts that exist: receipts are kept for long, and few have any of these.
-        usage, estimated = translation.usage, translation.estimated_counts
+        usage, estimated = translation.usage_and_estimates()
         if usage is not None:
             facts["usage"] = usage, estimated
         if context.losses:

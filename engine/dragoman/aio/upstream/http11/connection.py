@@ -34,6 +34,12 @@ BROKEN = "upstream connection broke before the end of the stream"
 
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _DRAINING, _CLOSED = ConnectionPhase
 _BODY_COMPLETE = ConnectionEvent.BODY_COMPLETE
+_CLOSE = ConnectionEvent.CLOSE
+_CONNECTED = ConnectionEvent.CONNECTED
+_HEAD_COMPLETE = ConnectionEvent.HEAD_COMPLETE
+_POOLED = ConnectionEvent.POOLED
+_RELEASED_EARLY = ConnectionEvent.RELEASED_EARLY
+_REQUEST_SENT = ConnectionEvent.REQUEST_SENT
 
 
 class ConnectionOwner(Protocol):
@@ -129,7 +135,7 @@ class Connection(asyncio.Protocol):
         if self.phase is _IDLE:
             self.parser.begin()
             self._bytes_left = self._owner.options.head
-            self._advance(ConnectionEvent.REQUEST_SENT)
+            self._advance(_REQUEST_SENT)
         elif self.phase is not _HEAD:
             self.parser.keep_seconds = 0.0  # the server responded or closed before the request: nothing is sent
             return
@@ -182,7 +188,7 @@ class Connection(asyncio.Protocol):
         if self.phase is _ENDED:
             self._return_to_pool()
         elif self.phase is _BODY and finish and not self.parser.ends_with_close:
-            self._advance(ConnectionEvent.RELEASED_EARLY)
+            self._advance(_RELEASED_EARLY)
             self._bytes_left = _DRAIN_BYTES
             self._drain_timer = self._owner.loop.call_later(DRAIN_SECONDS, self.abort)
             self.resume_reading()
@@ -192,14 +198,14 @@ class Connection(asyncio.Protocol):
     def reset(self) -> bool:
         """Prepare a new connection whose request was cancelled for the pool. Returns whether it is reusable."""
         if self.phase is _HEAD and self._bytes_left == self._owner.options.head:
-            self._advance(ConnectionEvent.POOLED)
+            self._advance(_POOLED)
         return self.is_reusable()
 
     def abort(self) -> None:
         """Close the connection at once."""
         self._cancel_drain_timer()
         if self.phase is not _CLOSED:
-            self._advance(ConnectionEvent.CLOSE)
+            self._advance(_CLOSE)
             self._transport.abort()
 
     def _return_to_pool(self) -> None:
@@ -207,7 +213,7 @@ class Connection(asyncio.Protocol):
         transport, seconds = self._transport, self.parser.keep_seconds
         # Unsent bytes: the response came before all of its request was sent, and the rest would be sent for nothing.
         if seconds and not transport.is_closing() and not transport.get_write_buffer_size():
-            self._advance(ConnectionEvent.POOLED)
+            self._advance(_POOLED)
             self.resume_reading()
             self._owner.put_idle(self, seconds)
         else:
@@ -227,7 +233,7 @@ class Connection(asyncio.Protocol):
         options = self._owner.options
         self.parser = ResponseParser(options.idle_seconds)
         self._bytes_left = options.head
-        self._advance(ConnectionEvent.CONNECTED)
+        self._advance(_CONNECTED)
         self._owner.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -303,7 +309,7 @@ class Connection(asyncio.Protocol):
                 self.error = UpstreamUnreachable(f"the upstream connection failed: {parse_failure(error)}")
                 self.abort()
         if self.phase is _HEAD and parser.status:
-            self._advance(ConnectionEvent.HEAD_COMPLETE)
+            self._advance(_HEAD_COMPLETE)
             if parser.complete:
                 self._advance(_BODY_COMPLETE)
         if self.phase is not _HEAD:
@@ -332,7 +338,7 @@ class Connection(asyncio.Protocol):
 
     def _end(self, error: Exception | None) -> None:
         phase = self.phase
-        self._advance(ConnectionEvent.CLOSE)
+        self._advance(_CLOSE)
         self._cancel_drain_timer()
         if phase is _HEAD:
             # Nothing may be sent again: the server may have acted on the request.

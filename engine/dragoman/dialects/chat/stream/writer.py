@@ -42,6 +42,7 @@ from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
+_NEW = Phase.NEW
 _TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = (
     BlockKind.TEXT,
     BlockKind.REFUSAL,
@@ -84,7 +85,7 @@ class ChatWriter(StreamWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = Phase.NEW
+        self._phase = _NEW
         self._head = b""
         """Bytes of each chunk before its delta."""
         self._tail = b""

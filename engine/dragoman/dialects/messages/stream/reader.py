@@ -50,7 +50,7 @@ from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
-_STOPPED, _DONE = Phase.STOPPED, Phase.DONE
+_WAITING, _STOPPED, _DONE = Phase.WAITING, Phase.STOPPED, Phase.DONE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _STOP_REASON = ("delta", "stop_reason")
@@ -79,7 +79,7 @@ class MessagesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
-        self._phase = Phase.WAITING
+        self._phase = _WAITING
         self._has_content = False
         self._id = ""
         self._last = -1

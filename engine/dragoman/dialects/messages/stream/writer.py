@@ -42,6 +42,7 @@ from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
+_WAITING = Phase.WAITING
 _REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_MAX = 65_536
@@ -81,7 +82,7 @@ class MessagesWriter(StreamWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = Phase.WAITING
+        self._phase = _WAITING
         self._prefixes: dict[int, bytes] = {}
         """Open block → the payload of its deltas up to the text; b"" while its start is not written."""
         self._framed_prefixes: dict[int, bytes] = {}
