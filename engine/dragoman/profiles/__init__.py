@@ -8,7 +8,7 @@ from __future__ import annotations
 from dragoman.profiles.chat import CHAT
 from dragoman.profiles.messages import MESSAGES
 from dragoman.profiles.responses import RESPONSES
-from dragoman.profiles.vendor import Fact, Vendor
+from dragoman.profiles.third_party import Fact, Vendor
 
 __all__ = ("THIRD_PARTIES", "Fact", "Vendor")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.wire import DIALECT, read_citation
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_citation
 from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 

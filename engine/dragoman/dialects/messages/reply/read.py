@@ -8,7 +8,7 @@ from typing import Any, Final
 from dragoman.canonical.events import CUTS, Stop
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
-from dragoman.dialects.messages.wire import (
+from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
     OPAQUE_BLOCKS,
     parse_arguments,

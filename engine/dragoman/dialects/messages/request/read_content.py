@@ -26,7 +26,7 @@ from dragoman.canonical.request import (
     Url,
 )
 from dragoman.dialects.messages.citations import read_request_citation
-from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
+from dragoman.dialects.messages.stop_and_usage import DIALECT, NATIVE_BLOCKS
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
