@@ -21,7 +21,7 @@ _PAGE = """\
 
 {made}
 
-These names are public: `from dragoman import translate_request`. Names that are not listed here may change in any release. How
+These names are public: `from dragoman import translate`. Names that are not listed here may change in any release. How
 to use them: [translate offline](../howto/translate-offline.md), [embed the gateway](../howto/embed-in-aiohttp.md).
 
 {packages}

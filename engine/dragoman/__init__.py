@@ -1,6 +1,6 @@
 """Dragoman translates between OpenAI Chat Completions, Anthropic Messages and OpenAI Responses.
 
-    from dragoman import direction, translate_request
+    from dragoman import direction, translate
 
     translation = translate(direction("messages", "chat"), body)  # a Messages client, a Chat upstream
     translation.body                       # the request to send upstream

@@ -29,14 +29,10 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
+from dragoman.dialects.messages.citations import read_citation
 from dragoman.dialects.messages.errors import read_error_frame
-from dragoman.dialects.messages.stop_and_usage import (
-    DIALECT,
-    OPAQUE_BLOCKS,
-    read_citation,
-    read_stop_details,
-    resolve_stop_reason,
-)
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader

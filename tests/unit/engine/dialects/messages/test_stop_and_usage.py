@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
+from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.dialects.messages import stop_and_usage
 
 READ_STOP = {
@@ -105,15 +105,3 @@ def test_stop_details() -> None:
 @pytest.mark.parametrize("obj", [None, "refusal", {"type": "other"}, {}])
 def test_other_stop_details_mean_nothing(obj: Any) -> None:
     assert stop_and_usage.read_stop_details(obj) is None
-
-
-def test_a_web_search_citation_has_a_url() -> None:
-    native = {"type": "web_search_result_location", "url": "https://a.test", "title": "A", "encrypted_index": "x"}
-    citation = stop_and_usage.read_citation(native)
-    assert (citation.url, citation.title, citation.native) == ("https://a.test", "A", native)
-
-
-def test_foreign_citations_are_never_written() -> None:
-    own = stop_and_usage.read_citation({"type": "char_location", "cited_text": "x"})
-    foreign = Citation("chat", {"type": "url_citation"}, "https://a.test", "A", 0, 3)
-    assert stop_and_usage.write_citations([own, foreign]) == [own.native]
