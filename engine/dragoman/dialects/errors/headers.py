@@ -66,10 +66,14 @@ def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     Every header that passes from an upstream to a client goes through this function. Transports decode other bytes to
     characters that no header line can hold, and some let control characters pass.
     """
+    found = {low: value for name, value in headers.items() if (low := _NAMES[name])}
+    together = "".join(found.values())
+    if len(together) <= _VALUE_MAX and together.isascii() and together.isprintable():
+        return found  # nearly always
     return {
         low: value
-        for name, value in headers.items()
-        if (low := _NAMES[name]) and len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
+        for low, value in found.items()
+        if len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
     }
 
 

@@ -13,7 +13,7 @@ from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockOrder
+from dragoman.stages.block_order import ORDERED, BlockOrder
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
@@ -244,7 +244,7 @@ class StreamWriter:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
-                    if self._order is not None and self._order.overlaps(event):
+                    if kind in ORDERED and self._order is not None and self._order.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
                     self.write(event, out)
