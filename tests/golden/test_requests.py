@@ -10,15 +10,17 @@ its `request` replaces single fields of the file's.
     upstream        the upstream's dialect
     profile         name of a built-in profile, or flags to change, with `name` for the profile to change
     knobs, limits   the fields that differ from the defaults
-    request         the client's body
+    request         the client's body; or `fixture`, the name of a recorded one in tests/fixtures
     body            the upstream's body
     losses          rows of code, path, and what was done; absent if nothing was lost
     stop_sequences  the stop sequences that Dragoman emulates, if there are any
     renamed_tools   the tools that were sent under another name, if there are any
-    error           the error, for a request that is rejected
+    rejected        the error of the vendor's API for this body (tests/oracles), if it is invalid: then the client's own
+                    request was, or the body is for another server
+    error           the error, for a request that is rejected here
 
-To add a case, write a file without the last five keys. `DRAGOMAN_GOLDENS=write` records them; read the difference as if
-you were the upstream.
+To add a case, write a file without the last six keys. `DRAGOMAN_GOLDENS=write` records them, in one process; read the
+difference as if you were the upstream.
 """
 
 from __future__ import annotations
@@ -34,12 +36,15 @@ from typing import Any
 import pytest
 
 from dragoman import ClientRequestError, Knobs, Limits, Profile, builtin_profile, direction, translate
-from support.paths import ROOT
+from dragoman_server.simulator.error_replies import RequestRejected
+from oracles.requests import check
+from support.paths import FIXTURES, ROOT
 
 HERE = Path(__file__).parent / "requests"
 WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
-INPUTS = ("why", "client", "upstream", "profile", "knobs", "limits", "request")
-OUTCOMES = ("body", "losses", "stop_sequences", "renamed_tools", "error")
+INPUTS = ("why", "client", "upstream", "profile", "knobs", "limits", "request", "fixture")
+OUTCOMES = ("body", "losses", "stop_sequences", "renamed_tools", "rejected", "error")
+HEADERS = {"anthropic-version": "2023-06-01"}
 WIDTH = 120
 _CITATION = re.compile(r"\b(mapping|chat|messages|responses) §(\d+(?:\.\d+)*)")
 _ANCHOR = re.compile(r'^<a id="s[\d-]+"></a>\n#+ (\d[\d.]*) ', re.MULTILINE)
@@ -87,6 +92,24 @@ def profile_of(upstream: str, given: str | dict[str, Any]) -> Profile:
     return builtin_profile(upstream, name).replace(flags)
 
 
+def merged(golden: Any, case: Any) -> Any:
+    """The case with the keys of its file."""
+    if "fixture" in golden:
+        request = read(FIXTURES / f"{golden['fixture']}.json")["request"]["body"]
+    else:
+        request = golden["request"]
+    return {**golden, **case, "request": {**request, **case.get("request", {})}}
+
+
+def rejection(upstream: str, body: bytes) -> str | None:
+    """The error message of the vendor's API for this body, or None."""
+    try:
+        check(upstream, json.loads(body), HEADERS)
+    except RequestRejected as error:
+        return str(error)
+    return None
+
+
 def outcome_of(case: Any) -> dict[str, Any]:
     """The keys of `OUTCOMES` that the translation of this case has."""
     given = json.loads(text_of({key: case.get(key, {}) for key in ("profile", "knobs", "limits")}))
@@ -107,6 +130,7 @@ def outcome_of(case: Any) -> dict[str, Any]:
         "losses": [list(loss) for loss in translation.losses.rows],
         "stop_sequences": list(translation.stop_sequences),
         "renamed_tools": translation.renamed_tools,
+        "rejected": rejection(case["upstream"], translation.body),
     }
     return {key: value for key, value in found.items() if value}
 
@@ -132,8 +156,7 @@ CASES = [
 def test_golden_request(path: Path, name: str) -> None:
     golden = read(path)
     case = cases_of(golden)[name]
-    request = {**golden["request"], **case.get("request", {})}
-    found = outcome_of({**golden, **case, "request": request})
+    found = outcome_of(merged(golden, case))
     if WRITE:
         record(path, name, found)
         return
