@@ -112,6 +112,7 @@ def rejection(upstream: str, body: bytes) -> str | None:
 
 def outcome_of(case: Any) -> dict[str, Any]:
     """The keys of `OUTCOMES` that the translation of this case has."""
+    # Only bodies need their numbers as they are written.
     given = json.loads(text_of({key: case.get(key, {}) for key in ("profile", "knobs", "limits")}))
     try:
         translation = translate(
@@ -178,7 +179,7 @@ def sections() -> frozenset[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", FILES.values(), ids=FILES)
 def test_the_file_is_in_order(path: Path) -> None:
-    """Known keys only, a rule that can be looked up, and the form in which it is recorded."""
+    """It has known keys only, cites a rule that can be looked up, and has the form in which it is recorded."""
     golden = read(path)
     cited = set(_CITATION.findall(golden["why"]))
     assert cited, "`why` cites no rule"

@@ -45,10 +45,10 @@ def part(block: Any, role: str = "user", losses: Losses | None = None) -> Any:
 
 
 def recorded() -> list[Path]:
-    return [path for path in sorted(FIXTURES.glob("*.json")) if _speaks_messages(path)]
+    return [path for path in sorted(FIXTURES.glob("*.json")) if _is_messages(path)]
 
 
-def _speaks_messages(path: Path) -> bool:
+def _is_messages(path: Path) -> bool:
     recording = json.loads(path.read_bytes())
     return (recording["dialect"], recording["request"]["path"]) == ("anthropic", "/v1/messages")
 
