@@ -22,7 +22,7 @@ from dragoman.profiles import THIRD_PARTIES
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS
 from dragoman_server.observability.metrics import REASON_KINDS

@@ -12,8 +12,8 @@ from dragoman.dialects import Dialect, chat, messages, responses
 from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
 from dragoman.dialects.messages.request.read import FIELDS as MESSAGES_FIELDS
 from dragoman.dialects.responses.request.read import FIELDS as RESPONSES_FIELDS
-from dragoman.dialects.shared.foreign_fields import REQUEST_FIELDS
-from dragoman.dialects.shared.stream_codec import StreamReader, StreamWriter
+from dragoman.dialects.shared.fields_of_other_dialects import REQUEST_FIELDS
+from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
 from dragoman.errors import Failure
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext

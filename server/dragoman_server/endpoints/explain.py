@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from dragoman import DEFAULT_KNOBS, ClientRequestError, Dialect, Json, Translation, json_loads
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import loss_rows
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from dragoman import Dialect, Translation
 from dragoman.aio import UpstreamRequest
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import outbound_headers
 from dragoman_server.proxy.loaded_config import LoadedConfig
 

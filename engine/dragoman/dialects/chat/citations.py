@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.wire import DIALECT, read_count
+from dragoman.dialects.chat.stop_and_usage import DIALECT, read_count
 
 
 def read_citation(annotation: Json) -> Citation:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dragoman.dialects.messages.errors import read_failure, write_failure
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
+from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
-from dragoman.dialects.messages.request.strip_billing_line import strip_billing_line
 from dragoman.dialects.messages.request.write import write_request
+from dragoman.dialects.messages.stop_and_usage import read_usage
 from dragoman.dialects.messages.stream.observer import MessagesObserver as Observer
 from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
 from dragoman.dialects.messages.stream.validator import MessagesValidator as Validator
 from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
-from dragoman.dialects.messages.wire import read_usage
 
 __all__ = (
     "Observer",

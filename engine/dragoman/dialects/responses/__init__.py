@@ -12,11 +12,11 @@ from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.responses.request.write import write_request
+from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
 from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.dialects.responses.stream.validator import ResponsesValidator as Validator
 from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
-from dragoman.dialects.responses.wire import read_usage
 
 __all__ = (
     "Observer",

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.foreign_fields import owners
+from dragoman.dialects.shared.fields_of_other_dialects import owners
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 

@@ -27,7 +27,7 @@ from dragoman.canonical.request import (
     Turn,
 )
 from dragoman.dialects import chat, messages
-from dragoman.dialects.shared.stream_codec import StreamWriter
+from dragoman.dialects.shared.stream_base import StreamWriter
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses

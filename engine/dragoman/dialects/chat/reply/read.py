@@ -13,7 +13,13 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
-from dragoman.dialects.chat.wire import DIALECT, matched_stop, read_finish_reason, read_usage, resolve_stop_reason
+from dragoman.dialects.chat.stop_and_usage import (
+    DIALECT,
+    matched_stop,
+    read_finish_reason,
+    read_usage,
+    resolve_stop_reason,
+)
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.shared.json_fields import kind_of

@@ -7,7 +7,7 @@ from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, T
 from dragoman.dialects.chat.call_ids import LONGEST_CALL_ID
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reply.joined_text import JoinedText
-from dragoman.dialects.chat.wire import (
+from dragoman.dialects.chat.stop_and_usage import (
     ID_PREFIX,
     record_missing_usage,
     write_finish_reason,

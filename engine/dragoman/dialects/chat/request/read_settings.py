@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS
-from dragoman.dialects.openai.unknown_fields import note_unknown
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses

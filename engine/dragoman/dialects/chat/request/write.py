@@ -11,8 +11,8 @@ from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.chat.request.write_effort import write_effort
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
-from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS
+from dragoman.dialects.chat.stop_and_usage import DIALECT
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs

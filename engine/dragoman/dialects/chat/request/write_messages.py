@@ -24,9 +24,9 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
 from dragoman.dialects.chat.request.write_instructions import place_instructions
-from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import CacheMarks, is_marked
+from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
+from dragoman.dialects.openai.prompt_cache_fields import CacheMarks, is_marked
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

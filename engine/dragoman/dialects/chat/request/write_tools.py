@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
 from dragoman.dialects.chat.request.tool_choice import adapt_tool_choice
-from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, write_error_frame
+from dragoman.dialects.chat.stop_and_usage import read_usage
 from dragoman.dialects.chat.stream.reader import ChatReader
-from dragoman.dialects.chat.wire import read_usage
 from dragoman.errors import Failure
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps

@@ -14,8 +14,8 @@ from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Ev
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_ids import mint_call_id
 from dragoman.dialects.chat.stream.read_text import TextAssembler
-from dragoman.dialects.shared.stream_codec import RunCallback
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared.stream_base import RunCallback
+from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

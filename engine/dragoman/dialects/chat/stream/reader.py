@@ -29,14 +29,14 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
-from dragoman.dialects.chat.wire import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.timestamps import read_timestamp
-from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -29,11 +29,11 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
+from dragoman.dialects.chat.stop_and_usage import record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.chat.stream.phases import WRITER, Phase
-from dragoman.dialects.chat.wire import record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
-from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -8,11 +8,11 @@ from typing import Any, Final
 from dragoman.canonical.events import CUTS, Stop
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
-from dragoman.dialects.messages.wire import (
+from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
+from dragoman.dialects.messages.citations import read_citation
+from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
-    OPAQUE_BLOCKS,
     parse_arguments,
-    read_citation,
     read_stop_details,
     read_usage,
     resolve_stop_reason,

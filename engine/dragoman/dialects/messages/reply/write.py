@@ -10,7 +10,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.wire import (
+from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
     parse_arguments,
     write_stop,

@@ -10,12 +10,12 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Turn
-from dragoman.dialects.messages.request.cache_marks import MAX_MARKS, CacheMarks
-from dragoman.dialects.messages.request.thinking import write_thinking
+from dragoman.dialects.messages.request.thinking_settings import write_thinking
+from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
 from dragoman.dialects.messages.request.write_content import ContentWriter
 from dragoman.dialects.messages.request.write_messages import collapse_single_text, write_conversation
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -25,10 +25,12 @@ from dragoman.canonical.request import (
     Turn,
     Url,
 )
-from dragoman.dialects.messages.request.cache_marks import CacheMarks
+from dragoman.dialects.messages.block_types import IMAGE_TYPES
+from dragoman.dialects.messages.citations import write_citations
+from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_calls import CallWriter
 from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
-from dragoman.dialects.messages.wire import DIALECT, IMAGE_TYPES, write_citations
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -11,7 +11,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

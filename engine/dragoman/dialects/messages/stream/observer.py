@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import read_error_frame, write_error_frame
-from dragoman.dialects.messages.wire import read_usage
+from dragoman.dialects.messages.stop_and_usage import read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps

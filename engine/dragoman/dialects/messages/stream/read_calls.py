@@ -8,7 +8,7 @@ from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Ev
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

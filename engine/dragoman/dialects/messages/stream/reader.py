@@ -29,21 +29,17 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word
+from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
+from dragoman.dialects.messages.citations import read_citation
 from dragoman.dialects.messages.errors import read_error_frame
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.stream.read_usage import UsageReader
-from dragoman.dialects.messages.wire import (
-    DIALECT,
-    OPAQUE_BLOCKS,
-    read_citation,
-    read_stop_details,
-    resolve_stop_reason,
-)
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader, ignore_run
-from dragoman.dialects.shared.tool_arguments import Room
+from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
+from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

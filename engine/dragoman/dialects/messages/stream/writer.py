@@ -31,9 +31,9 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
+from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
 from dragoman.dialects.messages.stream.phases import WRITER, Phase
-from dragoman.dialects.messages.wire import DIALECT, write_stop, write_stop_details, write_usage
-from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -28,9 +28,9 @@ from dragoman.dialects.responses.reply.read_items import (
     reasoning_texts,
     record_call_losses,
 )
-from dragoman.dialects.responses.wire import DIALECT, ENDED, read_usage, resolve_stop_reason
+from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

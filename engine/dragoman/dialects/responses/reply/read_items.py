@@ -12,7 +12,8 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.logprobs import check_tokens
-from dragoman.dialects.responses.wire import TOOL_SEARCH, read_citation
+from dragoman.dialects.responses.citations import read_citation
+from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
 from dragoman.dialects.responses.request.read_tools import ToolList, read_tool_choice
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,

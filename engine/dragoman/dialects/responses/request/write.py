@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Unsupported

@@ -20,7 +20,8 @@ from dragoman.canonical.request import (
     ToolCall,
     Turn,
 )
-from dragoman.dialects.responses.wire import DIALECT, write_citation
+from dragoman.dialects.responses.citations import write_citation
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

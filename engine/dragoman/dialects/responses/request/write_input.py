@@ -13,7 +13,7 @@ from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCa
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -25,8 +25,8 @@ from dragoman.dialects.responses.reply.read_items import (
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
-from dragoman.dialects.shared.stream_codec import RunCallback
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared.stream_base import RunCallback
+from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

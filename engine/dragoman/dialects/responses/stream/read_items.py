@@ -12,11 +12,11 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockEnd, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, check_role, is_cut
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream import read_calls as calls
 from dragoman.dialects.responses.stream import read_messages as messages
 from dragoman.dialects.responses.stream import read_reasoning as reasoning
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, object_field, part_number
-from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import UpstreamProtocolError
 
 # CPython 3.11 takes twenty times as long to find a member in its class.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStart, Event, Logprobs
 from dragoman.canonical.request import Json
+from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
-from dragoman.dialects.responses.wire import read_citation
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 

@@ -11,8 +11,8 @@ from typing import Any
 from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
-from dragoman.dialects.responses.wire import DIALECT
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 

@@ -19,12 +19,12 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
+from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
-from dragoman.dialects.responses.wire import read_usage, resolve_stop_reason
-from dragoman.dialects.shared.stream_codec import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

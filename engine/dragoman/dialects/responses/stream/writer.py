@@ -28,14 +28,15 @@ from dragoman.canonical.events import (
     TextRun,
 )
 from dragoman.dialects.responses.errors import response_error
+from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
+from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.dialects.responses.stream.phases import WRITER, Phase
 from dragoman.dialects.responses.stream.written_item import WrittenItem
 from dragoman.dialects.responses.stream.written_output import WrittenOutput
-from dragoman.dialects.responses.wire import refusal_wording, write_logprobs, write_status, write_usage
-from dragoman.dialects.shared.stream_codec import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

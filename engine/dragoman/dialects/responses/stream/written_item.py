@@ -7,8 +7,8 @@ from io import StringIO
 from typing import Any
 
 from dragoman.canonical.events import Citation
+from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.reply.item_shapes import FUNCTION, TEXT, OutputItem
-from dragoman.dialects.responses.wire import write_citation
 from dragoman.losses import LossCode
 from dragoman.wire.json_codec import dump_str, dumps
 

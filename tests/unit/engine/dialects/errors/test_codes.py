@@ -10,7 +10,7 @@ import pytest
 from dragoman.canonical.events import StopReason
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import read_error_frame
-from dragoman.dialects.chat.wire import read_finish_reason
+from dragoman.dialects.chat.stop_and_usage import read_finish_reason
 from dragoman.dialects.errors import codes
 from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure

@@ -32,7 +32,7 @@ from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.orphan_calls import repair_history
+from dragoman.policies.repair_orphan_calls import repair_history
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
 from support.paths import FIXTURES

@@ -11,7 +11,7 @@ import pytest
 from dragoman import direction, translate
 from dragoman.profiles import THIRD_PARTIES, Vendor
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman_server.config.toml_reader import value_problem
 from support.paths import FIXTURES
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
-from dragoman.dialects.messages import wire
+from dragoman.canonical.events import RefusalInfo, StopReason, Usage
+from dragoman.dialects.messages import stop_and_usage
 
 READ_STOP = {
     "end_turn": StopReason.END,
@@ -23,27 +23,27 @@ READ_STOP = {
 
 @pytest.mark.parametrize(("native", "reason"), READ_STOP.items())
 def test_stop_reasons_are_read(native: str, reason: StopReason) -> None:
-    assert wire.read_stop(native) is reason
+    assert stop_and_usage.read_stop(native) is reason
 
 
 @pytest.mark.parametrize("native", [None, "eos", "STOP", ""])
 def test_unknown_stop_reasons_are_not_guessed(native: str | None) -> None:
-    assert wire.read_stop(native) is None
+    assert stop_and_usage.read_stop(native) is None
 
 
 def test_every_canonical_reason_has_a_word_of_the_dialect() -> None:
-    written = {reason: wire.write_stop(reason) for reason in StopReason}
+    written = {reason: stop_and_usage.write_stop(reason) for reason in StopReason}
     assert set(written.values()) <= set(READ_STOP)
     assert written[StopReason.POLICY_CUT] == "max_tokens"
     assert written[StopReason.REFUSAL] == written[StopReason.FILTERED] == "refusal"
-    assert all(wire.read_stop(word) is reason for reason, word in written.items() if reason not in ODD)
+    assert all(stop_and_usage.read_stop(word) is reason for reason, word in written.items() if reason not in ODD)
 
 
 ODD = {StopReason.REFUSAL, StopReason.POLICY_CUT}
 
 
 def test_T31_input_total_adds_the_cache() -> None:
-    usage = wire.read_usage(
+    usage = stop_and_usage.read_usage(
         {
             "input_tokens": 10,
             "cache_read_input_tokens": 100,
@@ -56,7 +56,7 @@ def test_T31_input_total_adds_the_cache() -> None:
 
 
 def test_T31_cached_tokens_are_not_counted_twice() -> None:
-    assert wire.write_usage(Usage(117, 100, 7, 5, 2)) == {
+    assert stop_and_usage.write_usage(Usage(117, 100, 7, 5, 2)) == {
         "input_tokens": 10,
         "cache_creation_input_tokens": 7,
         "cache_read_input_tokens": 100,
@@ -66,7 +66,7 @@ def test_T31_cached_tokens_are_not_counted_twice() -> None:
 
 
 def test_T31_input_tokens_never_negative() -> None:
-    assert wire.write_usage(Usage(input_total=5, cache_read=9))["input_tokens"] == 0
+    assert stop_and_usage.write_usage(Usage(input_total=5, cache_read=9))["input_tokens"] == 0
 
 
 @pytest.mark.parametrize(
@@ -81,39 +81,27 @@ def test_T31_input_tokens_never_negative() -> None:
     ],
 )
 def test_unsaid_counts_stay_none(obj: Any, usage: Usage | None) -> None:
-    assert wire.read_usage(obj) == usage
+    assert stop_and_usage.read_usage(obj) == usage
 
 
 def test_usage_of_an_upstream_that_says_nothing_has_the_required_keys() -> None:
-    assert wire.write_usage(Usage()) == {"input_tokens": 0, "output_tokens": 0}
+    assert stop_and_usage.write_usage(Usage()) == {"input_tokens": 0, "output_tokens": 0}
 
 
 def test_usage_survives_a_round_trip() -> None:
     usage = Usage(50, 20, 0, 9, 0)
-    assert wire.read_usage(wire.write_usage(usage)) == usage
+    assert stop_and_usage.read_usage(stop_and_usage.write_usage(usage)) == usage
 
 
 def test_stop_details() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "No."}
-    info = wire.read_stop_details(details)
+    info = stop_and_usage.read_stop_details(details)
     assert info == RefusalInfo("No.", "cyber")
-    assert wire.write_stop_details(info, "other words") == details
-    assert wire.write_stop_details(None) == {"type": "refusal", "category": None, "explanation": None}
-    assert wire.write_stop_details(None, "I can't.")["explanation"] == "I can't."
+    assert stop_and_usage.write_stop_details(info, "other words") == details
+    assert stop_and_usage.write_stop_details(None) == {"type": "refusal", "category": None, "explanation": None}
+    assert stop_and_usage.write_stop_details(None, "I can't.")["explanation"] == "I can't."
 
 
 @pytest.mark.parametrize("obj", [None, "refusal", {"type": "other"}, {}])
 def test_other_stop_details_mean_nothing(obj: Any) -> None:
-    assert wire.read_stop_details(obj) is None
-
-
-def test_a_web_search_citation_has_a_url() -> None:
-    native = {"type": "web_search_result_location", "url": "https://a.test", "title": "A", "encrypted_index": "x"}
-    citation = wire.read_citation(native)
-    assert (citation.url, citation.title, citation.native) == ("https://a.test", "A", native)
-
-
-def test_foreign_citations_are_never_written() -> None:
-    own = wire.read_citation({"type": "char_location", "cited_text": "x"})
-    foreign = Citation("chat", {"type": "url_citation"}, "https://a.test", "A", 0, 3)
-    assert wire.write_citations([own, foreign]) == [own.native]
+    assert stop_and_usage.read_stop_details(obj) is None

@@ -12,7 +12,7 @@ from dragoman.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, builtin_profile
-from dragoman.translate import Translation, translate
+from dragoman.translate_request import Translation, translate
 from support.paths import FIXTURES
 
 REQUESTS = sorted(FIXTURES.glob("claude-code_tool*_1.json"))

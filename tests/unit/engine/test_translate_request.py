@@ -17,7 +17,7 @@ from dragoman.errors import (
     UpstreamProtocolError,
     UpstreamStatusError,
 )
-from dragoman.translate import parse_body
+from dragoman.translate_request import parse_body
 
 Json = dict[str, Any]
 MESSAGES: Json = {"model": "client", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}

@@ -6,7 +6,7 @@ changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local mod
 
 from __future__ import annotations
 
-from dragoman.canonical.billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
+from dragoman.canonical.claude_code_billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Request, Role, Text
 from dragoman.losses import LossCode, Losses
 

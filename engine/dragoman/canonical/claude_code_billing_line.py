@@ -1,8 +1,8 @@
 """The billing line that Claude Code puts at the head of its system prompt.
 
 Only Anthropic reads it. For any other server it is text that changes with every request, so that no prompt cache hits.
-Translated requests lose it through `policies.billing_line`, requests that are passed through by
-`dialects.messages.request.strip_billing_line`.
+Translated requests lose it through `policies.drop_billing_line`, requests that are passed through by
+`dialects.messages.request.drop_billing_line`.
 """
 
 from __future__ import annotations

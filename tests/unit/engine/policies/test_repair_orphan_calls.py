@@ -11,7 +11,7 @@ from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, Too
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
-from dragoman.policies.orphan_calls import NO_RESULT, repair_history
+from dragoman.policies.repair_orphan_calls import NO_RESULT, repair_history
 
 
 def call(call_id: str) -> ToolCall:

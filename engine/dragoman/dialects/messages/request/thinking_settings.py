@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import EFFORTS, Json, Request, Thinking
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode, Losses

@@ -9,7 +9,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
 from dragoman.dialects.chat.reply.joined_text import JoinedText
-from dragoman.dialects.chat.wire import (
+from dragoman.dialects.chat.stop_and_usage import (
     read_finish_reason,
     read_usage,
     resolve_stop_reason,

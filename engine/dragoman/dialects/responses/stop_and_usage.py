@@ -1,10 +1,10 @@
-"""Names and counts that Responses requests, replies and streams share: status, usage, annotations (mapping §9)."""
+"""Status, stop reasons and token usage of Responses, in replies and streams (mapping §9.2 to §9.4)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.knobs import Knobs
@@ -58,7 +58,7 @@ def resolve_stop_reason(response: Json, status: str | None, *, calls: bool, refu
     return Stop(StopReason.REFUSAL if refusal else StopReason.END, status)
 
 
-def _count(body: Any, key: str) -> int | None:
+def read_count(body: Any, key: str) -> int | None:
     value = body.get(key) if type(body) is dict else None
     return value if type(value) is int and value >= 0 else None
 
@@ -67,30 +67,19 @@ def read_usage(obj: Any) -> Usage | None:
     """Returns the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
     if type(obj) is not dict:
         return None
-    input_total, output_total = _count(obj, "input_tokens"), _count(obj, "output_tokens")
+    input_total, output_total = read_count(obj, "input_tokens"), read_count(obj, "output_tokens")
     if input_total is None and output_total is None:
         return None
     read = written = None
     if type(details := obj.get("input_tokens_details")) is dict:
-        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
     details = obj.get("output_tokens_details")
     return Usage(
-        input_total, read, written, output_total, _count(details, "reasoning_tokens") if type(details) is dict else None
-    )
-
-
-def read_citation(annotation: Json) -> Citation:
-    """Returns an annotation as a citation. Only a `url_citation` has fields that other dialects have too."""
-    if annotation.get("type") != "url_citation":
-        return Citation(DIALECT, annotation)
-    url, title = annotation.get("url"), annotation.get("title")
-    return Citation(
-        DIALECT,
-        annotation,
-        url if type(url) is str else None,
-        title if type(title) is str else None,
-        _count(annotation, "start_index"),
-        _count(annotation, "end_index"),
+        input_total,
+        read,
+        written,
+        output_total,
+        read_count(details, "reasoning_tokens") if type(details) is dict else None,
     )
 
 
@@ -153,35 +142,3 @@ def write_usage(usage: Usage | None, losses: Losses) -> Json | None:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": input_total + output_total,
     }
-
-
-def write_citation(citation: Citation, length: int) -> Json | None:
-    """Returns a citation of a text of `length` characters as an annotation, or None if the dialect has no such one."""
-    if citation.origin == DIALECT and citation.native:
-        return citation.native
-    if citation.url is None:
-        return None
-    start = citation.start or 0
-    return {
-        "type": "url_citation",
-        "start_index": start,
-        "end_index": max(start, length if citation.end is None else citation.end),
-        "url": citation.url,
-        "title": citation.title or "",
-    }
-
-
-def write_logprobs(tokens: list[Json]) -> list[Json]:
-    """Returns log probabilities with every required key. Chat allows null for `bytes`, this dialect does not."""
-    return [
-        _logprob(token) | {"top_logprobs": [_logprob(other) for other in _objects(token.get("top_logprobs"))]}
-        for token in _objects(tokens)
-    ]
-
-
-def _objects(value: Any) -> list[Json]:
-    return [entry for entry in value if type(entry) is dict] if type(value) is list else []
-
-
-def _logprob(token: Json) -> Json:
-    return {"token": token.get("token"), "bytes": token.get("bytes") or [], "logprob": token.get("logprob")}

@@ -1,13 +1,13 @@
-"""The values of the Messages API and their canonical meaning: block types, stop reasons, usage, refusals, citations.
+"""Stop reasons, refusal details and token usage of Messages, and their canonical meaning (mapping §9.2 to §9.4).
 
-Shared by the codecs of requests, replies and streams, so that a stream and a whole reply cannot differ (mapping §9).
+Shared by the codecs of requests, replies and streams, so that a stream and a whole reply cannot differ.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import Citation, RefusalInfo, StopReason, Usage
+from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
@@ -15,38 +15,6 @@ from dragoman.wire.json_codec import loads
 
 DIALECT: Final = "messages"
 
-IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""Media types of images that the API accepts."""
-
-NATIVE_BLOCKS: Final[dict[str, LossCode]] = {
-    "server_tool_use": LossCode.HOSTED_HISTORY,
-    "web_search_tool_result": LossCode.HOSTED_HISTORY,
-    "web_fetch_tool_result": LossCode.HOSTED_HISTORY,
-    "code_execution_tool_result": LossCode.HOSTED_HISTORY,
-    "bash_code_execution_tool_result": LossCode.HOSTED_HISTORY,
-    "text_editor_code_execution_tool_result": LossCode.HOSTED_HISTORY,
-    "tool_search_tool_result": LossCode.HOSTED_HISTORY,
-    "mcp_tool_use": LossCode.VENDOR_BLOCK,
-    "mcp_tool_result": LossCode.VENDOR_BLOCK,
-    "mcp_tool_listing": LossCode.VENDOR_BLOCK,
-    "advisor_tool_result": LossCode.VENDOR_BLOCK,
-    "fallback": LossCode.VENDOR_BLOCK,
-}
-"""Assistant blocks of requests that no other dialect has → the loss code if they are dropped (mapping §8.4)."""
-
-OPAQUE_BLOCKS: Final[dict[str, LossCode]] = {
-    **NATIVE_BLOCKS,
-    "compaction": LossCode.VENDOR_BLOCK,
-    "container_upload": LossCode.HOSTED_HISTORY,
-}
-"""Blocks of replies that no other dialect has → the loss code if they are dropped.
-
-In a request, `compaction` becomes text and `container_upload` is rejected instead.
-"""
-
-WEB_SEARCH: Final = "web_search"
-"""Name of the hosted web search tool, and the beginning of its versioned types."""
-WEB_SEARCH_OPTIONS: Final = ("allowed_domains", "blocked_domains", "user_location", "max_uses")
 
 _READ_STOP: Final[dict[str, StopReason]] = {
     "end_turn": StopReason.END,
@@ -194,31 +162,3 @@ def parse_arguments(text: str, empty: str = "{}") -> Json | None:
     except ValueError:
         return None
     return value if type(value) is dict else None
-
-
-_WEB_SCHEMES = ("http://", "https://")
-
-
-def read_citation(obj: Any) -> Citation:
-    """Return the canonical form of a text citation.
-
-    Its URL is that of a web search location, or the source of a search result if that is a URL. Offsets are not kept:
-    they count in the source, canonical ones in the reply.
-    """
-    if type(obj) is not dict:
-        return Citation(DIALECT, {})
-    url, title = obj.get("url"), obj.get("title")
-    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB_SCHEMES):
-        url = source
-    return Citation(
-        DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
-    )
-
-
-def write_citations(citations: list[Citation]) -> list[Json]:
-    """Return the citations of a request that came from Messages.
-
-    A Messages upstream accepts no others: it requires an encrypted index of its own, or a position in a document of the
-    request (mapping §4.2).
-    """
-    return [citation.native for citation in citations if citation.origin == DIALECT and citation.native]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
+from dragoman.canonical.claude_code_billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode, Losses
 
