@@ -46,7 +46,7 @@ INPUTS = ("why", "client", "upstream", "profile", "knobs", "limits", "request", 
 OUTCOMES = ("body", "losses", "stop_sequences", "renamed_tools", "rejected", "error")
 HEADERS = {"anthropic-version": "2023-06-01"}
 WIDTH = 120
-_CITATION = re.compile(r"\b(mapping|chat|messages|responses) §(\d+(?:\.\d+)*)")
+_CITATION = re.compile(r"\b(mapping|chat|messages|responses) \u00a7(\d+(?:\.\d+)*)")
 _ANCHOR = re.compile(r'^<a id="s[\d-]+"></a>\n#+ (\d[\d.]*) ', re.MULTILINE)
 
 
