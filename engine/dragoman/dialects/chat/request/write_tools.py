@@ -44,7 +44,8 @@ def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses
         elif tool.kind is ToolKind.CUSTOM:
             tools.append(_write_custom(tool, losses, names))
         elif tool.kind is ToolKind.HOSTED:
-            web_search = _write_hosted(tool, knobs, losses) or web_search
+            written = _write_hosted(tool, knobs, losses)
+            web_search = web_search if written is None else written
             continue
         else:
             raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
