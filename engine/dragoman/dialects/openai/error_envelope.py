@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -46,11 +43,6 @@ _OWN_CODES = frozenset(
 
 
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
-
-
-def read_error_object(error: Any) -> Failure:
-    """Returns the failure in a bare `{code, message, type?, param?}`: Responses' `response.error` or `error` event."""
-    return read_error_payload({"error": error} if error else {}, Dialect.RESPONSES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:

@@ -4,14 +4,16 @@ expected type."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.fields_of_other_dialects import owners
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
 T = TypeVar("T")
+
+REQUEST_FIELDS: Final[dict[str, frozenset[str]]] = {}
+"""The top-level fields of each dialect's requests. `dialects.codec` fills it: the readers define them and use this."""
 
 _NAMES: dict[type, str] = {
     str: "a string",
@@ -85,7 +87,7 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
     for key in body:
         if key in known:
             continue
-        if not path and (dialects := owners(key)):
+        if not path and (dialects := [dialect for dialect, fields in REQUEST_FIELDS.items() if key in fields]):
             losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
             losses.add(LossCode.UNKNOWN_FIELD, (*path, key))

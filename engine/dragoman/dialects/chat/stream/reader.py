@@ -25,14 +25,16 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.dialects.chat.citations import read_citation
-from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
+from dragoman.dialects.chat.errors import is_error_frame
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
 from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.openai.timestamps import read_timestamp
@@ -148,7 +150,7 @@ class ChatReader(StreamReader):
     # --- chunks without a choice ---------------------------------------------------------------------------------
 
     def _error(self, chunk: Json, out: list[Event]) -> None:
-        out.append(Error(read_error_frame(chunk)))
+        out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
         self._advance("error")
 
     def _no_choice(self, usage: Any, out: list[Event]) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.openai.error_envelope import read_error_object
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
@@ -94,7 +95,7 @@ def read_status(response: Json, terminal: str | None = None) -> str | None:
     elif terminal == "incomplete" and status == "completed":
         status = terminal
     if error or status == "failed":
-        raise UpstreamStatusError(read_error_object(error))
+        raise UpstreamStatusError(read_error_payload({"error": error} if error else {}, Dialect.RESPONSES))
     if status == "cancelled":
         raise UpstreamStatusError(
             Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")

@@ -21,8 +21,9 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader, Writer
 from dragoman.dialects.chat.stream.phases import READER, WRITER, Phase
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
+from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame

@@ -20,8 +20,9 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
-from dragoman.dialects.responses import Reader, Writer
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, WRITER, Phase
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
