@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from orjson import Fragment
 
@@ -33,7 +33,6 @@ from dragoman.dialects.responses.reply.encrypted_content import loss_code, write
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
-from dragoman.dialects.responses.stream.phases import WRITER, Phase
 from dragoman.dialects.responses.stream.written_item import WrittenItem
 from dragoman.dialects.responses.stream.written_output import WrittenOutput
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
@@ -43,12 +42,9 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_WAITING: Final = Phase.WAITING
-
 
 class ResponsesWriter(StreamWriter):
-    """Writes one stream. Structural events move `phase` by the table `phases.WRITER`."""
+    """Writes one stream."""
 
     __slots__ = (
         "_encrypted_blocks",
@@ -56,7 +52,6 @@ class ResponsesWriter(StreamWriter):
         "_held",
         "_open",
         "_output",
-        "_phase",
         "_room",
         "_sequence",
         "_snapshot",
@@ -66,7 +61,6 @@ class ResponsesWriter(StreamWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = _WAITING
         self._snapshot: ResponseObject | None = None
         self._open: dict[int, WrittenItem] = {}
         self._output = WrittenOutput("")
@@ -82,11 +76,6 @@ class ResponsesWriter(StreamWriter):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.phase.name} open={len(self._open)} sequence_number={self._sequence}>"
-
-    @property
-    def phase(self) -> Phase:
-        """The state of the stream."""
-        return Phase.DONE if self.done else self._phase
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one fragment of a block's text."""
@@ -136,7 +125,6 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
     def _begin(self, event: Start, out: Frames) -> None:
-        self._move("Start")
         body = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
         self._emit("response.in_progress", body, out)
 
@@ -147,17 +135,6 @@ class ResponsesWriter(StreamWriter):
         body = b'"response":' + dumps(snapshot.started())
         self._emit("response.created", body, out)
         return body
-
-    def _move(self, name: str) -> None:
-        """Move to the next phase. Raises UpstreamProtocolError for an event out of order."""
-        phase = WRITER[self._phase].get(name)
-        if phase is None:
-            if self._phase is _WAITING:
-                raise UpstreamProtocolError("upstream sent an event before the start of its reply")
-            if name == "End":
-                raise UpstreamProtocolError("upstream ended its reply without a reason")
-            raise UpstreamProtocolError(f"upstream sent {name} in the phase {self._phase.name}")
-        self._phase = phase
 
     def _reserve(self, size: int) -> None:
         self._room -= size
@@ -170,7 +147,6 @@ class ResponsesWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
-        self._move("BlockStart")
         kind = event.kind
         if kind is BlockKind.OPAQUE:
             if event.code == LossCode.REASONING_ENCRYPTED:
@@ -271,7 +247,6 @@ class ResponsesWriter(StreamWriter):
             reasoning.loss = loss_code(event.origin)
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._move("BlockEnd")
         block = self._open.pop(event.index, None)
         if block is None:
             start = self._encrypted_blocks.pop(event.index, None)
@@ -329,11 +304,9 @@ class ResponsesWriter(StreamWriter):
 
     def _record_finish(self, event: Finish, out: Frames) -> None:
         # Written with `End`, as the token counts may still grow (mapping §9.7).
-        self._move("Finish")
         self._finish = event
 
     def _end(self, event: End, out: Frames) -> None:
-        self._move("End")
         finish, snapshot, context, output = self._finish, self._snapshot, self.context, self._output
         assert finish is not None
         assert snapshot is not None
@@ -361,7 +334,6 @@ class ResponsesWriter(StreamWriter):
             # The SDK accepts no event before `response.created`, not even a failure.
             snapshot = ResponseObject(self.context, "", "", None)
             self._start(snapshot, out)
-        self._phase = WRITER[self._phase].get("Error", Phase.DONE)
         error = response_error(event.failure, self.context.knobs)
         response = snapshot.ended("failed", self._output.items(), error=error)
         self._emit("response.failed", b'"response":' + dumps(response), out)
