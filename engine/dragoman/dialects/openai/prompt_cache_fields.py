@@ -7,8 +7,7 @@ Messages' `cache_control`.
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import optional, typed
+from dragoman.dialects.shared.json_fields import note_unknown, optional, typed
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile

@@ -1,5 +1,7 @@
-"""Typed access to a client's JSON body. Each function raises ClientRequestError, which names the field and the
-expected type."""
+"""Typed access to the fields of JSON bodies.
+
+The functions that read a client's fields raise ClientRequestError, which names the field and the expected type.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any, Final, TypeVar
 from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import loads
 
 T = TypeVar("T")
 
@@ -91,3 +94,30 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
             losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
             losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
+
+
+def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
+    """Record a loss for each key of the object at `at` that is not in `known`, unless its value is empty.
+
+    Clients replay replies unchanged, with `audio: null`, `annotations: []` and similar: dropping those loses nothing.
+    """
+    if known.issuperset(body):
+        return
+    for key, value in body.items():
+        if key not in known and value is not None and value != [] and value != "" and value != {}:
+            losses.add(LossCode.UNKNOWN_FIELD, (*at, key))
+
+
+def parse_object(text: str) -> Json | None:
+    """Returns the JSON object that a text is, such as a call's arguments; None if it is no valid JSON or no object."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def read_count(body: Any, key: str) -> int | None:
+    """Returns a count in an upstream's reply, or None if it is absent or is not a count."""
+    value = body.get(key) if type(body) is dict else None
+    return value if type(value) is int and value >= 0 else None

@@ -114,8 +114,9 @@ class StreamReader:
         odd = CR in data
         while at < end and not self.done:
             if (template := templates.template) is not None:
-                run = templates.run(data, at)
+                run = template.run(data, at)
                 if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
+                    templates.fruitless = 0
                     out.append(run)
                     while frames and at < template.end:
                         at += len(frames.pop()) + 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.chat.call_ids import LONGEST_CALL_ID
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.stop_and_usage import (
@@ -126,7 +125,7 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
 def _write_call(part: ToolCall, upstream_id: str, position: int, *, cut: bool) -> Json:
     if part.namespace is not None or part.search:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
-    call_id = sanitize_call_id(part.id or f"{upstream_id}:{position}", LONGEST_CALL_ID)
+    call_id = sanitize_call_id(part.id or f"{upstream_id}:{position}", 64)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # a cut call is never completed, as in a stream

@@ -11,8 +11,7 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.data_urls import read_data_url
 from dragoman.dialects.openai.prompt_cache_fields import MARK_KEYS, read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import kind_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 

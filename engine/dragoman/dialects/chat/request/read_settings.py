@@ -6,8 +6,7 @@ from typing import Any
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 

@@ -12,11 +12,11 @@ from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, T
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
-    parse_arguments,
     write_stop,
     write_stop_details,
     write_usage,
 )
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -45,7 +45,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             elif part.citations:
                 losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and not _is_native(part) and parse_arguments(part.arguments, empty="") is None:
+            if may_be_cut(reply, index) and not _is_native(part) and parse_object(part.arguments) is None:
                 # As in a stream that is cut: `input` must be an object, and is not guessed.
                 losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue

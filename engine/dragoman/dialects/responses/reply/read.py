@@ -20,7 +20,6 @@ from dragoman.dialects.responses.reply.read_items import (
     is_cut,
     item_kind,
     join_paragraphs,
-    minted_call_id,
     namespace_of,
     part_kind,
     read_citations,
@@ -35,6 +34,7 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.call_ids import mint_call_id
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:
@@ -176,9 +176,8 @@ def _read_call(
     kind = item["type"]
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
-        twin = type(call_id) is str and call_id
-        context.losses.add(LossCode.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
-        call_id = minted_call_id(identity, position)
+        given = call_id if type(call_id) is str else ""
+        call_id = mint_call_id(given, identity, position, at, context.losses.add)
     if type(item.get("arguments")) is dict and kind == "function_call":
         context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
     return ToolCall(

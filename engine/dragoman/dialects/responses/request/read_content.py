@@ -12,9 +12,8 @@ from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.openai.data_urls import read_data_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps

@@ -21,14 +21,13 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format
 from dragoman.dialects.responses.request.read_tools import ToolList
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
