@@ -5,7 +5,6 @@ from __future__ import annotations
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.stop_and_usage import (
     ID_PREFIX,
     record_missing_usage,
@@ -130,3 +129,35 @@ def _write_call(part: ToolCall, upstream_id: str, position: int, *, cut: bool) -
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # a cut call is never completed, as in a stream
     return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
+
+
+class JoinedText:
+    """Joins text blocks to the one string of a message (mapping §4.2).
+
+    Adjacent ones are joined as they are, because citations split them; others as paragraphs.
+    """
+
+    __slots__ = ("_apart", "length", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.length = 0
+        self._apart = False
+
+    def add(self, text: str) -> int:
+        """Append a block's text. Returns its offset in the joined text."""
+        if self._apart:
+            self._apart = False
+            self.pieces.append("\n\n")
+            self.length += 2
+        start = self.length
+        self.pieces.append(text)
+        self.length += len(text)
+        return start
+
+    def gap(self) -> None:
+        """Make the next text a new paragraph, if there is text before it."""
+        self._apart = bool(self.pieces)
+
+    def __str__(self) -> str:
+        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from hashlib import sha256
 
 from dragoman.canonical.request import Json, OutputFormat, Request
-from dragoman.dialects.chat.request.write_effort import write_effort
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -32,6 +32,18 @@ _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "defau
 
 _PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
 """Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
+
+
+_SWITCHES: dict[str, tuple[object, object]] = {
+    "thinking": ({"type": "disabled"}, {"type": "enabled"}),
+    "enable_thinking": (False, True),
+    # Chat templates have one of two names for it, and ignore the other.
+    "chat_template_kwargs": (
+        {"enable_thinking": False, "thinking": False},
+        {"enable_thinking": True, "thinking": True},
+    ),
+}
+"""Field → its values for reasoning off and on."""
 
 
 _NO_TOOLS = WrittenTools([], None, None)
@@ -157,7 +169,34 @@ def _write_thinking(body: Json, request: Request, tools: WrittenTools, profile: 
         if effort != "none":
             losses.add(LossCode.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
         return
-    write_effort(body, effort, at, profile, losses)
+    _write_effort(body, effort, at, profile, losses)
+
+
+def _write_effort(body: Json, effort: str | None, at: Path, profile: Profile, losses: Losses) -> None:
+    """Write the requested effort in the field that the upstream has for it. None means the upstream's default."""
+    field = profile.thinking_field
+    if field == "reasoning_split":  # else the text would contain the reasoning, between tags
+        body[field] = True
+    if effort is None:
+        return
+    if field in _SWITCHES:
+        on = effort != "none"
+        body[field] = _SWITCHES[field][on]
+        if not on:
+            return
+        if not profile.efforts:
+            losses.add(LossCode.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
+            return
+    written = round_effort(effort, profile.efforts)
+    if written != effort:
+        code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
+        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    if written is None:
+        return
+    if field == "reasoning":
+        body[field] = {"effort": written}
+    else:
+        body["reasoning_effort"] = written
 
 
 def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:

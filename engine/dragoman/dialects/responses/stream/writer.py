@@ -33,8 +33,7 @@ from dragoman.dialects.responses.reply.encrypted_content import loss_code, write
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
-from dragoman.dialects.responses.stream.written_item import WrittenItem
-from dragoman.dialects.responses.stream.written_output import WrittenOutput
+from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
