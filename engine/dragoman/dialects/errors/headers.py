@@ -73,11 +73,6 @@ def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def select_headers(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Return the upstream's headers whose lower-case names are in `names`, redacted."""
-    return {name: redact(value, secrets) for name, value in readable_headers(headers).items() if name in names}
-
-
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that a failure keeps: when to retry, and the rate limits in the upstream's form."""
     return {

@@ -6,7 +6,6 @@ keys is fixed: the same request always becomes the same bytes.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Turn
@@ -20,10 +19,9 @@ from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable
+from dragoman.tools.names import NameTable, sanitize_user_id
 
 _TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
-_LONGEST_USER_ID: Final = 64
 _THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
 _JSON_INSTRUCTION: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
 
@@ -258,6 +256,4 @@ def _user_id(request: Request, profile: Profile) -> str:
     """Return the user id. For other providers than Anthropic, long ids and JSON are hashed: the id of Claude Code is
     JSON with device and account ids."""
     given = request.end_user or ""
-    if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
-        return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
-    return given
+    return sanitize_user_id(given) if request.origin != DIALECT or profile.rewrite else given

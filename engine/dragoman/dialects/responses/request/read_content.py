@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
@@ -28,10 +28,6 @@ _BARE_OUTPUT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs"}
 _REFUSAL_KEYS: Final = frozenset({"type", "refusal"})
 _IMAGE_KEYS: Final = frozenset({"type", "image_url", "file_id", "detail", *_MARKS})
 _FILE_KEYS: Final = frozenset({"type", "file_data", "file_url", "file_id", "filename", "detail", *_MARKS})
-
-
-def _is_web(url: str) -> bool:
-    return url[:8].lower().startswith(("http://", "https://"))
 
 
 def _input_text(part: Json, at: Path, losses: Losses) -> Text:
@@ -76,13 +72,7 @@ def _image(part: Json, at: Path, losses: Losses) -> Image:
     url, file_id = optional(part, "image_url", str, at), optional(part, "file_id", str, at)
     source: Inline | Url | FileRef
     if url:
-        where = (*at, "image_url")
-        if url[:5].lower() == "data:":
-            source = read_data_url(url, where)
-        elif _is_web(url):
-            source = Url(url)
-        else:
-            raise ClientRequestError(where, "expected an http(s) or data URL")
+        source = read_url(url, (*at, "image_url"))
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:
@@ -98,7 +88,7 @@ def _file(part: Json, at: Path, losses: Losses) -> Document:
     if data:
         source = read_data_url(data if data[:5].lower() == "data:" else "", (*at, "file_data"))
     elif url:
-        if not _is_web(url):
+        if not is_web(url):
             raise ClientRequestError((*at, "file_url"), "expected an http(s) URL; inline data goes into file_data")
         source = Url(url)
     elif file_id:
