@@ -144,7 +144,7 @@ class _BudgetEnforcer:
             (self._images, self._drop_image),
             (self._images_seen, self._drop_image),
             (self._results, self._cut),
-            (self._reasoning, self._drop_reasoning),
+            (self._reasoning, self._leave_out),
         ):
             while gone < most and pieces and pieces[0].turn < before:
                 piece = pieces.popleft()
@@ -247,10 +247,7 @@ class _BudgetEnforcer:
         before, after = self._counter.texts([text, cut])
         return before - after
 
-    def _drop_reasoning(self, piece: _Piece) -> int:
-        return self._leave_out(piece, LossCode.REASONING_EVICTED)
-
-    def _leave_out(self, piece: _Piece, code: LossCode) -> int:
+    def _leave_out(self, piece: _Piece, code: LossCode = LossCode.REASONING_EVICTED) -> int:
         self._left_out.setdefault(piece.turn, set()).add(piece.place)
         self._losses.add(code, self._turns[piece.turn].reasoning_at(piece.place).at)
         return piece.tokens

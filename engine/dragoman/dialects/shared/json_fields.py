@@ -121,3 +121,10 @@ def read_count(body: Any, key: str) -> int | None:
     """Returns a count in an upstream's reply, or None if it is absent or is not a count."""
     value = body.get(key) if type(body) is dict else None
     return value if type(value) is int and value >= 0 else None
+
+
+def read_timestamp(value: Any) -> int | None:
+    """Returns Unix time in whole seconds, or None if the value is no time. Some servers send fractions."""
+    if type(value) is not int and type(value) is not float:
+        return None
+    return int(value) if 0 <= value < 2**53 else None

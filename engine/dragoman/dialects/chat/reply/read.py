@@ -20,8 +20,7 @@ from dragoman.dialects.chat.stop_and_usage import (
     resolve_stop_reason,
 )
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_timestamp
-from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext

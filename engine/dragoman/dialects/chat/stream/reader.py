@@ -37,7 +37,7 @@ from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode

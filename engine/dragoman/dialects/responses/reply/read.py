@@ -9,7 +9,6 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
-from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
@@ -29,7 +28,7 @@ from dragoman.dialects.responses.reply.read_items import (
     record_call_losses,
 )
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
-from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode

@@ -16,7 +16,6 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
@@ -24,6 +23,7 @@ from dragoman.dialects.responses.stream.item_state import ItemTable
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode

@@ -16,7 +16,7 @@ from dragoman.dialects.chat.stop_and_usage import (
     write_finish_reason,
     write_usage,
 )
-from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
