@@ -5,12 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.stop_and_usage import (
-    ID_PREFIX,
-    record_missing_usage,
-    write_finish_reason,
-    write_usage,
-)
+from dragoman.dialects.chat.stop_and_usage import ID_PREFIX, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError

@@ -10,12 +10,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import read_citation
-from dragoman.dialects.messages.stop_and_usage import (
-    DIALECT,
-    read_stop_details,
-    read_usage,
-    resolve_stop_reason,
-)
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses

@@ -10,12 +10,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.stop_and_usage import (
-    DIALECT,
-    write_stop,
-    write_stop_details,
-    write_usage,
-)
+from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
 from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode

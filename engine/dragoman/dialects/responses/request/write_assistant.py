@@ -10,16 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import (
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-)
+from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import parse_object
