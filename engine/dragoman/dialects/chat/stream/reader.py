@@ -88,7 +88,8 @@ class ChatReader(StreamReader):
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
             if is_error_frame(chunk):
-                return self._error(chunk, out)
+                out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
+                return self._advance("error")
             if type(choices) is not list:
                 self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
                 return
@@ -148,10 +149,6 @@ class ChatReader(StreamReader):
         self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
-
-    def _error(self, chunk: Json, out: list[Event]) -> None:
-        out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
-        self._advance("error")
 
     def _no_choice(self, usage: Any, out: list[Event]) -> None:
         counts = read_usage(usage) if usage is not None else None

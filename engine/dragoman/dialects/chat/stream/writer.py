@@ -41,13 +41,8 @@ from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = (
-    BlockKind.TEXT,
-    BlockKind.REFUSAL,
-    BlockKind.REASONING,
-    BlockKind.TOOL,
-    BlockKind.OPAQUE,
-)
+_TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
+_TOOL, _OPAQUE = BlockKind.TOOL, BlockKind.OPAQUE
 _DONE = b"[DONE]"
 _BLANK_LINE = dump_str("\n\n")
 _Template = tuple[bytes, bytes, bytes, bool]

@@ -39,7 +39,9 @@ def read_reply(body: Json, context: ReplyContext) -> Reply:
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
         if type(part) is ToolCall:
-            _ensure_unique_id(part, upstream_id, index, ids, losses)
+            if not part.id or part.id in ids:
+                part.id = mint_call_id(part.id, upstream_id, index, part.at, losses.add)
+            ids.add(part.id)
         if part is not None:
             parts.append(part)
     stop = _read_stop(body, parts, losses)
@@ -107,13 +109,6 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if type(caller) is dict and caller.get("type") != "direct":
         losses.add(LossCode.CALL_META, (*at, "caller"))
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
-
-
-def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:
-    """Replace a missing or repeated call id: the call's result has to name exactly one call."""
-    if not call.id or call.id in ids:
-        call.id = mint_call_id(call.id, message_id, index, call.at, losses.add)
-    ids.add(call.id)
 
 
 def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:

@@ -159,12 +159,7 @@ class ContentWriter:
 
     def _user_text(self, part: Text) -> Json | None:
         block = self._text(part)
-        if (
-            part.citations
-            and block is not None
-            and "citations" in block
-            and self._profile.anthropic_version == "2026-10-21"
-        ):
+        if block is not None and "citations" in block and self._profile.anthropic_version == "2026-10-21":
             # That version rejects citations on text of the user.
             del block["citations"]
             self._losses.add(LossCode.CITATIONS, part.at)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
+from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -42,24 +42,8 @@ def _output_text(part: Json, at: Path, losses: Losses) -> Text:
     note_unknown(part, _OUTPUT_TEXT_KEYS, at, losses)
     text = Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
     for index, annotation in enumerate(optional(part, "annotations", list, at) or ()):
-        text.citations.append(_citation(typed(annotation, dict, (*at, "annotations", index))))
+        text.citations.append(read_citation(typed(annotation, dict, (*at, "annotations", index))))
     return text
-
-
-def _citation(annotation: Json) -> Citation:
-    """Returns an annotation of replayed text. Only a `url_citation` has fields that other dialects have too."""
-    if annotation.get("type") != "url_citation":
-        return Citation(DIALECT, annotation)
-    url, title = annotation.get("url"), annotation.get("title")
-    start, end = annotation.get("start_index"), annotation.get("end_index")
-    return Citation(
-        DIALECT,
-        annotation,
-        url if type(url) is str else None,
-        title if type(title) is str else None,
-        start if type(start) is int else None,
-        end if type(end) is int else None,
-    )
 
 
 def _refusal(part: Json, at: Path, losses: Losses) -> Refusal:

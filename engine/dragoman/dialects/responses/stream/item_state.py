@@ -8,7 +8,7 @@ are kept for this. The arguments of calls are kept complete, because running a c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
@@ -30,6 +30,8 @@ from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.call_ids import mint_call_id
+
+T = TypeVar("T")
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
@@ -291,18 +293,10 @@ class ItemTable:
             self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
 
 
-def string_field(event: Json, key: str) -> str:
-    """Returns a field that must be a string. Raises UpstreamProtocolError if it is not."""
+def field(event: Json, key: str, kind: type[T]) -> T:
+    """Returns a field that must have this type. Raises UpstreamProtocolError if it does not."""
     value = event.get(key)
-    if type(value) is not str:
-        raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
-    return value
-
-
-def object_field(event: Json, key: str) -> Json:
-    """Returns a field that must be an object. Raises UpstreamProtocolError if it is not."""
-    value = event.get(key)
-    if type(value) is not dict:
+    if type(value) is not kind:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
     return value
 

@@ -34,28 +34,19 @@ TERMINALS: Final[dict[str, str | None]] = {
 }
 """Terminal event → the status it means. `response.done` is an alias of some servers: its response has the status."""
 
+_PROGRESS: Final = ("response.in_progress", "response.queued")
 _LAST: Final = dict.fromkeys((*TERMINALS, "error"), Phase.DONE)
 
 READER: Final[dict[Phase, dict[str, Phase]]] = {
     Phase.WAITING: {
         "response.created": Phase.CREATED,
-        "response.in_progress": Phase.STARTED,
-        "response.queued": Phase.STARTED,
+        **dict.fromkeys(_PROGRESS, Phase.STARTED),
         # Some servers start with an item. The missing start is a recorded repair.
         **dict.fromkeys(HANDLERS, Phase.STARTED),
         **_LAST,
     },
-    Phase.STARTED: {
-        "response.created": Phase.CREATED,
-        "response.in_progress": Phase.STARTED,
-        "response.queued": Phase.STARTED,
-        **_LAST,
-    },
-    Phase.CREATED: {
-        "response.in_progress": Phase.CREATED,
-        "response.queued": Phase.CREATED,
-        **_LAST,
-    },
+    Phase.STARTED: {"response.created": Phase.CREATED, **dict.fromkeys(_PROGRESS, Phase.STARTED), **_LAST},
+    Phase.CREATED: {**dict.fromkeys(_PROGRESS, Phase.CREATED), **_LAST},
     Phase.DONE: {},
 }
 """Phase → wire event → next phase (mapping §9.6).

@@ -10,7 +10,7 @@ from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStar
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, field, part_number
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
@@ -24,7 +24,7 @@ def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     kind = _REFUSAL if event["type"] == "response.refusal.delta" else _TEXT
     part = _find_open_part(table, event, kind, out)
     if part is not None:
-        part.append_delta(string_field(event, "delta"), out)
+        part.append_delta(field(event, "delta", str), out)
         if kind is _TEXT and event.get("logprobs"):
             _emit_logprobs(table, part, event, out)
 
