@@ -46,7 +46,7 @@ def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> 
 
 
 def schema_fields(form: OutputFormat, origin: str, profile: Profile) -> Json:
-    """Returns the fields of an output format with a schema. Chat nests them, Responses has them beside the type.
+    """Returns the fields of an output format with a schema. Chat nests them, Responses has them next to the type.
 
     Raises Unsupported for an upstream without such formats, as JSON without a schema could have another shape.
     """

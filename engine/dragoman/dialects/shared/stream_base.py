@@ -316,6 +316,10 @@ class StreamWriter:
         """Writes one text to `out`. Raises DragomanError."""
         raise NotImplementedError
 
+    def ping(self, event: Ping, out: Frames) -> None:
+        """Writes a ping as a comment."""
+        out.append(Frame("", None))
+
     def write(self, event: Event, out: Frames) -> None:
         """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""
         self.writes[type(event)](self, event, out)

@@ -287,9 +287,6 @@ class ChatWriter(StreamWriter):
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
         out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 
-    def _write_ping(self, event: Ping, out: Frames) -> None:
-        out.append(Frame("", None))
-
     writes: ClassVar[Writes] = {
         Start: _start,
         BlockStart: _start_block,
@@ -299,6 +296,6 @@ class ChatWriter(StreamWriter):
         Annotation: _keep_citation,
         Opaque: _record_opaque,
         Logprobs: _add_logprobs,
-        Ping: _write_ping,
+        Ping: StreamWriter.ping,
         Error: _write_error,
     }

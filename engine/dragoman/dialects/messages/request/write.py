@@ -11,8 +11,8 @@ from typing import Final
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects.messages.request.thinking_settings import write_thinking
 from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
-from dragoman.dialects.messages.request.write_content import ContentWriter
-from dragoman.dialects.messages.request.write_messages import collapse_single_text, write_conversation
+from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
+from dragoman.dialects.messages.request.write_messages import write_conversation
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported

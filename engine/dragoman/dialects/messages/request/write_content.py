@@ -325,3 +325,16 @@ _ASSISTANT_PARTS: Final[dict[type, _PartWriter]] = {
     Refusal: ContentWriter._refusal,
     Native: ContentWriter._native,
 }
+
+
+def collapse_single_text(blocks: list[Json], plain: bool) -> str | list[Json]:
+    """Return the string of a single text block without a cache mark if `plain`, else the blocks.
+
+    So content that the client sent as a string stays one.
+    """
+    if plain and len(blocks) == 1:
+        block = blocks[0]
+        if len(block) == 2 and block["type"] == "text":
+            text: str = block["text"]
+            return text
+    return blocks

@@ -48,13 +48,22 @@ _DEFAULTS: Final[Json] = {
     "previous_response_id": None,
     "store": False,
 }
-"""Every key of a reply to a request without settings, in the order in which they are written.
+"""Every key of a reply to a request without settings, in the order in which they are written."""
+_OWN: Final[Json] = {
+    "object": "response",
+    "status": "in_progress",
+    "output": [],
+    "error": None,
+    "incomplete_details": None,
+    "background": False,
+    "previous_response_id": None,
+    "store": False,
+    "usage": None,
+    "completed_at": None,
+}
+"""Keys that the request cannot set. Nothing is stored, so `store` is False and there is no previous response.
 
-Nothing is stored, so `store` is False and there is no previous response."""
-_LAST: Final[Json] = {"usage": None, "completed_at": None}
-"""Keys that only the last snapshot sets.
-
-The validator's fast path needs them at the end of the object.
+The validator's fast path needs the keys that only the last snapshot sets at the end of the object.
 """
 
 
@@ -75,7 +84,7 @@ class ResponseObject:
         It is built again at the end: keeping it would cost a kilobyte per open stream.
         """
         context = self._context
-        response = {**_DEFAULTS, **context.echo, **_LAST}
+        response = {**_DEFAULTS, **context.echo, **_OWN}
         if response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
             response["service_tier"] = _DEFAULT_TIER  # the requested tier was not sent to the upstream
         response["id"] = ID_PREFIX + self.base

@@ -55,7 +55,6 @@ class ResponsesWriter(StreamWriter):
         "_sequence",
         "_snapshot",
         "_summary",
-        "_with_logprobs",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -69,7 +68,6 @@ class ResponsesWriter(StreamWriter):
         """A delta whose log probabilities may follow: block index, item, text. None if the client wants none."""
         self._sequence = 0
         self._room = context.limits.reply_body
-        self._with_logprobs = context.logprobs
         self._summary = context.knobs.reasoning_surface == "summary"
         self._finish: Finish | None = None
 
@@ -167,14 +165,14 @@ class ResponsesWriter(StreamWriter):
         """Announce an item."""
         shape = block.item.shape
         if not shape.part_list and shape.events:
-            block.prepare_deltas(b"", live=not self._with_logprobs)
+            block.prepare_deltas(b"", live=not self.context.logprobs)
         self._emit("response.output_item.added", block.item_body(dumps(block.item.build("in_progress"))), out)
 
     def _part_added(self, block: WrittenItem, out: Frames) -> None:
         """Announce an item's part. A reasoning item gets its part with its first text, as it may have no text."""
         block.part_added = True
         self._emit(block.part_event("added"), block.part_body(""), out)
-        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self._with_logprobs)
+        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self.context.logprobs)
 
     def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
         """Write a delta that has no direct format: the first of reasoning, one that is held, one of a tool search."""
@@ -186,7 +184,7 @@ class ResponsesWriter(StreamWriter):
             return
         if shape.part_list and not block.part_added:
             self._part_added(block, out)
-        if self._with_logprobs and shape is TEXT:
+        if self.context.logprobs and shape is TEXT:
             self._held = index, block, text
         else:
             self._emit_delta(block, block.delta_format, dump_str(text), out)
@@ -209,7 +207,7 @@ class ResponsesWriter(StreamWriter):
 
     def _add_logprobs(self, event: Logprobs, out: Frames) -> None:
         block = self._open.get(event.index)
-        if block is not None and self._with_logprobs and block.item.shape is TEXT:
+        if block is not None and self.context.logprobs and block.item.shape is TEXT:
             tokens = write_logprobs(event.tokens)
             self._reserve(len(dumps(tokens)))
             block.item.logprobs += tokens
@@ -337,9 +335,6 @@ class ResponsesWriter(StreamWriter):
         response = snapshot.ended("failed", self._output.items(), error=error)
         self._emit("response.failed", b'"response":' + dumps(response), out)
 
-    def _ping(self, event: Ping, out: Frames) -> None:
-        out.append(Frame("", None))
-
     writes: ClassVar[Writes] = {
         Start: _begin,
         BlockStart: _start_block,
@@ -349,6 +344,6 @@ class ResponsesWriter(StreamWriter):
         Annotation: _add_citation,
         Opaque: _opaque,
         Logprobs: _add_logprobs,
-        Ping: _ping,
+        Ping: StreamWriter.ping,
         Error: _fail,
     }
