@@ -24,7 +24,7 @@ from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.call_ids import mint_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps, loads
 
 _MESSAGE: Path = ("choices", 0, "message")

@@ -15,7 +15,7 @@ from dragoman.dialects.shared.json_fields import kind_of, parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.call_ids import mint_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
 
 

@@ -12,7 +12,7 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.call_ids import mint_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
 
 _TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class

@@ -33,7 +33,7 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.call_ids import mint_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 
 
 def read_reply(body: Json, context: ReplyContext) -> Reply:

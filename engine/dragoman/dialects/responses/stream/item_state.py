@@ -29,7 +29,7 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.call_ids import mint_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 
 T = TypeVar("T")
 

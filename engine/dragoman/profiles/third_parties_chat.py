@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dragoman.profiles.third_party import Fact, Vendor
+from dragoman.profiles.third_party_entry import Fact, Vendor
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
 _KIMI = "https://platform.kimi.ai/docs/api/chat"
