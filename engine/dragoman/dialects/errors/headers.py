@@ -77,11 +77,6 @@ def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def select_headers(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Return the upstream's headers whose lower-case names are in `names`, redacted."""
-    return {name: redact(value, secrets) for name, value in readable_headers(headers).items() if name in names}
-
-
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that a failure keeps: when to retry, and the rate limits in the upstream's form."""
     return {
@@ -160,7 +155,7 @@ _YEARS = 1e8
 def _as_time(value: str, now: float) -> str | None:
     """Return a duration (`6m0s`, `120ms`, `7.66`), an epoch time or an RFC 3339 time as RFC 3339, rounded up to the
     second; None for any other value."""
-    seconds = _seconds(value)
+    seconds = _parse_duration(value) if len(value) <= _DURATION_MAX else None
     if seconds is not None:
         moment = now + seconds
     elif _NUMBER.fullmatch(value):
@@ -196,10 +191,6 @@ def _as_duration(value: str, now: float) -> str | None:
     if hours:
         return f"{hours}h{minutes}m{seconds}s"
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
-
-
-def _seconds(value: str) -> float | None:
-    return _parse_duration(value) if len(value) <= _DURATION_MAX else None
 
 
 @lru_cache(256)

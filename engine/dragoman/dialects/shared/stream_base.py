@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import ORDERED, BlockOrder
@@ -46,6 +47,9 @@ class _EventNames(dict[bytes, str | None]):
 
 
 _EVENT_NAMES = _EventNames({b"": ""})
+
+_STRUCTURAL = frozenset(name for moves in WRITER.values() for name in moves)
+"""The names of the events that are allowed in some phases only."""
 
 
 class StreamReader:
@@ -110,8 +114,9 @@ class StreamReader:
         odd = CR in data
         while at < end and not self.done:
             if (template := templates.template) is not None:
-                run = templates.run(data, at)
+                run = template.run(data, at)
                 if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
+                    templates.fruitless = 0
                     out.append(run)
                     while frames and at < template.end:
                         at += len(frames.pop()) + 2
@@ -189,9 +194,9 @@ class StreamReader:
 
 
 class StreamWriter:
-    """Writes canonical events as frames. `done` is True after `End` or `Error`."""
+    """Writes canonical events as frames. `phase` moves by the table `WRITER`; `done` is True after `End` or `Error`."""
 
-    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done")
+    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done", "phase")
 
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
@@ -201,6 +206,7 @@ class StreamWriter:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
+        self.phase = WriterPhase.WAITING
         # Not stages: a hop between stages costs more than all of their work.
         self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
         self._filter = self._nulls
@@ -247,6 +253,11 @@ class StreamWriter:
                     if kind in ORDERED and self._order is not None and self._order.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
+                    if (name := kind.__name__) in _STRUCTURAL:
+                        following = WRITER[self.phase].get(name)
+                        if following is None:
+                            raise UpstreamProtocolError(f"upstream sent {name} out of order")
+                        self.phase = following
                     self.write(event, out)
                     if kind is Finish:
                         self.context.usage = event.usage
@@ -288,6 +299,7 @@ class StreamWriter:
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         failure = redact_failure(failure, self.context.secrets)
+        self.phase = WriterPhase.DONE
         self.write(Error(failure), out)
         self.context.failure = failure
         self.done = True
@@ -303,6 +315,10 @@ class StreamWriter:
     def delta(self, event: Delta, out: Frames) -> None:
         """Writes one text to `out`. Raises DragomanError."""
         raise NotImplementedError
+
+    def ping(self, event: Ping, out: Frames) -> None:
+        """Writes a ping as a comment."""
+        out.append(Frame("", None))
 
     def write(self, event: Event, out: Frames) -> None:
         """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""

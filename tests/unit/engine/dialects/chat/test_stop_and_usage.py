@@ -8,7 +8,7 @@ from dragoman.canonical.events import Citation, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
-from dragoman.dialects.chat.reply.joined_text import JoinedText
+from dragoman.dialects.chat.reply.write import JoinedText
 from dragoman.dialects.chat.stop_and_usage import (
     read_finish_reason,
     read_usage,
@@ -16,7 +16,7 @@ from dragoman.dialects.chat.stop_and_usage import (
     write_finish_reason,
     write_usage,
 )
-from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -26,7 +26,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.directions import direction
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
