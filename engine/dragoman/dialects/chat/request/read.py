@@ -112,7 +112,6 @@ def _reject(body: Json) -> None:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 _INSTRUCTION_KEYS = frozenset({"role", "content", "name", "cache_control"})
-_USER_KEYS = _INSTRUCTION_KEYS
 _TOOL_KEYS = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})  # `name` repeats the call's
 # fmt: off
 _ASSISTANT_KEYS = frozenset({
@@ -144,7 +143,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
         elif role == "tool":
             turn = _read_tool(message, at, losses, custom)
         elif role == "user":
-            note_unknown(message, _USER_KEYS, at, losses)
+            note_unknown(message, _INSTRUCTION_KEYS, at, losses)
             turn = _read_turn(Role.USER, message, at, losses)
         elif role == "system" or role == "developer":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)
