@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
+from dragoman.canonical.events import (
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Ping,
+    Start,
+    TextRun,
+    Usage,
+)
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
@@ -48,8 +60,10 @@ class _EventNames(dict[bytes, str | None]):
 
 _EVENT_NAMES = _EventNames({b"": ""})
 
-_STRUCTURAL = frozenset(name for moves in WRITER.values() for name in moves)
-"""The names of the events that are allowed in some phases only."""
+_STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
+"""The events that are allowed in some phases only."""
+_NEXT = {phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()}
+"""`WRITER` by the types of the events, which is faster than by their names."""
 
 
 class StreamReader:
@@ -253,10 +267,10 @@ class StreamWriter:
                     if kind in ORDERED and self._order is not None and self._order.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
-                    if (name := kind.__name__) in _STRUCTURAL:
-                        following = WRITER[self.phase].get(name)
+                    if kind in _STRUCTURAL:
+                        following = _NEXT[self.phase][kind]
                         if following is None:
-                            raise UpstreamProtocolError(f"upstream sent {name} out of order")
+                            raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
                         self.phase = following
                     self.write(event, out)
                     if kind is Finish:
