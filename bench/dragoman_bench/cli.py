@@ -15,6 +15,7 @@ from typing import TypeVar
 from dragoman_bench.delays import MISSING, available
 from dragoman_bench.gateways import GATEWAYS, Direction, StartError
 from dragoman_bench.gateways.environments import ENVIRONMENTS
+from dragoman_bench.instructions import command as instructions
 from dragoman_bench.machine_lock import Busy, machine_lock
 from dragoman_bench.processes import run_with_priority
 from dragoman_bench.report import terminal_summary
@@ -59,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m dragoman_bench",
         description="Measure gateways side by side, under the same load, on this machine.",
         epilog="`dragoman bench` is the quick run unless --full is given. `peers list` lists other gateways that can "
-        "be measured, `peers install NAME…` installs them.",
+        "be measured, `peers install NAME…` installs them. `instructions` counts instead of timing: see `instructions "
+        "--help`.",
     )
     parser.add_argument("--quick", action="store_true", help="a few seconds for each scenario, one round")
     parser.add_argument(
@@ -109,6 +111,16 @@ async def _run(run: Run) -> None:
         await run.go()
 
 
+def _instructions(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dragoman_bench instructions")
+    parser.add_argument(
+        "--directions", default="all", metavar="D", help="as in the timed runs: a list, cross, same, all (default all)"
+    )
+    instructions.add_arguments(parser)
+    args = parser.parse_args(words)
+    return instructions.run(args, directions(args.directions), log)
+
+
 def _peers(words: Sequence[str]) -> int:
     if words == ["list"]:
         for name, environment in ENVIRONMENTS.items():
@@ -134,6 +146,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["peers"]:
             return _peers(words[1:])
+        if "instructions" in words[:2]:  # `dragoman bench` puts --quick before it
+            return _instructions(words[words.index("instructions") + 1 :])
         return _measure(words)
     except UsageError as error:
         log(str(error))
