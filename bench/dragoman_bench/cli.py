@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from dragoman_bench.gateways import GATEWAYS, Direction, StartError
 from dragoman_bench.gateways.environments import ENVIRONMENTS
 from dragoman_bench.instructions import command as instructions
 from dragoman_bench.machine_lock import Busy, machine_lock
+from dragoman_bench.plan import LONGEST
 from dragoman_bench.processes import run_with_priority
 from dragoman_bench.report import terminal_summary
 from dragoman_bench.rig import RigError
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--scenarios", metavar="A,B", help=f"of {', '.join(SCENARIOS)} (default: all; quick: fewer)")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"median of N (default {_ROUNDS}, quick 1)")
+    parser.add_argument("--day", type=float, metavar="SECONDS", help="length of the scenario mixed-day")
     parser.add_argument("--out", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="(default %(default)s)")
     parser.add_argument(
         "--realtime",
@@ -90,14 +93,18 @@ def _parser() -> argparse.ArgumentParser:
 def _chosen(args: argparse.Namespace) -> Run:
     gateways = _listed((*ALWAYS, *args.gateways.split(",")), GATEWAYS, "gateway")
     names = args.scenarios.split(",") if args.scenarios else QUICK if args.quick else SCENARIOS
-    scenarios = _listed(names, SCENARIOS, "scenario")
+    scenarios = [scenario.quick() if args.quick else scenario for scenario in _listed(names, SCENARIOS, "scenario")]
+    if args.day is not None:
+        if not 0 < args.day <= LONGEST / 4:
+            raise UsageError(f"--day is {args.day:g}: above 0 and at most {LONGEST / 4:g} seconds")
+        scenarios = [replace(each, seconds=args.day) if each.mode == "day" else each for each in scenarios]
     rounds = args.rounds if args.rounds is not None else 1 if args.quick else _ROUNDS
     if rounds < 1:
         raise UsageError(f"--rounds is {rounds}: at least 1")
     return Run(
         gateways,
         directions(args.directions),
-        [(scenario.quick() if args.quick else scenario).fitting() for scenario in scenarios],
+        [scenario.fitting() for scenario in scenarios],
         rounds,
     )
 

@@ -149,11 +149,11 @@ def test_counts_of_other_software_are_not_compared(tmp_path: Path) -> None:
 
 def counts(start: int) -> Counts:
     """Return counts with all rows."""
-    return {"chunk": 10, "start": start, "whole": 30, "agent": 40}
+    return {"chunk": 10, "start": start, "whole": 30, "agent": 40, "turn": 50}
 
 
 def test_the_table_has_ratios_to_the_proxy_and_to_the_floor() -> None:
-    bare = {name: count for name, count in counts(10).items() if name != "agent"}
+    bare = {name: count for name, count in counts(10).items() if name not in ("agent", "turn")}
     found = {
         Subject(GATEWAY, CHAT, "here"): counts(90),
         Subject(GATEWAY, ACROSS, "here"): counts(120),
@@ -165,7 +165,7 @@ def test_the_table_has_ratios_to_the_proxy_and_to_the_floor() -> None:
     assert rows["agent messages-chat"].floor is None
     table = command.table(rows, [CHAT, ACROSS], {})
     assert table.head[4:7] == ["start", "× pass", "× floor"]
-    assert table.head[-2:] == ["agent", "× pass"]
+    assert table.head[-4:] == ["agent", "× pass", "turn", "× pass"]
     assert table.rows[0][4:7] == ["0.1k", "1.50", "–"]
     assert table.rows[1][4:7] == ["0.1k", "2.00", "12.00"]
     other = command.table(rows, [CHAT, ACROSS], {name: replace(row, instructions=240) for name, row in rows.items()})

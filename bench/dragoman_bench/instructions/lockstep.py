@@ -43,11 +43,12 @@ class Lockstep:
     def stream(self, client: str, body: bytes, sent: Reply, chunks: int) -> None:
         """Request a stream, and send `chunks` deltas through the gateway, one after the other."""
         upstream = self._request(client, body)
-        texts = []
+        texts: list[bytes] = []
         received = b""
         for number in range(chunks):
             last = number == chunks - 1
-            delta = sent.delta(1, number, 0, last=last)
+            between = sent.between(number, texts) if number in sent.breaks else b""
+            delta = between + sent.delta(1, number, 0, last=last)
             if sent.needs_texts:
                 texts.append(sent.text(1, number, 0, last=last))
             self._settle()

@@ -1,4 +1,4 @@
-"""Counts of gateways: a chunk, a stream start, a whole reply and an agent's request, in each direction.
+"""Counts of gateways: a chunk, a stream start, a whole reply, an agent's request and its turn, in each direction.
 
 Each gateway runs once per direction, in a process of its own, so that a count does not depend on the other directions
 of the run. As many processes run at once as there are cores: counts do not depend on the machine's load.
@@ -20,22 +20,25 @@ from dragoman_bench.gateways.launch import free_port, own_module
 from dragoman_bench.instructions.callgrind import CountedProcess
 from dragoman_bench.instructions.lockstep import Lockstep
 from dragoman_bench.replies import reply
+from dragoman_bench.scenarios import SCENARIOS
+from dragoman_bench.turn_replies import turn_reply
 from dragoman_bench.wire import request
 
-ROWS = ("chunk", "start", "whole", "agent")
-"""A delta in the middle of a stream, a stream of one delta, a reply that is not streamed, and a stream of one delta for
-a coding agent's request of 218 messages."""
+ROWS = ("chunk", "start", "whole", "agent", "turn")
+"""A delta in the middle of a stream, a stream of one delta, a reply that is not streamed, a stream of one delta for a
+coding agent's request of 218 messages, and the scenario agent-turn's request and reply."""
 GATEWAY, PASS, FLOOR = "gateway", "pass", "floor"
 """The gateway, the aiohttp proxy that does not translate, and the bare translator."""
 _MODULES = {PASS: "dragoman_bench.proxies.aiohttp_pass", FLOOR: "dragoman_bench.proxies.minimal_translator"}
-_WITHOUT = {FLOOR: {"agent"}}
+_WITHOUT = {FLOOR: {"agent", "turn"}}
 """Rows that a gateway cannot have: the bare translator would leave out tools, calls and results."""
 _TEXT = 32
 """Bytes of text in a chunk."""
 _WARM = 12
 _STARTS, _CHUNKS, _WHOLE, _AGENT = 8, 120, 8, 2
-_BLOCKS = 5
-"""A count is the least of this many: timers that run during one add to it."""
+_TURN = SCENARIOS["agent-turn"].script.events
+_BLOCKS, _TURN_BLOCKS = 5, 2
+"""A count is the least of this many: timers that run during one add to it. A turn is long enough to average them."""
 
 Counts = dict[str, int]
 """Instructions by row."""
@@ -96,8 +99,8 @@ def _count(process: CountedProcess, lockstep: Lockstep, subject: Subject) -> Cou
     streamed, whole = request(client, model), request(client, model, stream=False)
     agent = agent_request(client, model)
 
-    def least(times: int, work: Callable[[], None]) -> int:
-        return min(process.count(lambda: _repeat(times, work)) for _ in range(_BLOCKS)) // times
+    def least(times: int, work: Callable[[], None], blocks: int = _BLOCKS) -> int:
+        return min(process.count(lambda: _repeat(times, work)) for _ in range(blocks)) // times
 
     def start() -> None:
         lockstep.stream(client, streamed, sent, 1)
@@ -112,6 +115,10 @@ def _count(process: CountedProcess, lockstep: Lockstep, subject: Subject) -> Cou
     if "agent" not in _WITHOUT.get(subject.kind, ()):
         lockstep.stream(client, agent, sent, 1)
         counts["agent"] = least(_AGENT, lambda: lockstep.stream(client, agent, sent, 1))
+    if "turn" not in _WITHOUT.get(subject.kind, ()):
+        rich, turn = agent_request(client, model, rich=True), turn_reply(upstream, _TURN, _TEXT)
+        lockstep.stream(client, rich, turn, _TURN)
+        counts["turn"] = least(1, lambda: lockstep.stream(client, rich, turn, _TURN), _TURN_BLOCKS)
     return {row: counts[row] for row in ROWS if row in counts}
 
 
