@@ -22,7 +22,7 @@ from dragoman.profiles import THIRD_PARTIES
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS
 from dragoman_server.observability.metrics import REASON_KINDS
@@ -171,7 +171,7 @@ def directions() -> str:
         rows.append((way.client.dialect, way.upstream.dialect, how, " → ".join(names)))
     return _DIRECTIONS.format(
         made=_MADE,
-        endpoints=_table(("dialect", "endpoint"), [(c.dialect, f"`POST /v1/{c.path}`") for c in CODECS.values()]),
+        endpoints=_table(("dialect", "endpoint"), [(dialect, f"`POST /v1/{dialect.path}`") for dialect in CODECS]),
         stages=_table(("client", "upstream", "how", "stages"), rows),
         meanings=_table(
             ("stage", "module", "what it does"), [(f"`{k.__name__}`", f"`{k.__module__}`", _summary(k)) for k in seen]

@@ -34,7 +34,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))
 
-FAST = frozenset({"unit", "docs"})
+FAST = frozenset({"unit", "docs", "golden"})
 """Folders whose tests are fast, except for their properties."""
 
 

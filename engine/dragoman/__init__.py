@@ -27,11 +27,10 @@ names in `__all__` are public; those of the submodules may change:
 from dragoman.canonical.events import Event, Usage
 from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
+from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
-from dragoman.dialects.error_response import ErrorResponse, error_response, read_error
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
-from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
-from dragoman.dialects.shared.count_endpoints import COUNT_ENDPOINTS, CountEndpoint
+from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -39,6 +38,7 @@ from dragoman.dialects.shared.model_lists import (
     model_list_query,
     read_model_list,
 )
+from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
 from dragoman.directions import DIRECTIONS, Direction, direction
 from dragoman.errors import (
     ClientRequestError,
@@ -69,7 +69,7 @@ from dragoman.profiles.profile import (
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
-from dragoman.translate import parse_body, translate
+from dragoman.translate_request import parse_body, translate
 from dragoman.translation import Translation
 from dragoman.wire.json_codec import dumps as json_dumps
 from dragoman.wire.json_codec import loads as json_loads

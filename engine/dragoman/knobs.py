@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from dragoman.profiles.allowed_values import check_choices
+from dragoman.profiles.check_choices import check_choices
 
 
 def _knob(default: Any, doc: str, *others: str) -> Any:

@@ -8,7 +8,7 @@ from dragoman import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
-from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal

@@ -17,7 +17,7 @@ from clients.errand import MODEL
 from conformance.served import Served, serving
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from support.gateways import CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, with_limits
 from support.samples import TOOL, dump, read_error, reply, request

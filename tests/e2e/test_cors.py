@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from dragoman_server.app import setup
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served
 from support.samples import PATHS, dump, request, text_stream
 from support.sockets import ScriptedServer, stream

@@ -14,7 +14,7 @@ from aiohttp import ClientSession, web
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
-from dragoman_server.config.providers import Auth
+from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import ESTIMATE, REMEMBERED, THREAD_FROM, TokenCounts
 from dragoman_server.endpoints.ttl_cache import TTLCache

@@ -14,7 +14,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Server
 from dragoman_server.simulator import STREAMS
 from oracles.simulator import strict_simulator

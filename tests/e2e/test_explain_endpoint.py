@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.cli.main import main
-from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
 from support.gateways import CHAT, MESSAGES, Gate, gate
 from support.samples import dump, read_error, reply, request

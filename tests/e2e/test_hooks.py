@@ -27,7 +27,7 @@ from dragoman_server import (
     make_app,
     setup,
 )
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, error_frame, judge, reply, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, answer, chunk, sse_head, stream

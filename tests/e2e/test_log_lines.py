@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.observability.logs import JsonFormatter
 from support.gateways import CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, request, text_stream

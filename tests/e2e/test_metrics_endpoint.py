@@ -9,7 +9,7 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import setup
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from dragoman_server.config.schema import Route
 from dragoman_server.observability.metric_families import OPEN_REQUESTS
 from support.exposed import Sample, read_exposition, total

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, until
 from support.samples import dump, read_error, reply, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator

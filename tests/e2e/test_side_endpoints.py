@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream

@@ -15,7 +15,7 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import setup
 from dragoman_server.config.lint import unknown_windows
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening

@@ -7,7 +7,7 @@ import logging
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from dragoman_server.workers.serve import listening, running
 from support.gateways import CHAT, config_for, raw_exchange
 

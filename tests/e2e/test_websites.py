@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 
 from dragoman.dialects import Dialect
 from dragoman_server.app import setup
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import WebOrigins
 from dragoman_server.workers.serve import running

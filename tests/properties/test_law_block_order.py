@@ -12,8 +12,8 @@ from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Knobs, direction
-from dragoman.dialects.shared import tool_arguments as module
-from dragoman.dialects.shared.tool_arguments import Arguments, Room
+from dragoman.dialects.shared import streamed_arguments as module
+from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.limits import Limits
 from grammar import messages, responses
 from support.accumulators import Block, by_index, by_last_block, by_open_block

@@ -16,7 +16,7 @@ from dragoman.aio.downstream.hijack import HijackRunner
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.proxy.gateway import Gateway
 from support import samples

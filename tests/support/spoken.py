@@ -10,7 +10,7 @@ from dragoman.dialects import Dialect
 from dragoman.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
-from dragoman.translate import Translation, translate
+from dragoman.translate_request import Translation, translate
 
 PNG = "iVBORw0KGgo="
 

@@ -31,12 +31,12 @@ LAYERS = (
     (
         "dragoman.directions",
         "dragoman.dialects.count_tokens",
-        "dragoman.dialects.error_response",
+        "dragoman.dialects.http_errors",
         "dragoman.dialects.passthrough_request",
-        "dragoman.dialects.prompt_prefix",
+        "dragoman.dialects.common_prompt_prefix",
     ),
     ("dragoman.translation",),
-    ("dragoman.translate",),
+    ("dragoman.translate_request",),
     ("dragoman",),
     ("dragoman.aio",),
 )

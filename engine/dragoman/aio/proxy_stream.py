@@ -33,7 +33,7 @@ from dragoman.errors import (
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import EventBatch, Stage, TransformingWriter
 from dragoman.stages.passthrough import Observer, Passthrough
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman.wire.sse import COMMENT, FrameBatch
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dragoman.canonical.request import Request
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
+from dragoman.policies.adapt_schemas import adapt_schemas
 from dragoman.policies.alternate_roles import alternate
-from dragoman.policies.billing_line import drop_billing_line
+from dragoman.policies.drop_billing_line import drop_billing_line
 from dragoman.policies.evict_images import evict_images
-from dragoman.policies.orphan_calls import repair_history
 from dragoman.policies.pad_first_user import pad_first_user
+from dragoman.policies.repair_orphan_calls import repair_history
 from dragoman.policies.results_first import put_results_first
-from dragoman.policies.schemas import adapt_schemas
 from dragoman.profiles.profile import Profile
 
 __all__ = (

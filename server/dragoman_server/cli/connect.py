@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dragoman import DragomanError, UpstreamError, read_error
 from dragoman.aio import AiohttpTransport, Http11Transport, StreamTimers, Transport, UpstreamRequest
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.proxy.auth import outbound_headers

@@ -23,7 +23,7 @@ from typing import Any
 from dragoman import Dialect, DragomanError
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.options import add_simulate
-from dragoman_server.config.providers import Auth, Secret
+from dragoman_server.config.provider import Auth, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.logs import LEVELS, print_line

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dragoman import Dialect
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
-from dragoman_server.config.providers import VENDOR_URL, Provider, Secret
+from dragoman_server.config.provider import VENDOR_URL, Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table, closest
 

@@ -16,7 +16,7 @@ from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, 
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
-from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 

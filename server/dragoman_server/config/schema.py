@@ -17,7 +17,7 @@ from typing import Any
 
 from dragoman import KNOBS, Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
-from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}

@@ -33,7 +33,7 @@ from dragoman import (
     quote,
 )
 from dragoman.aio import DEFECT, ClientGone, UpstreamRequest
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt

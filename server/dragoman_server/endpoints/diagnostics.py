@@ -21,7 +21,7 @@ from dragoman import (
     parse_body,
 )
 from dragoman.aio import DEFECT
-from dragoman_server.config.providers import VENDOR_URL, Provider
+from dragoman_server.config.provider import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition

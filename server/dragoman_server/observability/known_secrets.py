@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote
 
 from dragoman import is_secret, redact
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 
 _PUBLIC_HEADERS: Final = frozenset(

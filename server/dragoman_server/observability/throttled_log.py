@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dragoman import Failure, FailureKind, Violation, quote, redact
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.observability.receipts import Receipt
 
 log = logging.getLogger("dragoman")

@@ -12,7 +12,7 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.proxy.error_response import client_failure
 

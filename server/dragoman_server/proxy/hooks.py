@@ -18,7 +18,7 @@ from aiohttp import web
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
 from dragoman.aio import DEFECT
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.routing.router import Router

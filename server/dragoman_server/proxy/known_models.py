@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from dragoman import Dialect, ListedModel
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.proxy.auth import inbound_key
 from dragoman_server.proxy.loaded_config import LoadedConfig

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from dragoman import Dialect, is_secret
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.known_secrets import provider_secrets
 from dragoman_server.observability.throttled_log import UpstreamWarnings

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from dragoman import DIRECTIONS, Dialect, Json, Translation, parse_body, translate
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import check_inbound

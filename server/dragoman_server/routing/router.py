@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client
 

@@ -24,7 +24,7 @@ from dragoman import (
     read_model_list,
 )
 from dragoman.aio import Timeouts, UpstreamRequest
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 
 log = logging.getLogger("dragoman")
 

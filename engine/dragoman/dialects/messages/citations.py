@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.wire import DIALECT, read_citation
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 
@@ -59,9 +59,37 @@ def read_request_citation(block: Json) -> Citation:
 
 def without_envelopes(citations: list[Any]) -> list[Any]:
     """Return the citations of a request that a Messages upstream may receive: those without an envelope."""
-    return [citation for citation in citations if not _is_enveloped(citation)]
+    kept = []
+    for citation in citations:
+        index = citation.get("encrypted_index") if type(citation) is dict else None
+        if type(index) is not str or unwrap_citation(index) is None:
+            kept.append(citation)
+    return kept
 
 
-def _is_enveloped(citation: Any) -> bool:
-    index = citation.get("encrypted_index") if type(citation) is dict else None
-    return type(index) is str and unwrap_citation(index) is not None
+_WEB_SCHEMES = ("http://", "https://")
+
+
+def read_citation(obj: Any) -> Citation:
+    """Return the canonical form of a text citation.
+
+    Its URL is that of a web search location, or the source of a search result if that is a URL. Offsets are not kept:
+    they count in the source, canonical ones in the reply.
+    """
+    if type(obj) is not dict:
+        return Citation(DIALECT, {})
+    url, title = obj.get("url"), obj.get("title")
+    if obj.get("type") == "search_result_location" and str(source := obj.get("source")).startswith(_WEB_SCHEMES):
+        url = source
+    return Citation(
+        DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
+    )
+
+
+def write_citations(citations: list[Citation]) -> list[Json]:
+    """Return the citations of a request that came from Messages.
+
+    A Messages upstream accepts no others: it requires an encrypted index of its own, or a position in a document of the
+    request (mapping §4.2).
+    """
+    return [citation.native for citation in citations if citation.origin == DIALECT and citation.native]

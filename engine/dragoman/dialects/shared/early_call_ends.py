@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from dragoman.canonical.events import BlockEnd, Event
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.tool_arguments import Arguments
+from dragoman.dialects.shared.streamed_arguments import Arguments
 from dragoman.errors import UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
 

@@ -14,7 +14,7 @@ from dragoman.aio.batch_slices import SLICE, SMALL
 from dragoman.dialects import Dialect
 from dragoman.directions import DIRECTIONS
 from dragoman.stages.passthrough import Passthrough
-from dragoman.translate import translate
+from dragoman.translate_request import translate
 from dragoman.wire.sse import Frame, Parser, frame_at, without_empty_lines
 from support.gateways import ALL, config_for, gate
 from support.samples import TEXT, dump, judge, request, text_stream

@@ -12,7 +12,7 @@ from dragoman.aio.proxy_stream import open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.directions import direction
-from dragoman.translate import Translation, translate
+from dragoman.translate_request import Translation, translate
 
 
 def _event(name: str, **fields: Any) -> bytes:

@@ -14,7 +14,7 @@ from dragoman.aio.proxy_stream import open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.directions import direction
-from dragoman.translate import translate
+from dragoman.translate_request import translate
 
 KEY = "sk-secret-key"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.prompt_prefix import PromptAgreement, PromptDigest
+from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.directions import direction
-from dragoman.translate import translate
+from dragoman.translate_request import translate
 from support.paths import FIXTURES
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES

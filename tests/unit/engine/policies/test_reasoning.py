@@ -15,7 +15,7 @@ from dragoman.losses import LossCode, Losses
 from dragoman.policies import repair_history
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
-from dragoman.translate import translate
+from dragoman.translate_request import translate
 from support.spoken import assistant, call, request, result, thought, translated, user
 
 SIGNED = {"type": "thinking", "thinking": "because", "signature": "EqQBCg=="}

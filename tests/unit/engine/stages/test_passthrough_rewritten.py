@@ -12,8 +12,8 @@ from dragoman import LossCode, direction, translate
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
-from dragoman.translate import Translation
-from dragoman_server.config.providers import Provider
+from dragoman.translate_request import Translation
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.endpoints.explain import as_text, explanation
 from support import samples

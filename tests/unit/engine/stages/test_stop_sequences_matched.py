@@ -10,7 +10,7 @@ import pytest
 from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from grammar import messages
 from support.samples import chat_frame, dump, request
 

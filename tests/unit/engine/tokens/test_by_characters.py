@@ -19,7 +19,7 @@ from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, installed
 from dragoman.tokens.by_characters import WHOLE
-from dragoman.translate import translate
+from dragoman.translate_request import translate
 from dragoman.wire.json_codec import dumps, loads
 from support.paths import FIXTURES
 

@@ -14,7 +14,7 @@ from dragoman_server import setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
-from dragoman_server.config.providers import Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
 
 UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")

@@ -18,7 +18,7 @@ from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, Profile
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import NothingConfigured, load_config, parse_config, simulated_config
-from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.config.toml_reader import ConfigError
 from support.paths import ROOT

@@ -11,9 +11,9 @@ from dragoman import builtin_profile, direction, translate
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman.wire.json_codec import dumps
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.observability.receipts import Receipt
 from support.paths import ROOT

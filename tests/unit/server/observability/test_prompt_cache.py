@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.providers import Secret
+from dragoman_server.config.provider import Secret
 from dragoman_server.observability.prompt_cache import SIDES, PromptCacheDiagnostics
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply
@@ -77,7 +77,7 @@ async def test_it_is_off_unless_it_is_asked_for() -> None:
 
 def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, session: str = "s", **fields: Any) -> Any:
     from dragoman.directions import direction
-    from dragoman.translate import translate
+    from dragoman.translate_request import translate
 
     payload = {"model": "m", **said(CHAT, *words), **fields}
     headers = {"x-session-id": session} if session else {}

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from dragoman_server.config.providers import Auth, Provider
+from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.observability.throttled_log import WARNING_INTERVAL, UpstreamWarnings
 from support.clocks import Clock
 

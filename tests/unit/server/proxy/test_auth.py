@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, DragomanError, FailureKind
-from dragoman_server.config.providers import Auth, Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.proxy import auth as auth_module
 from dragoman_server.proxy.auth import check_inbound, inbound_key, outbound_headers

@@ -11,7 +11,7 @@ from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import parse_config, simulated_config
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.routing.router import MEMO, NAME_MAX, Router, UnknownModel

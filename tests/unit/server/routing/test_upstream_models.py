@@ -14,7 +14,7 @@ import pytest
 from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamUnreachable
-from dragoman_server.config.providers import Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.routing.upstream_models import (
     FETCHES_MAX,
     FRESH,

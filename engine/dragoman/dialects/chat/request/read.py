@@ -34,13 +34,13 @@ from dragoman.dialects.chat.request.read_content import (
 )
 from dragoman.dialects.chat.request.read_settings import read_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
-from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS, read_cache_mark
-from dragoman.dialects.openai.unknown_fields import note_unknown
+from dragoman.dialects.chat.stop_and_usage import DIALECT
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,
     kind_of,
+    note_unknown,
     optional,
     reject_if_set,
     required,

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, single_text_turn
 from dragoman.canonical.request import CallFields, Role, Turn
-from dragoman.dialects.chat.wire import DIALECT
+from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Path
 
 _ROLES = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}

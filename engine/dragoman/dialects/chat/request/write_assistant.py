@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import (
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-)
+from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
-from dragoman.dialects.chat.wire import DIALECT
-from dragoman.dialects.openai.cache_marks import CacheMarks
+from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import text_part
+from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -12,12 +12,12 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
 from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
+from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.chat.stream.phases import Phase
-from dragoman.dialects.chat.wire import DIALECT
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.stream_codec import RunCallback, ignore_run
-from dragoman.dialects.shared.tool_arguments import Room
+from dragoman.dialects.shared.stream_base import RunCallback, ignore_run
+from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -8,8 +8,8 @@ from dragoman.canonical.request import Json, OutputFormat, Part, Request, Role, 
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools, read_choice, read_tools
-from dragoman.dialects.messages.request.thinking import read_effort, read_thinking
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.request.thinking_settings import read_effort, read_thinking
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,

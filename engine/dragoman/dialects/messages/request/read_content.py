@@ -25,8 +25,9 @@ from dragoman.canonical.request import (
     ToolResult,
     Url,
 )
+from dragoman.dialects.messages.block_types import NATIVE_BLOCKS
 from dragoman.dialects.messages.citations import read_request_citation
-from dragoman.dialects.messages.wire import DIALECT, NATIVE_BLOCKS
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
+from dragoman.dialects.messages.block_types import WEB_SEARCH_OPTIONS
 from dragoman.dialects.messages.request.read_content import read_cache
-from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH_OPTIONS
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import without_envelopes
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Reasoning
-from dragoman.dialects.messages.wire import DIALECT
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

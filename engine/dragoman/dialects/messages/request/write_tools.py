@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
-from dragoman.dialects.messages.request.cache_marks import CacheMarks
-from dragoman.dialects.messages.wire import DIALECT, WEB_SEARCH, WEB_SEARCH_OPTIONS
+from dragoman.dialects.messages.block_types import WEB_SEARCH, WEB_SEARCH_OPTIONS
+from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
+from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

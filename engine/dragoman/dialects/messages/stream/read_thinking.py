@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.canonical.events import Event, Opaque
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.wire import DIALECT
-from dragoman.dialects.shared.tool_arguments import Room
+from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.reply_context import ReplyContext
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.wire import read_usage
+from dragoman.dialects.messages.stop_and_usage import read_usage
 
 
 class UsageReader:

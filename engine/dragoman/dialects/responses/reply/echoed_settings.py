@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.cache_marks import CACHE_KEYS
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 
 # fmt: off
 _REPEATED: Final = frozenset({

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope
 

@@ -8,10 +8,12 @@ from dragoman.canonical.events import BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.responses.citations import write_citation
+from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
 from dragoman.dialects.responses.reply.item_shapes import REFUSAL, TEXT, ItemFactory, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
-from dragoman.dialects.responses.wire import refusal_wording, write_citation, write_logprobs, write_status, write_usage
+from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 

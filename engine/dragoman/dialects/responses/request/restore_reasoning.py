@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
 

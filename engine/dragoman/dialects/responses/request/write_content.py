@@ -27,9 +27,9 @@ from dragoman.canonical.request import (
     Turn,
     Url,
 )
-from dragoman.dialects.openai.cache_marks import CacheMarks
 from dragoman.dialects.openai.media import search_text, write_document
-from dragoman.dialects.responses.wire import DIALECT
+from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
+from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
-from dragoman.dialects.responses.wire import DIALECT, TOOL_SEARCH
+from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -14,10 +14,10 @@ from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
+from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
-from dragoman.dialects.responses.wire import read_usage
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext

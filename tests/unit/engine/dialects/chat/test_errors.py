@@ -1,6 +1,7 @@
 """Error answers of Chat upstreams and what is sent to Chat clients (mapping §10)."""
 
 import json
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, read_failure, write_error_frame
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.errors.redact import MESSAGE_MAX
-from dragoman.dialects.messages import errors as messages
-from dragoman.dialects.openai.error_envelope import error_object, read_error_object, write_failure
+from dragoman.dialects.openai.error_envelope import error_object, write_failure
 from dragoman.errors import (
     ClientRequestError,
     Failure,
@@ -27,6 +29,13 @@ from dragoman.errors import (
 )
 
 K = FailureKind
+read_failure = partial(read_error_response, dialect=Dialect.CHAT)
+read_error_frame = partial(read_error_payload, dialect=Dialect.CHAT)
+
+
+def read_error_object(error: Any) -> Failure:
+    """The failure in a response whose `error` is given."""
+    return read_error_payload({"error": error} if error else {}, Dialect.RESPONSES)
 
 
 def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:
@@ -419,8 +428,8 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
     """mapping §10.1, row by row; in-band the same type implies the same status."""
     payload = {"type": "error", "error": {"type": type, "message": "model: claude-x"}, "request_id": "req_1"}
     for failure in (
-        messages.read_failure(status, orjson.dumps(payload), {}),
-        messages.read_error_frame(payload),
+        read_error_response(status, orjson.dumps(payload), {}, Dialect.MESSAGES),
+        read_error_payload(payload, Dialect.MESSAGES),
     ):
         sent_status, body = write_failure(failure)
         assert failure.status == status
@@ -437,7 +446,10 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
 )
 def test_prompt_too_long_gets_its_code(message: str) -> None:
     payload = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-    for failure in (messages.read_failure(400, orjson.dumps(payload), {}), messages.read_error_frame(payload)):
+    for failure in (
+        read_error_response(400, orjson.dumps(payload), {}, Dialect.MESSAGES),
+        read_error_payload(payload, Dialect.MESSAGES),
+    ):
         status, body = write_failure(failure)
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
         assert body["error"]["message"] == message

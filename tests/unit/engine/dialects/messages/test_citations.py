@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
+from dragoman.canonical.events import Citation
+from dragoman.dialects.messages.citations import read_citation, write_citations
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import TAG, Envelope, unwrap, unwrap_citation
 from support.directions import stream_through, translated
@@ -230,3 +232,15 @@ def test_a_citation_is_no_reasoning() -> None:
     envelope = unwrap(sealed)
     assert envelope is not None
     assert envelope.block is None
+
+
+def test_a_web_search_citation_has_a_url() -> None:
+    native = {"type": "web_search_result_location", "url": "https://a.test", "title": "A", "encrypted_index": "x"}
+    citation = read_citation(native)
+    assert (citation.url, citation.title, citation.native) == ("https://a.test", "A", native)
+
+
+def test_foreign_citations_are_never_written() -> None:
+    own = read_citation({"type": "char_location", "cited_text": "x"})
+    foreign = Citation("chat", {"type": "url_citation"}, "https://a.test", "A", 0, 3)
+    assert write_citations([own, foreign]) == [own.native]

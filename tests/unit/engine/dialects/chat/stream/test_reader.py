@@ -26,13 +26,13 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.directions import direction
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.translate import Translation
+from dragoman.translate_request import Translation
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
 from support.strategies import texts

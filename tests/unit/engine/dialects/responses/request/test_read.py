@@ -14,7 +14,7 @@ from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
-from dragoman.translate import Translation, translate
+from dragoman.translate_request import Translation, translate
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 

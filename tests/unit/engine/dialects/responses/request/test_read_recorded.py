@@ -16,7 +16,7 @@ from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
-from dragoman.translate import Translation, translate
+from dragoman.translate_request import Translation, translate
 from support.mutations import places
 from support.paths import FIXTURES
 

@@ -1,0 +1,190 @@
+"""Stop reasons and token usage of Chat Completions, in replies and streams (mapping §9.2 to §9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dragoman.canonical.events import Stop, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.openai.refusals import is_model_refusal
+from dragoman.dialects.shared.json_fields import read_count
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.knobs import Knobs
+from dragoman.losses import LossCode, Losses
+
+DIALECT = "chat"
+ID_PREFIX = "chatcmpl-"
+"""Prefix of a reply's id."""
+
+# --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
+
+_REASONS = {
+    "stop": StopReason.END,
+    "length": StopReason.LENGTH,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "content_filter": StopReason.FILTERED,
+}
+_FOREIGN_REASONS = {
+    # Messages' stop reasons, which some servers of both APIs send here too.
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "refusal": StopReason.FILTERED,
+    "model_length": StopReason.LENGTH,  # Mistral: `FinishReason` in its OpenAPI document
+    "sensitive": StopReason.FILTERED,  # GLM: docs.bigmodel.cn, chat completions
+    "model_context_window_exceeded": StopReason.CONTEXT,  # GLM: anomalyco/opencode#18814
+}
+"""Values that compatible servers send instead."""
+_FAILURES = {
+    "error": FailureKind.API,  # Mistral: `FinishReason` in its OpenAPI document; OpenRouter
+    "network_error": FailureKind.API,  # GLM: docs.bigmodel.cn, where it means that inference failed; litellm#23386
+    "abort": FailureKind.API,  # vLLM, SGLang, llama-cpp-python, in the code of their users
+    "cancelled": FailureKind.API,  # local servers in public code, with the text so far
+    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek's reference: the reply was interrupted
+}
+"""Values that report an interrupted reply, which must not look complete."""
+_MATCHED_STOP_KEYS = ("stop_reason", "matched_stop")
+"""Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
+_FINISH_REASONS = {
+    StopReason.END: "stop",
+    StopReason.STOP_SEQUENCE: "stop",
+    StopReason.TOOL_CALLS: "tool_calls",
+    StopReason.LENGTH: "length",
+    StopReason.CONTEXT: "length",
+    StopReason.REFUSAL: "stop",
+    StopReason.FILTERED: "content_filter",
+    # `tool_calls` would make agents wait for calls that do not exist, `stop` would claim completion.
+    StopReason.PAUSED: "length",
+    StopReason.POLICY_CUT: "length",
+}
+
+
+def read_finish_reason(native: str | None) -> StopReason | None:
+    """Returns the canonical reason of a `finish_reason`, or None if it is empty or unknown.
+
+    Raises `UpstreamStatusError` for a value that reports an interrupted reply.
+    """
+    if not native:
+        return None
+    reason = _REASONS.get(native) or _FOREIGN_REASONS.get(native)
+    if reason is None and (kind := _FAILURES.get(native)) is not None:
+        status = 503 if kind is FailureKind.OVERLOADED else 502
+        raise UpstreamStatusError(Failure(kind, f"upstream broke the reply off with finish_reason {native!r}", status))
+    return reason
+
+
+def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
+    """Returns the `finish_reason` of a stop.
+
+    A Messages refusal is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is True if
+    the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as complete.
+    """
+    if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
+        return "stop"
+    return _FINISH_REASONS[stop.reason]
+
+
+def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
+    """Returns the stop sequence that ended a reply, if the server reports it and it is one of those sent.
+
+    A number is the id of an end-of-text token.
+    """
+    for key in _MATCHED_STOP_KEYS:
+        if type(sequence := choice.get(key)) is str and sequence in sent:
+            return sequence
+    return None
+
+
+def resolve_stop_reason(
+    native: str | None,
+    *,
+    calls: bool,
+    refusal: bool,
+    content: bool,
+    losses: Losses,
+    at: Path = ("finish_reason",),
+    matched: str | None = None,
+) -> Stop:
+    """Returns the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
+
+    `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `content`
+    are True if the reply has calls, a refusal, or content of any kind. `matched` is the stop sequence that ended it.
+    Raises `UpstreamProtocolError` if there is neither a `finish_reason` nor content, `UpstreamStatusError` for a value
+    that reports an interrupted reply.
+    """
+    reason = read_finish_reason(native)
+    if reason is None:
+        if not native and not (calls or refusal or content):
+            raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
+        losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
+        reason = StopReason.END
+    elif native in _FOREIGN_REASONS:
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
+    if reason is StopReason.END:
+        if calls:  # several compatible servers send `stop` after calls
+            reason = StopReason.TOOL_CALLS
+            if native == "stop":
+                losses.add(LossCode.FINISH_FIXED, at, "stop after a call became tool_calls")
+        elif refusal:
+            reason = StopReason.REFUSAL
+        elif matched is not None:
+            return Stop(StopReason.STOP_SEQUENCE, native, matched)
+    elif reason is StopReason.TOOL_CALLS and not calls:
+        losses.add(LossCode.FINISH_FIXED, at, f"{native} without a call became stop")
+        reason = StopReason.REFUSAL if refusal else StopReason.END
+    return Stop(reason, native)
+
+
+# --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
+
+
+_CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
+"""Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
+
+
+def read_usage(obj: Json | None) -> Usage | None:
+    """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
+    if type(obj) is not dict:
+        return None
+    given, made = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
+    if given is None and made is None:
+        return None
+    read = written = None
+    if type(details := obj.get("prompt_tokens_details")) is dict:
+        read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
+    if read is None:
+        read = next((count for key in _CACHE_READ if (count := read_count(obj, key)) is not None), None)
+    details = obj.get("completion_tokens_details")
+    return Usage(given, read, written, made, read_count(details, "reasoning_tokens") if type(details) is dict else None)
+
+
+def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
+    """Record a loss for counts that the upstream did not send."""
+    if usage is None:
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "absent: the upstream gave no counts")
+    elif usage.input_total is None or usage.output_total is None:
+        losses.add(LossCode.USAGE_ESTIMATED, "usage", "a count that the upstream did not give is 0")
+
+
+def write_usage(usage: Usage) -> Json:
+    """Returns a `CompletionUsage`. Its totals are required, so unknown ones are 0; unknown details are omitted."""
+    prompt, completion = usage.input_total or 0, usage.output_total or 0
+    written: Json = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    details: Json = {}
+    if usage.cache_read is not None:
+        details["cached_tokens"] = usage.cache_read
+    if usage.cache_write is not None:
+        details["cache_write_tokens"] = usage.cache_write
+    if details:
+        written["prompt_tokens_details"] = details
+    if usage.reasoning is not None:
+        written["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return written
+
+
+# --- extensions that requests and replies share -------------------------------------------------------------
+
+
+# --- log probabilities ------------------------------------------------------------------------------------------------

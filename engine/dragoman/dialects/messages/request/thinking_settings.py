@@ -1,0 +1,123 @@
+"""Reads and writes the thinking settings of a request: `thinking` and `output_config.effort` (mapping §5.5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.canonical.request import Json, Request, Thinking
+from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
+from dragoman.errors import ClientRequestError
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+
+_LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
+_KEYS: Final = frozenset({"type", "budget_tokens", "display", "block_binding"})
+_DISPLAYS: Final = ("summarized", "omitted", "updates")
+
+_BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 64000}
+"""Effort → thinking budget in tokens."""
+_MIN_BUDGET: Final = 1024
+"""Smallest budget that the API accepts, in tokens."""
+_BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
+"""Largest budget in tokens that is read as each effort. Any larger one is `max`."""
+
+
+def read_effort(config: Json, losses: Losses) -> str | None:
+    """Return `effort` of an `output_config`. Its `task_budget` is dropped and recorded."""
+    drop_if_set(config, "task_budget", LossCode.TASK_BUDGET, losses, ("output_config",))
+    return one_of(config, "effort", _LEVELS, ("output_config",))
+
+
+def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | None:
+    """Return the thinking settings, or None if the request has neither `thinking` nor an effort.
+
+    An effort overrides a budget; `disabled` overrides an effort.
+    """
+    given = optional(body, "thinking", dict)
+    if given is None:
+        return None if effort is None else Thinking(effort, ("output_config", "effort"))
+    drop_unknown(given, _KEYS, losses, ("thinking",))
+    kind = required(given, "type", str, ("thinking",))
+    display = one_of(given, "display", _DISPLAYS, ("thinking",))
+    if kind == "adaptive":
+        return Thinking(effort, ("thinking",) if effort is None else ("output_config", "effort"), display)
+    if kind == "enabled":
+        budget = required(given, "budget_tokens", int, ("thinking",))
+        if effort is not None:
+            return Thinking(effort, ("output_config", "effort"), display)
+        level = next((level for most, level in _BUDGET_STEPS if budget <= most), "max")
+        return Thinking(level, ("thinking",), display)
+    if kind == "between_tools":
+        losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is asked for")
+    elif kind != "disabled":
+        raise ClientRequestError(
+            ("thinking", "type"), f"expected one of adaptive, enabled, disabled, between_tools; got {kind!r}"
+        )
+    if effort is not None:
+        losses.add(LossCode.THINKING_MODE, ("output_config", "effort"), "thinking is off, so the effort was not sent")
+    return Thinking("none", ("thinking",))
+
+
+def write_thinking(
+    request: Request, max_tokens: int, profile: Profile, losses: Losses
+) -> tuple[Json | None, str | None]:
+    """Return the `thinking` object and the `output_config.effort` to send, each may be None.
+
+    Args:
+        request: the canonical request.
+        max_tokens: the output cap that is sent; a thinking budget has to be smaller.
+        profile: the upstream's abilities.
+        losses: where settings that cannot be sent are recorded.
+    """
+    wanted = request.thinking
+    if wanted is None:
+        return None, None
+    effort = wanted.effort
+    if profile.thinking == "none":
+        if effort not in (None, "none"):
+            losses.add(LossCode.REASONING_MODE, wanted.at)
+        return None, None
+    display = wanted.display or ("summarized" if wanted.summary else None)
+    if display == "updates" and profile.rewrite:  # it needs a beta header, which such upstreams do not receive
+        losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
+        display = None
+    if effort is None:
+        # No effort was requested: send the field only for its display, or if a Messages client sent it.
+        if profile.thinking == "adaptive" and (display is not None or (wanted.at and request.origin == DIALECT)):
+            return _with_display({"type": "adaptive"}, display), None
+        return None, None
+    if effort == "none":
+        if profile.thinking_off:
+            return {"type": "disabled"}, None
+        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "this model always thinks; the least effort was asked for")
+        return None, "low" if profile.thinking == "adaptive" and "low" in profile.efforts else None
+    if effort == "minimal":
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, "minimal became low")
+        effort = "low"
+    if profile.thinking == "adaptive":
+        return _with_display({"type": "adaptive"}, display), _round_effort(effort, profile, wanted, losses)
+    budget = min(_BUDGETS[effort], max_tokens - 1)
+    if budget < _MIN_BUDGET:
+        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "the output cap leaves no room for a thinking budget")
+        return None, None
+    if budget < _BUDGETS[effort]:
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"the output cap leaves a thinking budget of {budget}")
+    both = profile.thinking == "budget_and_effort"
+    return _with_display({"type": "enabled", "budget_tokens": budget}, display), (
+        _round_effort(effort, profile, wanted, losses) if both else None
+    )
+
+
+def _with_display(thinking: Json, display: str | None) -> Json:
+    if display is not None:
+        thinking["display"] = display
+    return thinking
+
+
+def _round_effort(effort: str, profile: Profile, wanted: Thinking, losses: Losses) -> str | None:
+    chosen = round_effort(effort, tuple(level for level in profile.efforts if level in _LEVELS))
+    if chosen != effort:
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"{effort} became {chosen or 'the default'}")
+    return chosen

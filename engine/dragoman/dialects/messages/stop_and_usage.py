@@ -1,0 +1,147 @@
+"""Stop reasons, refusal details and token usage of Messages, and their canonical meaning (mapping §9.2 to §9.4).
+
+Shared by the codecs of requests, replies and streams, so that a stream and a whole reply cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.events import RefusalInfo, StopReason, Usage
+from dragoman.canonical.request import Json
+from dragoman.dialects.shared.json_fields import read_count
+from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import LossCode, Losses
+
+DIALECT: Final = "messages"
+
+
+_READ_STOP: Final[dict[str, StopReason]] = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.CONTEXT,
+    "refusal": StopReason.FILTERED,
+    "pause_turn": StopReason.PAUSED,
+    "compaction": StopReason.POLICY_CUT,
+}
+
+_READ_CHAT_STOP: Final[dict[str, StopReason]] = {
+    "stop": StopReason.END,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "length": StopReason.LENGTH,
+    "content_filter": StopReason.FILTERED,
+}
+"""Stop reasons of Chat, which servers of both dialects mix up."""
+_FAILURE_STOPS: Final = frozenset({"error", "abort", "cancelled"})
+"""Stop reasons of other servers for a reply that failed. It must not look like a complete one."""
+
+_WRITE_STOP: Final[dict[StopReason, str]] = {
+    StopReason.END: "end_turn",
+    StopReason.STOP_SEQUENCE: "stop_sequence",
+    StopReason.TOOL_CALLS: "tool_use",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.CONTEXT: "model_context_window_exceeded",
+    StopReason.REFUSAL: "refusal",
+    StopReason.FILTERED: "refusal",
+    StopReason.PAUSED: "pause_turn",
+    StopReason.POLICY_CUT: "max_tokens",
+}
+
+
+def read_stop(native: str | None) -> StopReason | None:
+    """Return the canonical reason, or None if `native` is unknown or missing (mapping §9.2).
+
+    Raises `UpstreamStatusError` if it reports that the reply failed.
+    """
+    if not native:
+        return None
+    reason = _READ_STOP.get(native) or _READ_CHAT_STOP.get(native)
+    if reason is None and native in _FAILURE_STOPS:
+        message = f"upstream broke the reply off with stop_reason {native!r}"
+        raise UpstreamStatusError(Failure(FailureKind.API, message, 502))
+    return reason
+
+
+def resolve_stop_reason(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
+    """Return the stop reason of a complete reply. If the upstream's contradicts the content, the content decides.
+
+    Raises `UpstreamProtocolError` if there is neither a reason nor content, `UpstreamStatusError` like `read_stop`.
+
+    Args:
+        native: the upstream's `stop_reason`, if any.
+        calls: True if the reply has tool calls.
+        content: True if the reply has any block.
+        losses: where corrections are recorded.
+        at: the place of the reason in the reply, for the records.
+    """
+    reason = read_stop(native)
+    if reason is None:
+        if not native and not content:
+            raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
+        losses.add(LossCode.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
+        reason = StopReason.END
+    elif native in _READ_CHAT_STOP:
+        losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
+    if reason is StopReason.END and calls:
+        reason = StopReason.TOOL_CALLS
+        if read_stop(native) is not None:
+            losses.add(LossCode.FINISH_FIXED, at, f"{native} after a call became tool_use")
+    elif reason is StopReason.TOOL_CALLS and not calls:
+        losses.add(LossCode.FINISH_FIXED, at, "no call was made; read as end_turn")
+        reason = StopReason.END
+    return reason
+
+
+def write_stop(reason: StopReason) -> str:
+    """Return the `stop_reason` of a canonical reason (mapping §9.2)."""
+    return _WRITE_STOP[reason]
+
+
+def read_stop_details(obj: Any) -> RefusalInfo | None:
+    """Return the canonical form of `stop_details` of a refusal, None for anything else."""
+    if type(obj) is not dict or obj.get("type") != "refusal":
+        return None
+    explanation, category = obj.get("explanation"), obj.get("category")
+    return RefusalInfo(
+        explanation if isinstance(explanation, str) else None, category if isinstance(category, str) else None
+    )
+
+
+def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
+    """Return `stop_details` for the reason `refusal`, with all fields; those that are unknown are null.
+
+    The explanation is the upstream's; without one, it is `wording`, the text of the model's refusal.
+    """
+    known = info or RefusalInfo()
+    return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
+
+
+def read_usage(obj: Any) -> Usage | None:
+    """Return the canonical usage, None if `obj` is not an object.
+
+    `input_total` includes cache reads and writes, which Messages counts separately (mapping §9.4).
+    """
+    if type(obj) is not dict:
+        return None
+    fresh, read = read_count(obj, "input_tokens"), read_count(obj, "cache_read_input_tokens")
+    written = read_count(obj, "cache_creation_input_tokens")
+    total = None if fresh is None else fresh + (read or 0) + (written or 0)
+    details = obj.get("output_tokens_details")
+    thinking = read_count(details, "thinking_tokens") if type(details) is dict else None
+    return Usage(total, read, written, read_count(obj, "output_tokens"), thinking)
+
+
+def write_usage(usage: Usage) -> Json:
+    """Return the usage of Messages: `input_tokens` excludes the cache and is never negative (mapping §9.4)."""
+    fresh = (usage.input_total or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
+    out: Json = {"input_tokens": max(0, fresh)}
+    if usage.cache_write is not None:
+        out["cache_creation_input_tokens"] = usage.cache_write
+    if usage.cache_read is not None:
+        out["cache_read_input_tokens"] = usage.cache_read
+    out["output_tokens"] = usage.output_total or 0
+    if usage.reasoning is not None:
+        out["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return out

@@ -1,0 +1,330 @@
+"""The base classes of the stream readers and writers: the loop over a batch, and the handling of errors in it.
+
+The part of a batch before an error is never lost, so any split of the same bytes gives the same output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
+from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
+from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.block_order import ORDERED, BlockOrder
+from dragoman.stages.null_arguments import NullTrimmer
+from dragoman.wire.delta_template import TemplateCache, VaryingKeys
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import CR, LF, Frame, FrameBatch, frame_at, without_empty_lines
+
+RunCallback = Callable[[str, list[str]], bool]
+"""Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
+
+Frames = list[Frame | bytes]
+"""The frames that a writer collects; `bytes` are encoded already."""
+
+Writes = dict[type[Event], Callable[[Any, Any, Frames], None]]
+"""Type of event → the method of a writer that writes it."""
+
+
+_HEAD_MAX = 72
+"""The longest event line that is cached, in bytes."""
+
+
+class _EventNames(dict[bytes, str | None]):
+    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line."""
+
+    def __missing__(self, head: bytes) -> str | None:
+        name = None
+        if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
+            name = head[7:-1].decode("utf-8", "replace")
+        if len(self) < 256:  # upstreams choose them
+            self[head] = name
+        return name
+
+
+_EVENT_NAMES = _EventNames({b"": ""})
+
+_STRUCTURAL = frozenset(name for moves in WRITER.values() for name in moves)
+"""The names of the events that are allowed in some phases only."""
+
+
+class StreamReader:
+    """Reads frames as canonical events. A subclass reads one JSON payload at a time (`read`), and the end (`read_eof`).
+
+    Frames that a `Parser` left encoded are matched with the delta template of the current block first, which reads
+    them without parsing their JSON. Any other frame drops the template, as it may change what a delta means.
+    """
+
+    __slots__ = ("_on_run", "_templates", "context", "done")
+
+    volatile: ClassVar[VaryingKeys] = VaryingKeys()
+    """The keys of this dialect's deltas that change from one to the next, besides their text."""
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.context = context
+        self.done = False
+        self._templates = TemplateCache(self.volatile)
+        self._on_run: RunCallback | None = None
+
+    def feed(self, frames: FrameBatch, /) -> list[Event]:
+        """Returns the events of the frames. Errors are `Error` events; nothing is raised."""
+        out: list[Event] = []
+        if isinstance(frames, bytes):
+            template = self._templates.template
+            if (
+                template is not None
+                and (run := template.only(frames)) is not None
+                and (self._on_run is None or self._on_run(run.text, run.pieces))
+            ):
+                self._templates.fruitless = 0
+                return [run]
+            self._read_whole(frames, out)
+            return out
+        for frame in frames:
+            if self.done:
+                break
+            if isinstance(frame, bytes):
+                self._read_whole(frame, out)
+            else:
+                self._templates.template = None
+                self._read_frame(frame, out)
+        return out
+
+    def _read_frame(self, frame: Frame, out: list[Event]) -> None:
+        try:
+            if frame.data is None:
+                if frame.fault is not None:
+                    raise frame.fault
+                out.append(Ping())
+            else:
+                self.read(frame.data, out)
+        except DragomanError as error:
+            # An incomplete frame at the end of the stream is ignored; `finish` handles the end.
+            if frame.whole:
+                self.fail(error, out)
+
+    def _read_whole(self, data: bytes, out: list[Event]) -> None:
+        """Reads the bytes of complete frames."""
+        at, end, templates = 0, len(data), self._templates
+        frames: list[bytes] = []  # those from `at` on in reverse, once one has to be read by itself
+        odd = CR in data
+        while at < end and not self.done:
+            if (template := templates.template) is not None:
+                run = template.run(data, at)
+                if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
+                    templates.fruitless = 0
+                    out.append(run)
+                    while frames and at < template.end:
+                        at += len(frames.pop()) + 2
+                    at = template.end
+                    continue
+                templates.template = None
+            if not frames:
+                frames = data[at:].split(b"\n\n")
+                frames.reverse()
+            frame = frames.pop()
+            # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
+            head, field, payload = frame.partition(b"data: ")
+            if not frame or frame[0] == LF:
+                data = without_empty_lines(data[at:])
+                at, end, frames = 0, len(data), []
+                continue
+            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _EVENT_NAMES[head]) is None:
+                found, at = frame_at(data, at, self.context.limits)
+                for each in found:
+                    self._read_frame(each, out)
+                    if self.done:
+                        break
+                continue
+            before = len(out)
+            learning = templates.fruitless >= 0
+            losses = len(self.context.losses) if learning else 0
+            try:
+                self.read(payload, out)
+            except DragomanError as error:
+                self.fail(error, out)
+            if len(out) == before + 1 and type(delta := out[before]) is Delta:
+                if not learning:
+                    templates.fruitless += 1
+                elif (
+                    len(self.context.losses) == losses
+                    and (callback := self.follow(delta)) is not None
+                    and templates.learn(Frame(name, payload), delta)
+                ):
+                    self._on_run = None if callback is ignore_run else callback
+            at += len(frame) + 2
+
+    def follow(self, delta: Delta) -> RunCallback | None:
+        """Returns the callback that records further texts of the block of `delta`; None to use no template for it."""
+        return None
+
+    def finish(self) -> list[Event]:
+        """Returns the last events at the end of the upstream's stream: an `Error` if its terminal event is missing."""
+        out: list[Event] = []
+        if not self.done:
+            try:
+                self.read_eof(out)
+            except DragomanError as error:
+                self.fail(error, out)
+        return out
+
+    def fail(self, error: DragomanError, out: list[Event]) -> None:
+        """Ends the stream with an error."""
+        out.append(Error(error.failure))
+        self.done = True
+
+    def payload(self, data: bytes) -> Any:
+        """Returns a frame's JSON if orjson did not parse it. Raises UpstreamProtocolError for invalid JSON."""
+        try:
+            return loads(data)
+        except ValueError:
+            raise UpstreamProtocolError("upstream sent a stream frame that is not JSON") from None
+
+    def read(self, data: bytes, out: list[Event]) -> None:
+        """Reads one frame's data and adds its events to `out`. Raises DragomanError."""
+        raise NotImplementedError
+
+    def read_eof(self, out: list[Event]) -> None:
+        """Reads the end of the stream. Raises StreamTruncated if the terminal event is missing."""
+        raise NotImplementedError
+
+
+class StreamWriter:
+    """Writes canonical events as frames. `phase` moves by the table `WRITER`; `done` is True after `End` or `Error`."""
+
+    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done", "phase")
+
+    writes: ClassVar[Writes]
+    """The method that writes each type of event other than a delta."""
+    one_open: ClassVar[bool] = False
+    """True if the dialect's clients may assume that at most one block is open."""
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.context = context
+        self.done = False
+        self.phase = WriterPhase.WAITING
+        # Not stages: a hop between stages costs more than all of their work.
+        self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
+        self._filter = self._nulls
+        """Applied to the events before they are written; None most of the time."""
+        order = context.knobs.block_order
+        self._order: BlockOrder | None = None
+        """Detects blocks that overlap. None if they may, or while they do."""
+        if order == "sequential" or (order == "auto" and self.one_open):
+            self._order = BlockOrder(context.limits, prose_ends=order == "auto")
+        self._reorder = self._order
+
+    def feed(self, events: list[Event], /) -> FrameBatch:
+        """Returns the frames of the events. A run of texts is encoded already: as bytes among the frames, or instead of
+        them if there is nothing else.
+
+        An event that the dialect cannot express becomes an in-band error; nothing is raised.
+        """
+        out: Frames = []
+        if self.done:
+            return out
+        if self._filter is not None:
+            events = self._filter(events)
+        event: Any
+        try:
+            for event in events:
+                kind = type(event)
+                if kind is TextRun:
+                    self.context.output_text += len(event.text)
+                    written = self.deltas(event)
+                    if written is None:
+                        for delta in event.deltas():
+                            self.delta(delta, out)
+                    elif len(events) == 1:
+                        return written
+                    else:
+                        out.append(written)
+                elif kind is Delta:
+                    self.context.output_text += len(event.text)
+                    self.delta(event, out)
+                elif kind is Error:
+                    self._end_in_error(add_sizes(event.failure, self.context), out)
+                    break
+                else:
+                    if kind in ORDERED and self._order is not None and self._order.overlaps(event):
+                        self._write_in_order(events, event, out)
+                        break
+                    if (name := kind.__name__) in _STRUCTURAL:
+                        following = WRITER[self.phase].get(name)
+                        if following is None:
+                            raise UpstreamProtocolError(f"upstream sent {name} out of order")
+                        self.phase = following
+                    self.write(event, out)
+                    if kind is Finish:
+                        self.context.usage = event.usage
+                    elif kind is Start:
+                        # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of
+                        # the output is not final.
+                        if (known := event.usage) is not None:
+                            known = Usage(known.input_total, known.cache_read, known.cache_write, None, known.reasoning)
+                        self.context.usage = known
+                    elif kind is End:
+                        if event.usage is not None:
+                            self.context.usage = event.usage.merged_onto(self.context.usage)
+                        self.done = True
+                        break
+        except DragomanError as error:
+            self._end_in_error(error.failure, out)
+        return out
+
+    def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
+        """Writes the rest of a batch, from the event on that starts a block while another is open."""
+        order = self._order
+        assert order is not None
+        at = next(at for at, event in enumerate(events) if event is overlapping)
+        self._order = self._filter = None
+        written = self.feed(order.feed(events[at:]))
+        self._filter = self._in_order
+        out += [written] if isinstance(written, bytes) else written
+
+    def _in_order(self, events: list[Event]) -> list[Event]:
+        """Puts the events of a stream in order in which blocks overlap, or did until the last batch."""
+        if self._nulls is not None:
+            events = self._nulls(events)
+        order = self._reorder
+        assert order is not None
+        if order.busy:
+            return order.feed(events)
+        self._filter, self._order = self._nulls, order
+        return events
+
+    def _end_in_error(self, failure: Failure, out: Frames) -> None:
+        failure = redact_failure(failure, self.context.secrets)
+        self.phase = WriterPhase.DONE
+        self.write(Error(failure), out)
+        self.context.failure = failure
+        self.done = True
+
+    def finish(self) -> list[Frame]:
+        """Returns nothing: every reader ends its stream with `End` or `Error`."""
+        return []
+
+    def deltas(self, event: TextRun) -> bytes | None:
+        """Returns the encoded frames of a run of texts; None if they have to be written one by one."""
+        return None
+
+    def delta(self, event: Delta, out: Frames) -> None:
+        """Writes one text to `out`. Raises DragomanError."""
+        raise NotImplementedError
+
+    def ping(self, event: Ping, out: Frames) -> None:
+        """Writes a ping as a comment."""
+        out.append(Frame("", None))
+
+    def write(self, event: Event, out: Frames) -> None:
+        """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""
+        self.writes[type(event)](self, event, out)
+
+
+def ignore_run(text: str, pieces: list[str]) -> bool:
+    """The callback for blocks whose texts are only passed on."""
+    return True

@@ -1,0 +1,153 @@
+"""The translation of a request: from a client's body to a `Translation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dragoman.canonical.request import Json, Request
+from dragoman.dialects import Dialect
+from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
+from dragoman.dialects.shared.request_size import check_parts, check_stops
+from dragoman.directions import Direction
+from dragoman.errors import ClientRequestError, LimitExceeded, TooMany
+from dragoman.knobs import DEFAULT_KNOBS, Knobs
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.losses import Losses
+from dragoman.policies import apply
+from dragoman.policies.token_budget import fit_budget
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.reasoning.envelope import Envelope
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.null_arguments import nullable
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tools.bridge import bridge_tools
+from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
+from dragoman.tools.names import NameTable, all_valid
+from dragoman.translation import Translation
+from dragoman.wire.json_codec import dumps, loads
+
+__all__ = ("Translation", "parse_body", "translate")
+
+
+def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
+    """Returns a request body's JSON object.
+
+    Raises LimitExceeded for a body larger than `limits.request_body`, ClientRequestError if it is not a JSON object.
+    """
+    if len(body) > limits.request_body:
+        raise LimitExceeded("request_body", limits.request_body, upstream=False)
+    try:
+        payload = loads(body)
+    except ValueError as error:
+        raise ClientRequestError("", f"the body is not valid JSON: {error}") from None
+    if type(payload) is not dict:
+        raise ClientRequestError("", "the body must be a JSON object")
+    return payload
+
+
+def translate(
+    direction: Direction,
+    body: bytes,
+    *,
+    payload: Json | None = None,
+    upstream_model: str | None = None,
+    profile: Profile | None = None,
+    knobs: Knobs = DEFAULT_KNOBS,
+    limits: Limits = DEFAULT_LIMITS,
+    created: int = 0,
+    request_id: str = "",
+    validate: bool = True,
+    clock: Callable[[], float] | None = None,
+    secrets: Sequence[str] = (),
+) -> Translation:
+    """Translates a request body for an upstream.
+
+    Args:
+        direction: the client's dialect and the upstream's; see `dragoman.direction`.
+        body: the client's request body. Its `stream` field decides whether the reply is a stream.
+        payload: the parsed body, if the caller has parsed it already.
+        upstream_model: the model's name at the upstream. Default: the name in the body.
+        profile: what the upstream's server supports. Default: the built-in profile of the dialect's vendor.
+        knobs: the operator's choices.
+        limits: size limits of the request and its reply.
+        created: the time that replies state, in Unix seconds. An argument, like `request_id`, so that equal input
+            makes equal output.
+        request_id: an id of the request, from which ids of the reply are made if the upstream sends none.
+        validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
+        clock: returns the time in Unix seconds, for replies that state when they were completed.
+        secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
+
+    Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
+    field, or LimitExceeded.
+    """
+    payload = parse_body(body, limits) if payload is None else payload
+    profile = profile if profile is not None else builtin_profile(direction.upstream.dialect)
+    model = payload.get("model")
+    if type(model) is not str or not model:
+        raise ClientRequestError(("model",), "is required (a string)")
+    stream = payload.get("stream") or False
+    if type(stream) is not bool:
+        raise ClientRequestError(("stream",), "expected a boolean")
+    losses = Losses(strict=knobs.on_loss == "reject", keep=limits.losses)
+    context = ReplyContext(
+        model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses, validate=validate
+    )
+    context.clock, context.secrets = clock, tuple(secrets)
+    target = upstream_model or model
+    family = profile.family or direction.upstream.dialect
+    rewritten = direction.passthrough and profile.rewrite
+    if direction.passthrough and not rewritten:
+        check_keys(body, payload)
+        strip = knobs.request_noise == "strip" and not profile.billing_line
+        body = restore(direction.client, body, payload, family, losses, strip_noise=strip)
+        losses.stop_rejecting()
+        options = payload.get("stream_options")
+        context.include_usage = type(options) is dict and options.get("include_usage") is True
+        return Translation(direction, rename_model(body, payload, target), stream, context, target)
+    dialect = direction.upstream.dialect
+    names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
+    try:
+        conversation = direction.client.prompt[1]
+        check_parts(len(body), payload, conversation, limits)
+        request: Request = direction.client.read_request(payload, losses, knobs, limits)
+        distinct, settled, ids, whole, calls = pair_calls(request.turns)
+        if calls > limits.calls:
+            raise TooMany((conversation,), f"{calls} tool calls", "calls", limits.calls)
+        if len(request.tools) > limits.tools:
+            raise TooMany(("tools",), f"{len(request.tools)} tools", "tools", limits.tools)
+        if request.stop:
+            check_stops(request, limits)
+        names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
+        if not distinct and dialect is not Dialect.CHAT:  # Chat pairs results with calls by their place
+            deduplicate_call_ids(request, losses)
+        if knobs.null_arguments == "strip":
+            context.nullable = nullable(request.tools)
+        context.tools = bridge_tools(request, whole, profile, knobs, losses)
+        apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
+        if knobs.token_budget != "off":
+            fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
+        written = direction.upstream.write_request(
+            request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
+        )
+        sent = dumps(written)
+    except RecursionError:
+        raise ClientRequestError("", "the body is nested too deeply") from None
+    losses.stop_rejecting()
+    context.names = names.back
+    context.include_usage = request.include_usage
+    context.logprobs = request.logprobs
+    context.echo = request.echo
+    if direction.client.restore_reasoning is not None:
+        context.envelope = Envelope(family, target)
+    context.input_estimate = by_body(request, sent, dialect)
+    if request.stop:
+        context.sent_stops = _stops_sent(written)
+        if knobs.stop_emulation == "on":
+            already = frozenset(context.sent_stops)
+            context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in already)
+    return Translation(direction, sent, stream, context, target, rewritten)
+
+
+def _stops_sent(written: Json) -> tuple[str, ...]:
+    stops = written.get("stop") or written.get("stop_sequences") or ()
+    return (stops,) if type(stops) is str else tuple(stops)

@@ -1,0 +1,107 @@
+"""Messages' words: stop reasons, usage, refusal details, citations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.events import RefusalInfo, StopReason, Usage
+from dragoman.dialects.messages import stop_and_usage
+
+READ_STOP = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.CONTEXT,
+    "refusal": StopReason.FILTERED,
+    "pause_turn": StopReason.PAUSED,
+    "compaction": StopReason.POLICY_CUT,
+}
+
+
+@pytest.mark.parametrize(("native", "reason"), READ_STOP.items())
+def test_stop_reasons_are_read(native: str, reason: StopReason) -> None:
+    assert stop_and_usage.read_stop(native) is reason
+
+
+@pytest.mark.parametrize("native", [None, "eos", "STOP", ""])
+def test_unknown_stop_reasons_are_not_guessed(native: str | None) -> None:
+    assert stop_and_usage.read_stop(native) is None
+
+
+def test_every_canonical_reason_has_a_word_of_the_dialect() -> None:
+    written = {reason: stop_and_usage.write_stop(reason) for reason in StopReason}
+    assert set(written.values()) <= set(READ_STOP)
+    assert written[StopReason.POLICY_CUT] == "max_tokens"
+    assert written[StopReason.REFUSAL] == written[StopReason.FILTERED] == "refusal"
+    assert all(stop_and_usage.read_stop(word) is reason for reason, word in written.items() if reason not in ODD)
+
+
+ODD = {StopReason.REFUSAL, StopReason.POLICY_CUT}
+
+
+def test_T31_input_total_adds_the_cache() -> None:
+    usage = stop_and_usage.read_usage(
+        {
+            "input_tokens": 10,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 7,
+            "output_tokens": 5,
+            "output_tokens_details": {"thinking_tokens": 2},
+        }
+    )
+    assert usage == Usage(117, 100, 7, 5, 2)
+
+
+def test_T31_cached_tokens_are_not_counted_twice() -> None:
+    assert stop_and_usage.write_usage(Usage(117, 100, 7, 5, 2)) == {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 7,
+        "cache_read_input_tokens": 100,
+        "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": 2},
+    }
+
+
+def test_T31_input_tokens_never_negative() -> None:
+    assert stop_and_usage.write_usage(Usage(input_total=5, cache_read=9))["input_tokens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("obj", "usage"),
+    [
+        ({"output_tokens": 3}, Usage(output_total=3)),
+        ({"input_tokens": 4, "cache_read_input_tokens": None}, Usage(input_total=4)),
+        ({"input_tokens": "4", "output_tokens": True}, Usage()),
+        ({}, Usage()),
+        (None, None),
+        ([1], None),
+    ],
+)
+def test_unsaid_counts_stay_none(obj: Any, usage: Usage | None) -> None:
+    assert stop_and_usage.read_usage(obj) == usage
+
+
+def test_usage_of_an_upstream_that_says_nothing_has_the_required_keys() -> None:
+    assert stop_and_usage.write_usage(Usage()) == {"input_tokens": 0, "output_tokens": 0}
+
+
+def test_usage_survives_a_round_trip() -> None:
+    usage = Usage(50, 20, 0, 9, 0)
+    assert stop_and_usage.read_usage(stop_and_usage.write_usage(usage)) == usage
+
+
+def test_stop_details() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
+    info = stop_and_usage.read_stop_details(details)
+    assert info == RefusalInfo("No.", "cyber")
+    assert stop_and_usage.write_stop_details(info, "other words") == details
+    assert stop_and_usage.write_stop_details(None) == {"type": "refusal", "category": None, "explanation": None}
+    assert stop_and_usage.write_stop_details(None, "I can't.")["explanation"] == "I can't."
+
+
+@pytest.mark.parametrize("obj", [None, "refusal", {"type": "other"}, {}])
+def test_other_stop_details_mean_nothing(obj: Any) -> None:
+    assert stop_and_usage.read_stop_details(obj) is None

@@ -1,0 +1,249 @@
+"""The facade: one request there, one reply back, as pure functions."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import Dialect, Knobs, Limits, Profile, builtin_profile, direction, translate
+from dragoman.errors import (
+    ClientRequestError,
+    FailureKind,
+    LimitExceeded,
+    Unsupported,
+    UpstreamProtocolError,
+    UpstreamStatusError,
+)
+from dragoman.translate_request import parse_body
+
+Json = dict[str, Any]
+MESSAGES: Json = {"model": "client", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
+CHAT: Json = {"model": "client", "messages": [{"role": "user", "content": "Hi"}]}
+BODIES = {"messages": MESSAGES, "chat": CHAT}
+CROSS = [("messages", "chat"), ("chat", "messages")]
+SAME = [("messages", "messages"), ("chat", "chat")]
+CHAT_REPLY: Json = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "up",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "One END two"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
+
+
+def raw(body: Json) -> bytes:
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize(("client", "upstream"), SAME)
+def test_passthrough_bytes_are_untouched(client: str, upstream: str) -> None:
+    body = b'  { "model" : "client",\n "novelty":1.0, "stream":true, "messages":[ ] , "x":"\\u00e9"}\n'
+    translation = translate(direction(client, upstream), body)
+    assert translation.body == body
+    assert translation.stream
+    assert translation.upstream_model == "client"
+    assert len(translation.losses) == 0
+
+
+@pytest.mark.parametrize(("client", "upstream"), SAME)
+def test_passthrough_renames_the_model_and_nothing_else(client: str, upstream: str) -> None:
+    body = b'{"messages":[{"role":"user","content":"\\"model\\":\\"client\\""}], "model" : "client", "x":{"model":"a"}}'
+    translation = translate(direction(client, upstream), body, upstream_model="up/é")
+    assert translation.body == body.replace(b'"model" : "client"', b'"model" : "up/\xc3\xa9"')
+    assert json.loads(translation.body)["messages"] == json.loads(body)["messages"]
+    reply = b'{"id":"1","model":"up/e-0101","content":[{"model":"x"}]}'
+    assert translation.reply(reply) == b'{"id":"1","model":"client","content":[{"model":"x"}]}'
+    kept = translate(direction(client, upstream), body, upstream_model="up", knobs=Knobs(echo_model="upstream"))
+    assert kept.reply(reply) == reply
+
+
+def test_passthrough_with_an_escaped_key_is_written_anew() -> None:
+    translation = translate(direction("chat", "chat"), b'{"mod\\u0065l":"client","messages":[]}', upstream_model="up")
+    assert json.loads(translation.body) == {"model": "up", "messages": []}
+
+
+def test_passthrough_never_refuses_losses() -> None:
+    body = raw({**CHAT, "seed": 1})
+    assert translate(direction("chat", "chat"), body, knobs=Knobs(on_loss="reject")).body == body
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS)
+def test_the_context_is_filled_for_the_way_back(client: str, upstream: str) -> None:
+    limits, knobs, profile = Limits(blocks=7), Knobs(block_order="sequential"), builtin_profile(upstream)
+    translation = translate(
+        direction(client, upstream),
+        raw({**BODIES[client], "stream": True}),
+        upstream_model="up",
+        profile=profile,
+        knobs=knobs,
+        limits=limits,
+        created=17,
+        request_id="req_1",
+    )
+    context = translation.context
+    assert (context.model, context.created, context.request_id) == ("client", 17, "req_1")
+    assert (context.limits, context.knobs, context.profile) == (limits, knobs, profile)
+    assert translation.stream
+    assert translation.losses is context.losses
+    assert json.loads(translation.body)["model"] == "up"
+    assert json.loads(translation.body)["stream"] is True
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_usage_is_always_asked_of_chat_and_shown_if_the_client_asked(asked: bool) -> None:
+    options = {"stream_options": {"include_usage": True}} if asked else {}
+    translation = translate(direction("chat", "messages"), raw({**CHAT, "stream": True, **options}))
+    assert translation.context.include_usage is asked
+    sent = translate(direction("messages", "chat"), raw({**MESSAGES, "stream": True}))
+    assert json.loads(sent.body)["stream_options"] == {"include_usage": True, "include_obfuscation": False}
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS)
+def test_T30_the_estimate_is_never_zero_and_grows_with_the_prompt(client: str, upstream: str) -> None:
+    def estimate(content: Any) -> int:
+        body = {**BODIES[client], "messages": [{"role": "user", "content": content}]}
+        return translate(direction(client, upstream), raw(body)).context.input_estimate
+
+    assert 0 < estimate("Hi") < 200
+    assert 900 < estimate("word " * 800) - estimate("Hi") < 1100
+
+
+def test_T30_an_inline_image_does_not_count_its_bytes() -> None:
+    data = base64.b64encode(bytes(300_000)).decode()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    body = {**MESSAGES, "messages": [{"role": "user", "content": [image]}]}
+    assert 1500 <= translate(direction("messages", "chat"), raw(body)).context.input_estimate < 1800
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS + SAME)
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [({"model": None}, "model"), ({"model": ""}, "model"), ({"model": 5}, "model"), ({"stream": "yes"}, "stream")],
+)
+def test_errors_name_the_clients_field(client: str, upstream: str, change: Json, path: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        translate(direction(client, upstream), raw({**BODIES[client], **change}))
+    failure = caught.value.failure
+    assert (failure.kind, failure.status, failure.param) == (FailureKind.INVALID_REQUEST, 400, path)
+    assert failure.message.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS)
+def test_errors_deep_in_the_body_have_their_whole_path(client: str, upstream: str) -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"type": "text", "text": 5}]}]
+    with pytest.raises(ClientRequestError) as caught:
+        translate(direction(client, upstream), raw({**BODIES[client], "messages": messages}))
+    assert caught.value.failure.param == "messages[1].content[0].text"
+
+
+def test_strict_mode_refuses_the_first_loss_and_a_reply_is_never_refused() -> None:
+    body = raw({**MESSAGES, "top_k": 5})
+    recorded = translate(direction("messages", "chat"), body)
+    assert [row.code for row in recorded.losses.rows] == ["top_k"]
+    with pytest.raises(Unsupported) as caught:
+        translate(direction("messages", "chat"), body, knobs=Knobs(on_loss="reject"))
+    assert caught.value.failure.param == "top_k"
+    kept = translate(direction("chat", "messages"), raw(CHAT), knobs=Knobs(on_loss="reject"))
+    refused: Json = {
+        "id": "u",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_sequence": None,
+    }
+    refused |= {"stop_reason": "novel", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    kept.reply(raw({**refused, "content": [{"type": "text", "text": "a"}]}))
+    assert len(kept.losses) == 1
+
+
+def test_names_go_there_fitted_and_come_back() -> None:
+    """T-42, T-55 of the field's own limits: `mcp.files/read` is no name for an upstream."""
+    tool = {"name": "mcp.files/read", "input_schema": {"type": "object", "properties": {}}}
+    translation = translate(direction("messages", "chat"), raw({**MESSAGES, "tools": [tool]}))
+    sent = json.loads(translation.body)["tools"][0]["function"]["name"]
+    assert sent.replace("_", "").isalnum()
+    assert translation.context.names == {sent: "mcp.files/read"}
+
+
+def test_stop_sequences_that_were_not_sent_are_cut_here() -> None:
+    body = raw({**MESSAGES, "stop_sequences": ["END", "#b", "#c", "#d", "#e"]})
+    sent = translate(direction("messages", "chat"), body, profile=Profile(stop_limit=0))
+    assert "stop" not in json.loads(sent.body)
+    assert sent.context.stops == ("END", "#b", "#c", "#d", "#e")
+    reply = json.loads(sent.reply(raw(CHAT_REPLY)))
+    assert (reply["content"][0]["text"], reply["stop_reason"], reply["stop_sequence"]) == (
+        "One ",
+        "stop_sequence",
+        "END",
+    )
+    some = translate(direction("messages", "chat"), body)
+    assert json.loads(some.body)["stop"] == ["END", "#b", "#c", "#d"]
+    assert some.context.stops == ("#e",)
+    off = translate(
+        direction("messages", "chat"), body, profile=Profile(stop_limit=0), knobs=Knobs(stop_emulation="off")
+    )
+    assert off.context.stops == ()
+
+
+def test_a_whole_reply_has_the_clients_shape_name_and_id() -> None:
+    reply = json.loads(translate(direction("messages", "chat"), raw(MESSAGES)).reply(raw(CHAT_REPLY)))
+    assert (reply["id"], reply["type"], reply["model"]) == ("msg_1", "message", "client")
+    assert reply["usage"]["input_tokens"] == 3
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"x"', b"{}"])
+def test_a_whole_reply_that_is_none_is_the_upstreams_fault(body: bytes) -> None:
+    with pytest.raises(UpstreamProtocolError) as caught:
+        translate(direction("messages", "chat"), raw(MESSAGES)).reply(body)
+    assert caught.value.failure.status == 502
+
+
+def test_an_error_body_under_200_is_that_error() -> None:
+    body = raw({"error": {"message": "slow down", "type": "rate_limit_error", "code": None, "param": None}})
+    with pytest.raises(UpstreamStatusError) as caught:
+        translate(direction("messages", "chat"), raw(MESSAGES)).reply(body)
+    assert caught.value.failure.kind is FailureKind.RATE_LIMIT
+
+
+def test_limits_of_bodies() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        parse_body(b" " * 11, Limits(request_body=10))
+    assert caught.value.failure.status == 413
+    translation = translate(direction("messages", "chat"), raw(MESSAGES), limits=Limits(reply_body=10))
+    with pytest.raises(LimitExceeded) as late:
+        translation.reply(b" " * 11)
+    assert late.value.failure.status == 502
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"a":NaN}', b"\xff"])
+def test_bodies_that_are_no_json_object_are_the_clients_fault(body: bytes) -> None:
+    with pytest.raises(ClientRequestError):
+        parse_body(body)
+
+
+@pytest.mark.parametrize(("client", "upstream"), CROSS)
+def test_T81_equal_input_makes_equal_bytes(client: str, upstream: str) -> None:
+    body = raw(BODIES[client])
+    first, second = (translate(direction(client, upstream), body) for _ in range(2))
+    assert first.body == second.body
+    assert translate(direction(client, upstream), body, payload=json.loads(body)).body == first.body
+
+
+def test_each_stream_gets_fresh_stages() -> None:
+    translation = translate(direction("messages", "chat"), raw({**MESSAGES, "stream": True}))
+    one, two = translation.stream_machine(), translation.stream_machine()
+    chunk = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    assert one.feed(chunk) == two.feed(chunk)
+    assert one.finish() == two.finish()
+
+
+def test_directions_are_named_and_unknown_ones_refused() -> None:
+    assert str(direction("chat", Dialect.MESSAGES)) == "chat→messages"
+    assert direction("chat", "chat").passthrough
+    with pytest.raises(ValueError, match="nonsense"):
+        direction("chat", "nonsense")
