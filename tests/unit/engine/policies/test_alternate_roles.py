@@ -1,8 +1,6 @@
-"""Who speaks when: alternation, results first, and the user's word at the beginning (mapping §13)."""
+"""Turns of one role become one where the upstream wants alternation (mapping §13)."""
 
 from __future__ import annotations
-
-import pytest
 
 from dragoman.canonical.compact_turns import (
     CompactAssistantTurn,
@@ -12,8 +10,7 @@ from dragoman.canonical.compact_turns import (
 )
 from dragoman.canonical.request import Request, Text, ToolCall, ToolResult, Turn
 from dragoman.losses import LossCode, Losses
-from dragoman.policies import alternate, pad_first_user, put_results_first
-from dragoman.policies.pad_first_user import PAD
+from dragoman.policies import alternate
 from support.spoken import assistant, call, image, request, result, system, translated, user
 
 
@@ -23,9 +20,6 @@ def texts(turn: Turn) -> list[str]:
 
 def roles(made: Request) -> str:
     return "".join(turn.role[0] for turn in made.turns)
-
-
-# --- alternation ------------------------------------------------------------------------------------------------------
 
 
 def test_seed_S2_22_consecutive_turns_of_one_role_become_one() -> None:
@@ -112,97 +106,3 @@ def test_messages_upstreams_get_alternating_roles_without_being_asked() -> None:
     sent, made = translated("chat", "messages", body)
     assert [part["text"] for part in sent["messages"][0]["content"]] == ["a", "b"]
     assert not made.losses
-
-
-# --- results first ----------------------------------------------------------------------------------------------------
-
-
-def test_seed_S2_23_parallel_results_stand_together_right_behind_their_calls() -> None:
-    made = request(
-        user("go"),
-        assistant(call("a"), call("b")),
-        user("before", result("a")),
-        system("mind"),
-        user(result("b"), "after"),
-    )
-    losses = Losses()
-    put_results_first(made, losses)
-    assert [part.call_id for part in made.turns[2].parts if isinstance(part, ToolResult)] == ["a", "b"]
-    assert len(made.turns[2].parts) == 2
-    assert [texts(turn) for turn in made.turns[3:]] == [["before"], ["mind"], ["after"]]
-    assert losses.counts == {LossCode.BLOCK_ORDER: 1, LossCode.SYSTEM_REORDERED: 1}
-
-
-@pytest.mark.parametrize(
-    "turns",
-    [
-        [user("go"), assistant(call()), user(result(), "thanks"), user("more")],
-        [user("go"), assistant(call("a"), call("b")), user(result("a")), user(result("b")), system("x"), user("y")],
-        [user("hi"), system("late"), user("there")],
-    ],
-)
-def test_what_is_in_order_stays_as_it_is(turns: list[Turn]) -> None:
-    made, losses = request(*turns), Losses()
-    put_results_first(made, losses)
-    assert made.turns == turns
-    assert not losses
-
-
-RESPONSES_BODY = {
-    "model": "m",
-    "messages": [
-        {"role": "user", "content": "go"},
-        {
-            "role": "assistant",
-            "tool_calls": [
-                {"id": f"call_{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in "ab"
-            ],
-        },
-        {"role": "tool", "tool_call_id": "call_a", "content": "1"},
-        {"role": "user", "content": "hurry"},
-        {"role": "tool", "tool_call_id": "call_b", "content": "2"},
-    ],
-}
-
-
-@pytest.mark.parametrize(("first", "order"), [(True, "ffffm"), (False, "fffmf")])
-def test_a_responses_upstream_gets_its_results_first_if_it_has_to(first: bool, order: str) -> None:
-    body, made = translated("chat", "responses", RESPONSES_BODY, flags={"results_first": first})
-    kinds = "".join(item["type"][0] for item in body["input"])
-    assert kinds == "m" + order
-    assert (LossCode.BLOCK_ORDER in made.losses.counts) is first
-
-
-def test_a_messages_upstream_always_has_to_and_it_is_told() -> None:
-    body, made = translated("chat", "messages", RESPONSES_BODY)
-    assert [block["type"] for block in body["messages"][-1]["content"]] == ["tool_result", "tool_result", "text"]
-    assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.BLOCK_ORDER, "messages[3]")]
-
-
-# --- the user's word first --------------------------------------------------------------------------------------------
-
-
-def test_a_conversation_that_begins_with_the_assistant_gets_a_placeholder() -> None:
-    made, losses = request(system("be brief"), user(""), assistant("Hello, I am here."), user("hi")), Losses()
-    pad_first_user(made, losses)
-    assert roles(made) == "iuuau"
-    assert texts(made.turns[2]) == [PAD]
-    assert losses.counts == {LossCode.USER_PADDED: 1}
-    pad_first_user(made, losses)
-    assert losses.counts == {LossCode.USER_PADDED: 1}
-
-
-@pytest.mark.parametrize("turns", [[user("hi"), assistant("x")], [system("only")], []])
-def test_any_other_conversation_gets_none(turns: list[Turn]) -> None:
-    made, losses = request(*turns), Losses()
-    pad_first_user(made, losses)
-    assert made.turns == turns
-    assert not losses
-
-
-@pytest.mark.parametrize(("pad", "first"), [("on", "user"), ("off", "assistant")])
-def test_padding_is_the_operators_choice(pad: str, first: str) -> None:
-    messages = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "hi"}]
-    body, made = translated("chat", "messages", {"model": "m", "messages": messages}, pad_first_user=pad)
-    assert body["messages"][0]["role"] == first
-    assert bool(made.losses) is (pad == "on")
