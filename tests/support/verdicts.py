@@ -14,6 +14,7 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import Validator
 from dragoman.stages.violation import Violation
+from support.defects import Change
 from support.mutations import frames_of
 
 GOLDENS = Path(__file__).parents[1] / "directions"
@@ -74,3 +75,18 @@ def settings_of(name: str) -> dict[str, Any]:
     if variant in orders:
         settings["knobs"] = orders[variant]
     return settings
+
+
+def assert_defect_is_found(dialect: Dialect, case: str, change: Change, rule: str) -> None:
+    """A golden of a dialect is valid, and with one change it breaks `rule`."""
+    other = Dialect.MESSAGES if dialect is Dialect.CHAT else Dialect.CHAT
+    name = f"{dialect}_from_{other}/{case}"
+    try:
+        frames = golden_frames(name)
+    except FileNotFoundError:
+        frames = golden_frames(f"{dialect}_from_responses/{case}")
+    assert verdict(dialect, b"".join(frames), **settings_of(name)) is None
+    change(frames)
+    found = verdict(dialect, b"".join(frames), **settings_of(name), losses=Losses())
+    assert found is not None
+    assert rule in found.rule

@@ -10,11 +10,8 @@ from dragoman.canonical.events import (
     BlockStart,
     Delta,
     End,
-    Event,
-    Finish,
-    Start,
 )
-from dragoman.reply_context import ReplyContext
+from support.responses_bodies import BARE, WHOLE, body
 from support.responses_frames import (
     Json,
     added,
@@ -27,17 +24,6 @@ from support.responses_frames import (
 )
 
 CALL = [BlockStart(0, BlockKind.TOOL, "call_a", "f"), Delta(0, '{"a":1}'), BlockEnd(0)]
-WHOLE = call(arguments='{"a":1}')
-BARE = WHOLE | {"arguments": ""}
-
-
-def body(*events: Json, context: ReplyContext | None = None) -> list[Event]:
-    """The events between the start and the finish, which must be a good one."""
-    out = read(created(), *events, context=context)
-    assert isinstance(out[0], Start)
-    assert isinstance(out[-2], Finish), out
-    assert isinstance(out[-1], End)
-    return out[1:-2]
 
 
 def test_T71_surrogate_halves_in_arguments_are_those_of_the_complete_text() -> None:

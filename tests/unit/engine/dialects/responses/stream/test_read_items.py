@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
-    BlockStart,
-    Delta,
-    End,
-    Event,
     Finish,
-    Start,
     Stop,
     StopReason,
     Usage,
 )
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from support.responses_bodies import BARE, HELLO, TEXT, WHOLE, body
 from support.responses_frames import (
     Json,
     added,
     at,
-    call,
     created,
     cut,
     done,
@@ -33,21 +27,6 @@ from support.responses_frames import (
     text_part,
     thought,
 )
-
-HELLO = message(text_part("Hello"))
-TEXT = [BlockStart(0, BlockKind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
-
-WHOLE = call(arguments='{"a":1}')
-BARE = WHOLE | {"arguments": ""}
-
-
-def body(*events: Json, context: ReplyContext | None = None) -> list[Event]:
-    """The events between the start and the finish, which must be a good one."""
-    out = read(created(), *events, context=context)
-    assert isinstance(out[0], Start)
-    assert isinstance(out[-2], Finish), out
-    assert isinstance(out[-1], End)
-    return out[1:-2]
 
 
 def test_a_cut_leaves_what_is_open_unfinished() -> None:

@@ -9,14 +9,11 @@ from dragoman.canonical.events import (
     BlockKind,
     BlockStart,
     Delta,
-    End,
-    Event,
-    Finish,
     Logprobs,
-    Start,
 )
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from support.responses_bodies import HELLO, TEXT, body
 from support.responses_frames import (
     Json,
     added,
@@ -30,18 +27,6 @@ from support.responses_frames import (
     says,
     text_part,
 )
-
-HELLO = message(text_part("Hello"))
-TEXT = [BlockStart(0, BlockKind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
-
-
-def body(*events: Json, context: ReplyContext | None = None) -> list[Event]:
-    """The events between the start and the finish, which must be a good one."""
-    out = read(created(), *events, context=context)
-    assert isinstance(out[0], Start)
-    assert isinstance(out[-2], Finish), out
-    assert isinstance(out[-1], End)
-    return out[1:-2]
 
 
 @pytest.mark.parametrize(

@@ -11,33 +11,19 @@ from dragoman.canonical.events import (
     BlockKind,
     BlockStart,
     Delta,
-    End,
-    Event,
-    Finish,
     Opaque,
-    Start,
 )
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from support.responses_bodies import body
 from support.responses_frames import (
     Json,
     added,
     at,
-    created,
     done,
     ended,
-    read,
     thought,
 )
-
-
-def body(*events: Json, context: ReplyContext | None = None) -> list[Event]:
-    """The events between the start and the finish, which must be a good one."""
-    out = read(created(), *events, context=context)
-    assert isinstance(out[0], Start)
-    assert isinstance(out[-2], Finish), out
-    assert isinstance(out[-1], End)
-    return out[1:-2]
 
 
 def test_summary_parts_are_joined_by_a_blank_line() -> None:

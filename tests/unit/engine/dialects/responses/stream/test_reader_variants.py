@@ -5,10 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dragoman.canonical.events import (
-    BlockEnd,
-    BlockKind,
-    BlockStart,
-    Delta,
     Finish,
     Start,
     Stop,
@@ -16,9 +12,9 @@ from dragoman.canonical.events import (
 )
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from support.responses_bodies import HELLO, TEXT, WHOLE
 from support.responses_frames import (
     Json,
-    call,
     created,
     cut,
     done,
@@ -29,13 +25,7 @@ from support.responses_frames import (
     refusal_part,
     response,
     says,
-    text_part,
 )
-
-HELLO = message(text_part("Hello"))
-TEXT = [BlockStart(0, BlockKind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
-
-WHOLE = call(arguments='{"a":1}')
 
 
 @pytest.mark.parametrize(
