@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# Before anybody imports them: the judges of `conformance` assert, and the sessions of `clients` use some of them.
+# Before anybody imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
 pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
 

@@ -1,12 +1,12 @@
-"""Golden transcripts: what each direction makes of each recorded upstream stream, byte for byte.
+"""Golden transcripts: each recorded upstream stream in each direction, byte for byte.
 
-    tests/transcripts/<upstream>/<case>.sse                  what the upstream sends
-    tests/directions/<client>_from_<upstream>/<case>.sse     what the client gets
-                                              <case>.events  the canonical events in between: which half broke?
-                                              <case>.losses  the ledger; no file means no loss
+    tests/golden/transcripts/<upstream>/<case>.sse               what the upstream sends
+    tests/golden/streams/<client>_from_<upstream>/<case>.sse     what the client gets
+                                              <case>.events  the canonical events in between
+                                              <case>.losses  the losses; no file means no loss
 
 `<case>+<variant>` is the same stream under another knob or profile. `DRAGOMAN_GOLDENS=write` rewrites the files; read
-the difference as if you were the client's SDK.
+the difference as the client's SDK would.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from dragoman.canonical.events import Error
 from dragoman.errors import Failure
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from grammar import chat, messages, responses
+from oracles.grammar import chat, messages, responses
 from support import canonical
+from support.paths import STREAMS, TRANSCRIPTS
 
-HERE = Path(__file__).parent
-TRANSCRIPTS = HERE.parent / "transcripts"
 WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
 DIALECTS = ("chat", "messages", "responses")
 PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in DIALECTS if client != upstream)
@@ -72,11 +71,11 @@ class Case:
 
     @property
     def data(self) -> bytes:
-        """What the upstream sends."""
+        """The bytes that the upstream sends."""
         return (TRANSCRIPTS / self.upstream / f"{self.source}.sse").read_bytes()
 
     def golden(self, suffix: str) -> Path:
-        return HERE / f"{self}.{suffix}"
+        return STREAMS / f"{self}.{suffix}"
 
     def translation(self) -> Translation:
         settings = {"include_usage": True, "input_estimate": 20, **BY_SOURCE.get(self.source, {}), **self.settings}
@@ -144,7 +143,7 @@ SAME = [Case(dialect, dialect, source) for dialect in DIALECTS for source in sou
 
 
 def play(machine: StreamMachine, pieces: Iterable[bytes]) -> bytes:
-    """What the driver would write: it stops reading as soon as a stage is done."""
+    """Return the bytes that the driver would write. It stops reading as soon as a stage is done."""
     out = b""
     for piece in pieces:
         out += machine.feed(piece) or b""
@@ -189,7 +188,7 @@ def compare(path: Path, found: bytes) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(found) if found or path.suffix == ".sse" else path.unlink(missing_ok=True)
     expected = path.read_bytes() if path.exists() else b""
-    assert found.decode() == expected.decode(), f"differs from {path.relative_to(HERE)}"
+    assert found.decode() == expected.decode(), f"differs from {path.relative_to(STREAMS)}"
 
 
 @pytest.mark.parametrize("case", CROSS, ids=str)
@@ -202,12 +201,12 @@ def test_golden(case: Case) -> None:
     compare(case.golden("losses"), rows.encode())
     if case.client == "chat":
         asked, refused = context.include_usage, "refusal" in case.source
-        told = chat.check(out, include_usage=asked, refused=refused, logprobs=context.logprobs)
+        accumulated = chat.check(out, include_usage=asked, refused=refused, logprobs=context.logprobs)
     elif case.client == "messages":
-        told = messages.check(out, overlapping=case.variant == "interleave")
+        accumulated = messages.check(out, overlapping=case.variant == "interleave")
     else:
-        told = responses.check(out)
-    assert (told.error is None) is (context.failure is None)
+        accumulated = responses.check(out)
+    assert (accumulated.error is None) is (context.failure is None)
     assert b"upstream-model" not in out or case.variant == "upstream_name"
 
 
@@ -245,7 +244,7 @@ def test_same_dialect_is_forwarded_byte_for_byte(case: Case) -> None:
     unrenamed = case.translation()
     unrenamed.upstream_model = "client-model"
     bare = play(unrenamed.stream_machine(), [data])
-    # A failed response of ours has no name of a model, where the upstream gave none.
+    # A failed response of ours has no name of a model, if the upstream sent none.
     bare = bare.replace(b'"model":""', b'"model":"client-model"')
     assert bare.replace(b'"upstream-model"', b'"client-model"') == out
     for how, pieces in splits(case):
@@ -254,6 +253,6 @@ def test_same_dialect_is_forwarded_byte_for_byte(case: Case) -> None:
 
 def test_no_golden_is_left_over() -> None:
     known = {str(case) for case in [*CROSS, *SAME]}
-    files = {str(path.relative_to(HERE).with_suffix("")) for path in HERE.glob("*_from_*/*")}
+    files = {str(path.relative_to(STREAMS).with_suffix("")) for path in STREAMS.glob("*_from_*/*")}
     assert files <= known
     assert {str(case) for case in CROSS} <= files

@@ -21,9 +21,10 @@ import pytest
 from dragoman import Knobs, Translation, direction
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
-from grammar import sse
+from oracles.grammar import sse
+from support.paths import TRANSCRIPTS
 
-HERE = Path(__file__).parent
+WORKED = Path(__file__).with_name("worked.txt")
 Json = dict[str, Any]
 
 
@@ -31,7 +32,7 @@ def tables() -> dict[str, list[str]]:
     """Direction and case → the lines of its table."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
-    for line in (HERE / "worked.txt").read_text("utf-8").splitlines():
+    for line in WORKED.read_text("utf-8").splitlines():
         if line.startswith("== "):
             lines = found[line[3:]] = []
         elif line:
@@ -99,10 +100,10 @@ def messages(payload: Json) -> str:
         case "content_block_start":
             block = payload["content_block"]
             if block["type"] == "tool_use":
-                told = f"tool_use id={block['id']} name={block['name']} input {json.dumps(block['input'])}"
+                text = f"tool_use id={block['id']} name={block['name']} input {json.dumps(block['input'])}"
             else:
-                told = f"{block['type']} {quoted(block[block['type']])}"
-            return f"`start[{payload['index']}]` {told}"
+                text = f"{block['type']} {quoted(block[block['type']])}"
+            return f"`start[{payload['index']}]` {text}"
         case "content_block_delta":
             delta = payload["delta"]
             kind = delta["type"].removesuffix("_delta")
@@ -138,44 +139,44 @@ def responses(payload: Json) -> str:
 
 
 def item_of(item: Json) -> str:
-    told = f"{item['type']} {item['id']}"
+    text = f"{item['type']} {item['id']}"
     if item["type"] == "function_call":
-        told += f" call_id={item['call_id']} name={item['name']}"
-    told += f" {item['status']}"
+        text += f" call_id={item['call_id']} name={item['name']}"
+    text += f" {item['status']}"
     if item["status"] == "in_progress":
-        return told
+        return text
     if item["type"] == "function_call":
-        return f"{told} args {quoted(item['arguments'])}"
+        return f"{text} args {quoted(item['arguments'])}"
     if item["type"] == "message":
         (part,) = item["content"]
-        return f"{told} [{part['type']} {quoted(part.get('text', part.get('refusal')))}]"
-    return told + (f" enc={proof(item['encrypted_content'])}" if "encrypted_content" in item else "")
+        return f"{text} [{part['type']} {quoted(part.get('text', part.get('refusal')))}]"
+    return text + (f" enc={proof(item['encrypted_content'])}" if "encrypted_content" in item else "")
 
 
 def ending(response: Json, kind: str) -> str:
     if kind in ("created", "in_progress"):
         assert response["status"] == "in_progress"
         return ""
-    told = f" status={response['status']}"
+    text = f" status={response['status']}"
     if response["incomplete_details"]:
-        told += f" reason={response['incomplete_details']['reason']}"
+        text += f" reason={response['incomplete_details']['reason']}"
     if response["error"]:
-        told += f" error.code={response['error']['code']}"
+        text += f" error.code={response['error']['code']}"
     items = ", ".join(f"{item['type']}:{item['status']}" for item in response["output"])
     number = len(response["output"])
-    told += f" output={number} item{'s' if number > 1 else ''} ({items})"
+    text += f" output={number} item{'s' if number > 1 else ''} ({items})"
     usage = response["usage"]
     if usage:
         cached = usage["input_tokens_details"]["cached_tokens"]
         counts = usage["input_tokens"], cached, usage["output_tokens"], usage["total_tokens"]
-        told += " usage in={} cached={} out={} total={}".format(*counts)
-    return told
+        text += " usage in={} cached={} out={} total={}".format(*counts)
+    return text
 
 
-SPELL = {"chat": chat, "messages": messages, "responses": responses}
+NOTATIONS = {"chat": chat, "messages": messages, "responses": responses}
 
 
-def spelled(client: str, data: bytes) -> list[str]:
+def notation(client: str, data: bytes) -> list[str]:
     """A client's stream in the notation of the tables."""
     lines = []
     for item in sse.split(data):
@@ -184,12 +185,12 @@ def spelled(client: str, data: bytes) -> list[str]:
         elif item.data == b"[DONE]":
             lines.append("`[DONE]`")
         else:
-            lines.append(SPELL[client](json.loads(item.data)))
+            lines.append(NOTATIONS[client](json.loads(item.data)))
     return lines
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_worked_case_gives_the_events_of_its_table(name: str) -> None:
+def test_a_worked_case_has_the_events_of_its_table(name: str) -> None:
     pair, case = name.split("/")
     client, upstream = pair.split("_from_")
     way = direction(client, upstream)
@@ -198,7 +199,7 @@ def test_a_worked_case_gives_the_events_of_its_table(name: str) -> None:
     context.knobs = Knobs(refusal_terminal="native", block_order="interleave")
     context.envelope = Envelope(upstream, "upstream-model") if way.client.restore_reasoning is not None else None
     machine = Translation(way, b"", True, context, "upstream-model").stream_machine()
-    data = (HERE.parent / "transcripts" / upstream / f"{case}.sse").read_bytes()
-    lines = spelled(client, machine.feed(data) + machine.finish())
+    data = (TRANSCRIPTS / upstream / f"{case}.sse").read_bytes()
+    lines = notation(client, machine.feed(data) + machine.finish())
     # The tables mint every id from `x`; the transcripts of Messages and Responses call their reply `u`.
     assert [re.sub(r"\b(msg|rs|fc)_u", r"\1_x", line) for line in lines] == TABLES[name]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from clients.contract import KEY, Client, Finished, Outcome, Session
-from clients.errand import (
+from real_clients.contract import KEY, Client, Finished, Outcome, Session
+from real_clients.errand import (
     COMMAND,
     CUT_MODEL,
     FULL_MODEL,

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from clients.contract import KEY, Client, Finished, Outcome, Session
-from clients.errand import COMMAND, CUT_MODEL, MODEL, NOTED, NOTES_TOOL, PICTURE, SEEN, TEXT, WRITTEN, Errand, call
+from real_clients.contract import KEY, Client, Finished, Outcome, Session
+from real_clients.errand import COMMAND, CUT_MODEL, MODEL, NOTED, NOTES_TOOL, PICTURE, SEEN, TEXT, WRITTEN, Errand, call
 
 _PACKAGES = ("opencode-ai@1.18.33",)
 _PROVIDERS = {

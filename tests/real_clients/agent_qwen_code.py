@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from clients.contract import KEY, Client, Outcome, Session
-from clients.errand import COMMAND, TEXT, WRITTEN, Errand, call
+from real_clients.contract import KEY, Client, Outcome, Session
+from real_clients.errand import COMMAND, TEXT, WRITTEN, Errand, call
 
 _SETTINGS = {
     "security": {"auth": {"selectedType": "openai"}},

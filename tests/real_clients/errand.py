@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from clients.contract import Finished, Outcome
+from real_clients.contract import Finished, Outcome
 
 MODEL = "sim-agent"
 """Does what the prompt's `[[call …]]` say. The upstream hears it in place of any model name of a vendor's."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clients.contract import Client
-from clients.scripted import Program
+from real_clients.contract import Client
+from real_clients.scripted import Program
 
 _CORE = ("ai@6.0.326", "zod@4.6.7")
 OPENAI = (*_CORE, "@ai-sdk/openai@3.0.141")

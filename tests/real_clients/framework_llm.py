@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from clients.contract import Client, Finished, Outcome, Session
+from real_clients.contract import Client, Finished, Outcome, Session
 
 PACKAGES = ("llm==0.36", "openai==3.54.0")
 _MODELS = {"thinks": "sim-thinking", "limited": "sim-error-429-quota", "broken": "sim-error-mid"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clients.contract import Client
-from clients.scripted import LOOPS, Program
+from real_clients.contract import Client
+from real_clients.scripted import LOOPS, Program
 
 PACKAGES = ("@openai/agents@0.20.0", "openai@7.57.0", "zod@4.6.7")
 _CHAT = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clients.contract import Client
-from clients.scripted import IN_TURN, LOOPS, Program
+from real_clients.contract import Client
+from real_clients.scripted import IN_TURN, LOOPS, Program
 
 AGENTS = ("openai-agents==0.24.0", "openai==3.54.0")
 PYDANTIC_AI = ("pydantic-ai-slim[openai,anthropic]==2.68.0", "openai==3.54.0", "anthropic==2.12.0")

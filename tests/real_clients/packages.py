@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clients.contract import Client
+from real_clients.contract import Client
 
 _PATIENCE = 600
 """Seconds that npm or pip may take for one client."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from clients.contract import Client
-from clients.rounds import UPSTREAMS, Round
+from real_clients.contract import Client
+from real_clients.rounds import UPSTREAMS, Round
 
 PAGE = Path(__file__).parents[2] / "docs/reference/clients.md"
 HEADINGS = {"agent": "Agents", "sdk": "SDKs", "framework": "Frameworks"}
@@ -16,7 +16,7 @@ _REASON = 300
 _HEAD = """\
 # Real clients
 
-<!-- Made by `python tests/clients/table.py --write`: do not edit. -->
+<!-- Made by `python tests/real_clients/table.py --write`: do not edit. -->
 
 These are real programs, as their vendors publish them. They run against a live gateway with a simulated upstream of
 each dialect. In every cell the client works through a session with its own tools, which really run.
@@ -30,8 +30,8 @@ each dialect. In every cell the client works through a session with its own tool
 The upstream checks each request as its vendor does, and rejects reasoning that it did not sign. ✓ means that the tool
 ran, the word came back, and neither upstream nor gateway rejected anything.
 
-`python tests/clients/table.py` fetches the clients from npm and PyPI, runs all cells and prints this table. `--only
-NAME` runs a part of it. The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/clients`.
+`python tests/real_clients/table.py` fetches the clients from npm and PyPI, runs all cells and prints this table.
+`--only NAME` runs a part of it. The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/real_clients`.
 
 """
 _LOST = """

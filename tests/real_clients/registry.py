@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from clients.contract import Client
+from real_clients.contract import Client
 
 _PREFIXES = ("agent_", "sdk_", "framework_")
 
@@ -14,7 +14,7 @@ def _collected() -> list[Client]:
     clients: list[Client] = []
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.name.startswith(_PREFIXES):
-            clients += importlib.import_module(f"clients.{path.stem}").CLIENTS
+            clients += importlib.import_module(f"real_clients.{path.stem}").CLIENTS
     return sorted(clients, key=lambda client: _PREFIXES.index(f"{client.kind}_"))
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import aiohttp
 
-from clients.contract import Client, Outcome, Session
-from clients.errand import MODEL
 from conformance.served import Served, serving
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
@@ -21,6 +19,8 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
+from real_clients.contract import Client, Outcome, Session
+from real_clients.errand import MODEL
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from clients.contract import Outcome, Session
+from real_clients.contract import Outcome, Session
 
 SCRIPTS = Path(__file__).parent / "scripts"
 IN_TURN = ("streamed", "parallel", "whole")

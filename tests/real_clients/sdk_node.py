@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clients.contract import Client
-from clients.scripted import LOOPS, Program
+from real_clients.contract import Client
+from real_clients.scripted import LOOPS, Program
 
 OPENAI = ("openai@7.57.0",)
 ANTHROPIC = ("@anthropic-ai/sdk@1.12.0",)

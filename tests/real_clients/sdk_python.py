@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clients.contract import Client
-from clients.scripted import LOOPS, Program
+from real_clients.contract import Client
+from real_clients.scripted import LOOPS, Program
 
 OPENAI = ("openai==3.54.0",)
 ANTHROPIC = ("anthropic==2.12.0",)

@@ -1,4 +1,4 @@
-"""`python tests/clients/table.py`: run every real client with an upstream of every dialect, and print the table.
+"""`python tests/real_clients/table.py`: run every real client with an upstream of every dialect, and print the table.
 
 What is not installed yet is fetched from npm and PyPI into `DRAGOMAN_CLIENTS_DIR` (`~/.cache/dragoman-clients`) first;
 the clients themselves get no network but loopback. A cell that fails is a ✗ with its reason below the table, and the
@@ -17,11 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # As a script its own folder is there instead.
 
-from clients import packages  # noqa: E402
-from clients.contract import Client  # noqa: E402
-from clients.page import PAGE, page, tables  # noqa: E402
-from clients.registry import CLIENTS  # noqa: E402
-from clients.rounds import UPSTREAMS, Round, failed, play  # noqa: E402
+from real_clients import packages  # noqa: E402
+from real_clients.contract import Client  # noqa: E402
+from real_clients.page import PAGE, page, tables  # noqa: E402
+from real_clients.registry import CLIENTS  # noqa: E402
+from real_clients.rounds import UPSTREAMS, Round, failed, play  # noqa: E402
 
 Seen = dict[tuple[str, str], Round]
 
@@ -56,7 +56,7 @@ def _say(line: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="tests/clients/table.py", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="tests/real_clients/table.py", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", metavar="NAME", action="append", help="clients whose name contains this")
     parser.add_argument("--upstream", action="append", choices=UPSTREAMS, help="upstreams of this dialect only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="sessions at once (default: the cores)")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clients.contract import Client, Outcome, Session
-from clients.page import HEADINGS, PAGE, page, row
-from clients.registry import CLIENTS
-from clients.rounds import UPSTREAMS, Round, failed
+from real_clients.contract import Client, Outcome, Session
+from real_clients.page import HEADINGS, PAGE, page, row
+from real_clients.registry import CLIENTS
+from real_clients.rounds import UPSTREAMS, Round, failed
 
 
 def _client(name: str, kind: str = "sdk") -> Client:
@@ -20,7 +20,7 @@ def test_the_page_names_every_client_as_it_is_pinned() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text("utf-8").splitlines()]
     shown = [cells for cells in rows if len(cells) == 3 + len(UPSTREAMS) and cells[0] not in ("client", "---")]
     expected = [row(client, ["✓"] * len(UPSTREAMS)) for client in CLIENTS]
-    assert shown == expected, "run: python tests/clients/table.py --write"
+    assert shown == expected, "run: python tests/real_clients/table.py --write"
 
 
 def test_no_two_clients_have_one_name() -> None:

@@ -16,9 +16,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from clients import packages
-from clients.contract import Client, Finished, Outcome, Session
-from clients.rounds import play
+from real_clients import packages
+from real_clients.contract import Client, Finished, Outcome, Session
+from real_clients.rounds import play
 
 JSON = {"content-type": "application/json"}
 NPM = """\

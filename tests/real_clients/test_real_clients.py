@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clients import packages
-from clients.contract import Client
-from clients.registry import CLIENTS
-from clients.rounds import UPSTREAMS, play
+from real_clients import packages
+from real_clients.contract import Client
+from real_clients.registry import CLIENTS
+from real_clients.rounds import UPSTREAMS, play
 
 _WANTED = os.environ.get("DRAGOMAN_CLIENTS") == "1"
 

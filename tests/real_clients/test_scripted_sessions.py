@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clients.contract import Finished, Outcome, Session
-from clients.scripted import SCRIPTS, Program
+from real_clients.contract import Finished, Outcome, Session
+from real_clients.scripted import SCRIPTS, Program
 
 THOUGHT = "The user needs a look-up – naïvely, one call. 🤔"
 SEEN: dict[str, dict[str, Any]] = {

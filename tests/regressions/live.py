@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from grammar import Accumulated
-from peers.spoken import Part, spoken
+from oracles.grammar import Accumulated
+from regressions.spoken import Part, spoken
 from support.directions import Json, judge
 from support.gateways import Gate
 from support.samples import request

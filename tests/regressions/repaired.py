@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dragoman import LossCode, Translation, direction
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support.directions import Json, judge, stream_through, translated
 
 REPAIRED, CALL_ID, FIXED = LossCode.REPLY_REPAIRED, LossCode.CALL_ID, LossCode.FINISH_FIXED

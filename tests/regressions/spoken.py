@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from grammar import Call
-from peers.wire import (
+from oracles.grammar import Call
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

@@ -1,4 +1,4 @@
-"""`python tests/peers/table.py`: print what users of other gateways reported, and the tests that hold it here.
+"""`python tests/regressions/table.py`: print what users of other gateways reported, and the tests that hold it here.
 
 `--write` writes it to docs/reference/peer-failures.md. The data is in failures.toml beside this.
 """
@@ -33,7 +33,7 @@ GROUPS = {
 _HEAD = """\
 # What failed elsewhere
 
-<!-- Made by `python tests/peers/table.py --write` from tests/peers/failures.toml: do not edit. -->
+<!-- Made by `python tests/regressions/table.py --write` from tests/regressions/failures.toml: do not edit. -->
 
 This page lists failures that users of other gateways, clients and servers reported in public, and the tests that
 cover them here. The numbers are ours. A test for a number has it in its name (`test_T23_…`) or in its docstring, and

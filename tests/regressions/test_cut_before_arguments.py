@@ -14,8 +14,8 @@ from openai import AsyncOpenAI
 
 from dragoman import Knobs, direction
 from dragoman.dialects import Dialect
-from peers.repaired import mended, replied
-from peers.wire import begin, block, delta, end, events_of, messages_reply, stop, tool
+from regressions.repaired import mended, replied
+from regressions.wire import begin, block, delta, end, events_of, messages_reply, stop, tool
 from support.directions import Json, ask, judge, stream_through, translated
 from support.gateways import config_for, gate
 from support.sockets import ScriptedServer, answer, stream

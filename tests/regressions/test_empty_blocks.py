@@ -9,8 +9,8 @@ from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam
 
 from dragoman.dialects import Dialect
-from peers.live import RESPONSES, whole_stream
-from peers.spoken import Part
+from regressions.live import RESPONSES, whole_stream
+from regressions.spoken import Part
 from support.gateways import config_for, gate
 from support.sockets import ScriptedServer, answer, stream
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dragoman import direction
-from grammar import Call
-from peers.repaired import mended
-from peers.wire import CHAT, DONE, MESSAGES, ROLE, USAGE, calls, chunk, more_call, start_call
+from oracles.grammar import Call
+from regressions.repaired import mended
+from regressions.wire import CHAT, DONE, MESSAGES, ROLE, USAGE, calls, chunk, more_call, start_call
 from support.directions import Json, translated
 
 RESPONSES = "responses"

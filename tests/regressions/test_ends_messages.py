@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dragoman import LossCode, direction
-from grammar import Call, sse
-from peers.repaired import mended, rows
-from peers.wire import CHAT, DONE, MESSAGES, begin, block, delta, end, event, stop, tool
+from oracles.grammar import Call, sse
+from regressions.repaired import mended, rows
+from regressions.wire import CHAT, DONE, MESSAGES, begin, block, delta, end, event, stop, tool
 from support.directions import error_of, judge, stream_through, translated
 
 RESPONSES = "responses"

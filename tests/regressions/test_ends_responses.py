@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dragoman import direction
-from grammar import Accumulated, Call, sse
-from peers.repaired import mended
-from peers.wire import CHAT, MESSAGES
+from oracles.grammar import Accumulated, Call, sse
+from regressions.repaired import mended
+from regressions.wire import CHAT, MESSAGES
 from support import responses_frames as told
 from support.directions import Json, stream_through, translated
 from support.responses_samples import numbered

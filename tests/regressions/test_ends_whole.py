@@ -8,8 +8,8 @@ import pytest
 
 from dragoman import DragomanError, LossCode
 from dragoman.canonical.events import Usage
-from peers.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
-from peers.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
+from regressions.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
+from regressions.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
 from support import responses_frames as told
 from support.directions import Json
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dragoman import Direction, LossCode, Profile, builtin_profile, direction, translate
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

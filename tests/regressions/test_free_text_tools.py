@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError, Knobs, LossCode, Translation, builtin_profile, direction, translate
-from grammar import Call
-from grammar.responses import check_whole
+from oracles.grammar import Call
+from oracles.grammar.responses import check_whole
 from oracles.requests import check
-from peers.spoken import RESPONSES, begins, ends, finished, offered, replied, says, spoken, starts
-from peers.wire import CHAT, DONE, MESSAGES, ROLE, calls, chunk, end, events_of, send, stop
+from regressions.spoken import RESPONSES, begins, ends, finished, offered, replied, says, spoken, starts
+from regressions.wire import CHAT, DONE, MESSAGES, ROLE, calls, chunk, end, events_of, send, stop
 from support import responses_frames as told
 from support.directions import Json, ask, judge, stream_through, translated
 from support.responses_samples import numbered

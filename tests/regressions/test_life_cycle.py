@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman import LossCode, Translation, direction
-from grammar import sse
-from peers.wire import (
+from oracles.grammar import sse
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from peers.table import GROUPS, PAGE, TESTS, Failure, page, read
+from regressions.table import GROUPS, PAGE, TESTS, Failure, page, read
 
 FAILURES = read()
 ENTRIES = 85
@@ -78,7 +78,7 @@ def test_every_number_of_an_entry_has_a_test_of_its_own() -> None:
 
 
 def test_the_page_is_what_the_command_writes() -> None:
-    assert PAGE.read_text("utf-8") == page(FAILURES), "run `python tests/peers/table.py --write`"
+    assert PAGE.read_text("utf-8") == page(FAILURES), "run `python tests/regressions/table.py --write`"
 
 
 def test_words_of_the_page_do_not_break_its_tables() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import LossCode, direction, translate
 from oracles.requests import check
-from peers.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
+from regressions.wire import CHAT, DONE, MESSAGES, ROLE, answer, calls, chat_reply, chunk, send, start_call
 from support.directions import Json
 
 HEADERS = {"anthropic-version": "2023-06-01"}

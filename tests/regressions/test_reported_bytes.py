@@ -13,7 +13,7 @@ from dragoman.aio.timeouts import Timeouts
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
-from peers.live import (
+from regressions.live import (
     CHAT,
     MESSAGES,
     PARTS,
@@ -26,7 +26,7 @@ from peers.live import (
     said_all,
     whole_stream,
 )
-from peers.spoken import begins, starts
+from regressions.spoken import begins, starts
 from support.directions import judge, stream_through, translated
 from support.gateways import config_for, gate
 from support.samples import messages_frame

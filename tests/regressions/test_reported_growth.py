@@ -18,8 +18,8 @@ import pytest
 from dragoman import Translation, direction
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.dialects import Dialect
-from peers.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
-from peers.spoken import begins, says, starts
+from regressions.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
+from regressions.spoken import begins, says, starts
 from support.directions import CROSS, translated
 from support.gateways import Gate, config_for, gate, until
 from support.samples import PATHS, TOOL, dump

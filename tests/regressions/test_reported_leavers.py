@@ -14,8 +14,8 @@ import pytest
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.schema import Config
-from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
-from peers.spoken import begins, broken_off, says
+from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
+from regressions.spoken import begins, broken_off, says
 from support.gateways import Gate, config_for, gate, until
 from support.responses_samples import failed_event, numbered
 from support.samples import error_frame

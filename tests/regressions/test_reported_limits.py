@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from dragoman.dialects import Dialect
-from peers.live import CHAT, MESSAGES, RESPONSES, ask, every_direction
+from regressions.live import CHAT, MESSAGES, RESPONSES, ask, every_direction
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dragoman import Direction, builtin_profile, direction, translate
-from peers.live import EVERY
-from peers.spoken import conversation, offered
+from regressions.live import EVERY
+from regressions.spoken import conversation, offered
 from support.directions import CROSS, Json, ask
 
 BREAKPOINT = ',"prompt_cache_breakpoint":{"mode":"explicit"}'

@@ -10,7 +10,7 @@ import anthropic
 import pytest
 
 from dragoman.dialects import Dialect
-from peers.live import MESSAGES, ask
+from regressions.live import MESSAGES, ask
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, read_error, reply
 from support.sockets import ScriptedServer, answer

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dragoman import DragomanError, direction
-from grammar import Call
+from oracles.grammar import Call
 from oracles.requests import check
-from peers.spoken import (
+from regressions.spoken import (
     RESPONSES,
     begins,
     call_part,
@@ -26,7 +26,7 @@ from peers.spoken import (
     starts,
     to_responses,
 )
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman import DragomanError
-from grammar import sse
-from peers.spoken import (
+from oracles.grammar import sse
+from regressions.spoken import (
     RESPONSES,
     begins,
     broken_off,
@@ -18,7 +18,7 @@ from peers.spoken import (
     starts,
     to_responses,
 )
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

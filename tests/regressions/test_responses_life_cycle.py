@@ -8,8 +8,8 @@ import pytest
 
 from dragoman import LossCode, direction
 from dragoman.stages.passthrough import Passthrough
-from grammar import sse
-from peers.spoken import (
+from oracles.grammar import sse
+from regressions.spoken import (
     RESPONSES,
     broken_off,
     every_direction,
@@ -20,7 +20,7 @@ from peers.spoken import (
     spoken,
     to_responses,
 )
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

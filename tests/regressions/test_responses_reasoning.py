@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Direction, Knobs, LossCode, Profile, builtin_profile, direction, translate
-from peers.spoken import (
+from regressions.spoken import (
     RESPONSES,
     conversation,
     every_direction,
@@ -18,7 +18,7 @@ from peers.spoken import (
     spoken,
     to_responses,
 )
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

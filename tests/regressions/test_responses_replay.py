@@ -8,8 +8,8 @@ import pytest
 
 from dragoman import LossCode, Profile, builtin_profile, direction, translate
 from oracles.requests import check
-from peers.spoken import RESPONSES
-from peers.wire import CHAT, MESSAGES, events_of
+from regressions.spoken import RESPONSES
+from regressions.wire import CHAT, MESSAGES, events_of
 from support import responses_frames as told
 from support.directions import Json, ask, stream_through
 from support.responses_samples import numbered

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import Knobs, LossCode, builtin_profile, direction, translate
 from oracles.requests import check
-from peers.spoken import (
+from regressions.spoken import (
     NEW,
     RESPONSES,
     SCHEMA,
@@ -19,7 +19,7 @@ from peers.spoken import (
     replied,
     to_responses,
 )
-from peers.wire import CHAT, MESSAGES, send
+from regressions.wire import CHAT, MESSAGES, send
 from support.directions import Json, ask
 
 HEADERS = {"anthropic-version": "2023-06-01"}

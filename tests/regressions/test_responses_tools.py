@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import LossCode
 from oracles.requests import check
-from peers.spoken import (
+from regressions.spoken import (
     RESPONSES,
     SCHEMA,
     conversation,
@@ -21,7 +21,7 @@ from peers.spoken import (
     spoken,
     to_responses,
 )
-from peers.wire import MESSAGES, send
+from regressions.wire import MESSAGES, send
 from support.directions import Json, judge, stream_through
 
 HEADERS = {"anthropic-version": "2023-06-01"}

@@ -9,8 +9,8 @@ import pytest
 from dragoman import DragomanError, LossCode, direction, translate
 from dragoman.dialects import Dialect
 from oracles.requests import check
-from peers.spoken import RESPONSES, offered, to_responses
-from peers.wire import send
+from regressions.spoken import RESPONSES, offered, to_responses
+from regressions.wire import send
 from support.directions import Json, ask
 from support.gateways import config_for, gate
 from support.samples import dump, read_error, reply, request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dragoman import LossCode, direction, translate
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dragoman import DragomanError
-from grammar import Call
-from peers.wire import (
+from oracles.grammar import Call
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

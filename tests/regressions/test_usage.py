@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peers.wire import (
+from regressions.wire import (
     CHAT,
     DONE,
     MESSAGES,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dragoman import Translation, direction
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support.directions import Json, ask, judge, stream_through, translated
 
 CHAT, MESSAGES = "chat", "messages"

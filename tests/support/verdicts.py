@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from dragoman.dialects import Dialect
@@ -16,8 +15,8 @@ from dragoman.stages.output_validator import Validator
 from dragoman.stages.violation import Violation
 from support.defects import Change
 from support.mutations import frames_of
+from support.paths import STREAMS
 
-GOLDENS = Path(__file__).parents[1] / "directions"
 TEXT = {
     Dialect.CHAT: "chat_from_messages/text",
     Dialect.MESSAGES: "messages_from_chat/text",
@@ -47,7 +46,7 @@ def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings:
 @cache
 def golden(name: str) -> bytes:
     """What the client gets, of `<client>_from_<upstream>/<case>`."""
-    return (GOLDENS / f"{name}.sse").read_bytes()
+    return (STREAMS / f"{name}.sse").read_bytes()
 
 
 def golden_frames(name: str) -> list[bytes]:
@@ -61,7 +60,7 @@ def goldens(client: Dialect | str) -> tuple[str, ...]:
     return tuple(
         sorted(
             f"{path.parent.name}/{path.stem}"
-            for path in GOLDENS.glob(f"{client}_from_*/*.sse")
+            for path in STREAMS.glob(f"{client}_from_*/*.sse")
             if path.parent.name != f"{client}_from_{client}"
         )
     )

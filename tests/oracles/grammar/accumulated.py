@@ -1,4 +1,5 @@
-"""What a client holds after the last byte of a stream; the same shape for every dialect, so that tests compare them."""
+"""The content that a client has after the last byte of a stream, in one shape for every dialect, so that tests can
+compare streams."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def require(condition: object, message: str) -> None:
 
 
 class Call(NamedTuple):
-    """A tool call, its arguments as one string exactly as they were spelled (free text if `kind` is custom)."""
+    """A tool call, its arguments as one string exactly as they were received (free text if `kind` is custom)."""
 
     id: str
     name: str
@@ -123,7 +124,7 @@ def string(value: Any, where: str, *, empty: bool = True) -> str:
 
 
 def integer(value: Any, where: str) -> int:
-    """Require an integer of at least 0 (a bool is none)."""
+    """Require an integer of at least 0 (a bool is not one)."""
     require(type(value) is int and value >= 0, f"{where}: not a count: {value!r}")
     assert isinstance(value, int)
     return value

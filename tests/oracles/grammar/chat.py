@@ -241,11 +241,11 @@ def check(
     refused: bool = False,
     logprobs: bool = False,
 ) -> Accumulated:
-    """Judge a whole stream that we wrote.
+    """Check a whole stream that we wrote.
 
-    `usage_known` says whether there must be a usage chunk (None: either way) when the client asked for one; `refused`
-    allows `stop` beside calls, which only an upstream's refusal after a call makes; `logprobs` says that they were
-    asked for.
+    If the client requests usage, `usage_known` is True if there must be a usage chunk, and None if there may be one.
+    `refused` allows `stop` after calls, which only an upstream's refusal after a call causes. `logprobs` is True if
+    the client requested log probabilities.
     """
     checker = _Checker(include_usage, refused, logprobs)
     for item in sse.written(data):

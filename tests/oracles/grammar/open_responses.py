@@ -158,7 +158,7 @@ RESPONSE: dict[str, Any] = {
     "temperature": float,
     "reasoning": _or_null(
         {
-            # `minimal` and `max` are OpenAI's; a reply repeats what its request said.
+            # `minimal` and `max` are OpenAI's; a reply repeats the value of its request.
             "effort": _or_null(_words("none", "minimal", "low", "medium", "high", "xhigh", "max")),
             "summary": _or_null(_words("concise", "detailed", "auto")),
         }

@@ -112,7 +112,7 @@ class _Checker:
         output = response["output"]
         require(len(output) == len(self.items), f"{len(output)} items in the snapshot")
         for raw, item in zip(output, self.items.values(), strict=True):
-            # Codex runs free text that is told as done, whatever its status: one that was cut must not be.
+            # Codex runs free text that is marked as done, whatever its status: one that was cut must not be.
             if item.type == "custom_tool_call" and item.done is not None:
                 require(item.done.get("status") != "incomplete", f"item {item.id!r} was cut, but told as done")
             if item.done is not None:
@@ -138,7 +138,7 @@ class _Checker:
             require(start["call_id"] not in calls, f"call_id {start['call_id']!r} twice")
         for name in ("content", "summary", "arguments", "input"):
             require(not start.get(name), f"an item that starts with {name}: {start!r}")
-        # The value at `.added` is provisional (responses §5): whoever takes it replays the wrong one.
+        # The value at `.added` is provisional (responses §5): a client that takes it replays the wrong one.
         require("encrypted_content" not in start, "an item that starts with its encrypted_content")
         require(start.get("status", "in_progress") == "in_progress", f"starts with status {start.get('status')!r}")
         self.items[index] = _Item(start)
@@ -292,11 +292,11 @@ class _Checker:
         require(event.get("name", item.start["name"]) == item.start["name"], f"name {event.get('name')!r}")
         item.arguments_done = True
 
-    def whole(self, spelled: Any, item: _Item) -> None:
-        """A call without any delta may be spelled `{}`: servers and clients count both as no arguments."""
-        empty = item.type == "function_call" and not item.arguments and spelled == "{}"
-        require(empty or spelled == paired(item.arguments), f"not what its deltas were: {spelled!r}")
-        item.arguments = spelled
+    def whole(self, text: Any, item: _Item) -> None:
+        """A call without any delta may have the arguments `{}`: servers and clients count both as no arguments."""
+        empty = item.type == "function_call" and not item.arguments and text == "{}"
+        require(empty or text == paired(item.arguments), f"not what its deltas were: {text!r}")
+        item.arguments = text
 
     def on_function_call_arguments_delta(self, event: Json) -> None:
         self.call_delta(event, "function_call")

@@ -107,7 +107,7 @@ def check_annotation(raw: Any) -> Json:
 
 
 def check_logprobs(raw: Any, where: str) -> None:
-    """The log probabilities beside a text; an empty array where nobody asked. Raises GrammarError."""
+    """Check the log probabilities of a text: an empty array if none were requested. Raises GrammarError."""
     require(type(raw) is list, f"{where}: logprobs is not an array")
     for token in raw:
         keys(token, {"token", "logprob"}, {"bytes", "top_logprobs"}, f"{where}.logprobs[]")
@@ -189,7 +189,7 @@ def check_response(raw: Any) -> Json:
 
 
 def check_end(response: Json, result: Accumulated) -> None:
-    """What a snapshot says of how its response ended, taken into `result`. Raises GrammarError."""
+    """Check how a snapshot reports the end of its response, and add that to `result`. Raises GrammarError."""
     status = response["status"]
     require(status in ("completed", "incomplete", "failed"), f"ended with status {status!r}")
     result.finish = status
@@ -213,7 +213,7 @@ def check_end(response: Json, result: Accumulated) -> None:
 
 
 def accumulate(items: list[Json], result: Accumulated) -> None:
-    """What a client holds of the items, in their order. Parts of one reasoning are told apart by a blank line."""
+    """Add the content of the items to `result`, in order. A blank line separates the parts of a reasoning item."""
     for item in items:
         match item["type"]:
             case "reasoning":

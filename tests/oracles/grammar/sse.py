@@ -8,7 +8,7 @@ from .accumulated import require
 
 
 class Item(NamedTuple):
-    """One dispatched event, a comment, or a `fault`; `data` is None for the last two."""
+    """One dispatched event, a comment, or a `fault`; the last two have no `data`."""
 
     event: str
     data: bytes | None

@@ -16,7 +16,7 @@ from dragoman.dialects.chat import Observer as ChatObserver
 from dragoman.dialects.messages import Observer as MessagesObserver
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
-from grammar import chat, messages
+from oracles.grammar import chat, messages
 from support.strategies import splits
 
 

@@ -14,10 +14,8 @@ from dragoman.dialects.messages import Observer as MessagesObserver
 from dragoman.errors import StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.sse import Parser, encode
-from grammar import chat, messages
-from support.paths import TESTS
-
-TRANSCRIPTS = TESTS / "transcripts"
+from oracles.grammar import chat, messages
+from support.paths import TRANSCRIPTS
 
 
 def watch(observer: Observer, *payloads: Any, named: bool = False) -> Observer:

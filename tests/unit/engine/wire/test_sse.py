@@ -13,7 +13,7 @@ from dragoman.errors import LimitExceeded
 from dragoman.limits import Limits
 from dragoman.wire import sse
 from dragoman.wire.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
-from grammar import sse as judge
+from oracles.grammar import sse as judge
 from support.frames import frames_of
 from support.strategies import split_at, splits, texts
 

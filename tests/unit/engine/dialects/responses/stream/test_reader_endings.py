@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import direction
-from peers.wire import DONE, ROLE, chat_reply, chunk
+from regressions.wire import DONE, ROLE, chat_reply, chunk
 from support.directions import translated
 
 
