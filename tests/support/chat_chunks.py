@@ -13,7 +13,7 @@ from dragoman.canonical.events import (
     Event,
     Start,
 )
-from dragoman.dialects.chat import Reader
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 

@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.canonical.events import (
     Event,
 )
-from dragoman.dialects.messages import Reader
+from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 

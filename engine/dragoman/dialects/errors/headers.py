@@ -66,16 +66,15 @@ def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     Every header that passes from an upstream to a client goes through this function. Transports decode other bytes to
     characters that no header line can hold, and some let control characters pass.
     """
+    found = {low: value for name, value in headers.items() if (low := _NAMES[name])}
+    together = "".join(found.values())
+    if len(together) <= _VALUE_MAX and together.isascii() and together.isprintable():
+        return found  # nearly always
     return {
         low: value
-        for name, value in headers.items()
-        if (low := _NAMES[name]) and len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
+        for low, value in found.items()
+        if len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
     }
-
-
-def select_headers(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Return the upstream's headers whose lower-case names are in `names`, redacted."""
-    return {name: redact(value, secrets) for name, value in readable_headers(headers).items() if name in names}
 
 
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -156,7 +155,7 @@ _YEARS = 1e8
 def _as_time(value: str, now: float) -> str | None:
     """Return a duration (`6m0s`, `120ms`, `7.66`), an epoch time or an RFC 3339 time as RFC 3339, rounded up to the
     second; None for any other value."""
-    seconds = _seconds(value)
+    seconds = _parse_duration(value) if len(value) <= _DURATION_MAX else None
     if seconds is not None:
         moment = now + seconds
     elif _NUMBER.fullmatch(value):
@@ -192,10 +191,6 @@ def _as_duration(value: str, now: float) -> str | None:
     if hours:
         return f"{hours}h{minutes}m{seconds}s"
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
-
-
-def _seconds(value: str) -> float | None:
-    return _parse_duration(value) if len(value) <= _DURATION_MAX else None
 
 
 @lru_cache(256)

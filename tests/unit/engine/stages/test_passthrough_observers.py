@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.codec import CODECS
-from dragoman.dialects.messages import Observer as MessagesObserver
+from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.errors import StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.sse import Parser, encode

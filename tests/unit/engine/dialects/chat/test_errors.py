@@ -1,11 +1,14 @@
 """Error answers of Chat upstreams and what is sent to Chat clients (mapping §10)."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from dragoman.dialects.chat.errors import read_failure, write_error_frame
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import write_error_frame
+from dragoman.dialects.errors.read import read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import (
     Failure,
@@ -15,6 +18,7 @@ from dragoman.errors import (
 )
 
 K = FailureKind
+read_failure = partial(read_error_response, dialect=Dialect.CHAT)
 
 
 def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:

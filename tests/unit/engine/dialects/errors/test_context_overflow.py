@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.canonical.events import Error, Start
 from dragoman.dialects.errors.context_overflow import add_sizes
-from dragoman.dialects.messages import Writer
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import Profile

@@ -1,6 +1,7 @@
 """Errors of any upstream, read from responses and from frames (mapping §11)."""
 
 import json
+from functools import partial
 from typing import Any
 
 import orjson
@@ -8,14 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, read_failure, write_error_frame
-from dragoman.dialects.openai.error_envelope import error_object, read_error_object, write_failure
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
+from dragoman.dialects.openai.error_envelope import error_object, write_failure
 from dragoman.errors import (
     Failure,
     FailureKind,
 )
 
 K = FailureKind
+read_failure = partial(read_error_response, dialect=Dialect.CHAT)
+read_error_frame = partial(read_error_payload, dialect=Dialect.CHAT)
+
+
+def read_error_object(error: Any) -> Failure:
+    """The failure in a response whose `error` is given."""
+    return read_error_payload({"error": error} if error else {}, Dialect.RESPONSES)
 
 
 def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:

@@ -1,15 +1,20 @@
 """Secrets in the messages of upstreams are masked."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from dragoman.dialects.chat.errors import read_error_frame, read_failure
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.errors.redact import MESSAGE_MAX
 from dragoman.errors import (
     Failure,
 )
+
+read_failure = partial(read_error_response, dialect=Dialect.CHAT)
+read_error_frame = partial(read_error_payload, dialect=Dialect.CHAT)
 
 
 def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:

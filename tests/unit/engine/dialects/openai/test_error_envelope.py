@@ -5,7 +5,8 @@ import openai
 import orjson
 import pytest
 
-from dragoman.dialects.messages import errors as messages
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import (
     ClientRequestError,
@@ -58,8 +59,8 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
     """mapping §10.1, row by row; in-band the same type implies the same status."""
     payload = {"type": "error", "error": {"type": type, "message": "model: claude-x"}, "request_id": "req_1"}
     for failure in (
-        messages.read_failure(status, orjson.dumps(payload), {}),
-        messages.read_error_frame(payload),
+        read_error_response(status, orjson.dumps(payload), {}, Dialect.MESSAGES),
+        read_error_payload(payload, Dialect.MESSAGES),
     ):
         sent_status, body = write_failure(failure)
         assert failure.status == status
@@ -76,7 +77,10 @@ def test_messages_errors_for_chat_clients(status: int, type: str, written: tuple
 )
 def test_prompt_too_long_gets_its_code(message: str) -> None:
     payload = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-    for failure in (messages.read_failure(400, orjson.dumps(payload), {}), messages.read_error_frame(payload)):
+    for failure in (
+        read_error_response(400, orjson.dumps(payload), {}, Dialect.MESSAGES),
+        read_error_payload(payload, Dialect.MESSAGES),
+    ):
         status, body = write_failure(failure)
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
         assert body["error"]["message"] == message

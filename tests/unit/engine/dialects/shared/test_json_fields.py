@@ -9,8 +9,10 @@ import pytest
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,
+    note_unknown,
     one_of,
     optional,
+    read_timestamp,
     reject_if_set,
     required,
     typed,
@@ -76,3 +78,26 @@ def test_fields_of_other_dialects_have_their_own_code_at_the_top_only() -> None:
         LossCode.UNKNOWN_FIELD,
         LossCode.UNKNOWN_FIELD,
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(5, 5), (0, 0), (5.9, 5), (-1, None), (2**53, None), (10**30, None), (True, None), ("5", None), (None, None)],
+)
+def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None:
+    assert read_timestamp(value) == seconds
+
+
+def test_each_unknown_field_with_a_value_is_a_loss() -> None:
+    losses = Losses()
+    note_unknown({"role": "user", "novelty": 0, "other": [1]}, frozenset(["role"]), ("messages", 2), losses)
+    assert [(row.code, row.path) for row in losses.rows] == [
+        (LossCode.UNKNOWN_FIELD, "messages[2].novelty"),
+        (LossCode.UNKNOWN_FIELD, "messages[2].other"),
+    ]
+
+
+def test_empty_fields_of_a_replayed_reply_are_none() -> None:
+    losses = Losses()
+    note_unknown({"audio": None, "annotations": [], "refusal": "", "x": {}}, frozenset(), (), losses)
+    assert not losses

@@ -11,7 +11,7 @@ from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, U
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.reply.read import read_reply
-from dragoman.dialects.chat.reply.write import write_reply
+from dragoman.dialects.chat.reply.write import JoinedText, write_reply
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
@@ -216,3 +216,13 @@ def test_reading_and_writing_keeps_the_message(message: Json) -> None:
 def test_an_empty_text_keeps_two_messages_apart() -> None:
     written, _ = give(Text("One"), Text("", apart=True), Text("Two"))
     assert message_of(written)["content"] == "One\n\nTwo"
+
+
+def test_adjacent_texts_join_and_parted_ones_get_a_blank_line() -> None:
+    text = JoinedText()
+    text.gap()
+    assert [text.add("one"), text.add(" two")] == [0, 3]
+    text.gap()
+    text.gap()
+    assert text.add("three") == 9
+    assert str(text) == "one two\n\nthree"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.chat import Observer as ChatObserver
+from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.stages.passthrough import Observer
 from support.strategies import texts
 

@@ -24,7 +24,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.losses import LossCode
 from dragoman.wire.sse import Frame, OddFrame

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.messages import Observer as MessagesObserver
+from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.stages.passthrough import Observer
 from support.strategies import texts
 

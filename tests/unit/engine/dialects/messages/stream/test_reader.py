@@ -27,7 +27,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.messages import Reader
+from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
 from dragoman.wire.sse import Frame, OddFrame

@@ -28,7 +28,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.messages import Writer
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

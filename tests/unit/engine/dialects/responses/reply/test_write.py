@@ -15,7 +15,8 @@ from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, U
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
 from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.responses import Writer, write_reply
+from dragoman.dialects.responses.reply.write import write_reply
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.responses import Observer
+from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
 from dragoman.errors import FailureKind, StreamTruncated
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter

@@ -27,7 +27,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.responses import Writer
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.errors import StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap

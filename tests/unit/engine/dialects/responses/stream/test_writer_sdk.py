@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from dragoman import Knobs
 from dragoman.canonical.events import Event
-from dragoman.dialects.responses import Writer
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
