@@ -22,8 +22,8 @@ from dragoman import (
     read_error,
 )
 from dragoman.canonical.events import Delta, Error, TextRun
-from grammar import chat
-from grammar.accumulated import Accumulated
+from oracles.grammar import chat
+from oracles.grammar.accumulated import Accumulated
 from support.directions import ALL, judge, translated
 from support.samples import text_stream
 

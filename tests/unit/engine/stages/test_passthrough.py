@@ -16,7 +16,7 @@ from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
-from grammar import chat, messages
+from oracles.grammar import chat, messages
 from support.strategies import splits
 
 

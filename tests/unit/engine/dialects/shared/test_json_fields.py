@@ -1,4 +1,4 @@
-"""Fields of another dialect are left out and told as such (mapping §13)."""
+"""Fields of a client's body: the error names the path, the expected type and the type that it has."""
 
 from __future__ import annotations
 
@@ -6,51 +6,98 @@ from typing import Any
 
 import pytest
 
-from dragoman.losses import LossCode
-from support.spoken import translated
+from dragoman.dialects.shared.json_fields import (
+    drop_if_set,
+    drop_unknown,
+    note_unknown,
+    one_of,
+    optional,
+    read_timestamp,
+    reject_if_set,
+    required,
+    typed,
+)
+from dragoman.errors import ClientRequestError, Unsupported
+from dragoman.losses import LossCode, Losses
 
-SAID = [{"role": "user", "content": "go"}]
-MESSAGES = {"model": "m", "max_tokens": 99, "messages": SAID}
-CHAT = {"model": "m", "messages": SAID}
-RESPONSES = {"model": "m", "input": "go"}
+BODY: dict[str, Any] = {"n": 1, "flag": True, "text": "x", "nothing": None}
 
 
-def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_warning() -> None:
-    leaked: Any = {"instructions": "be brief", "input": [], "store": True, "parallel_tool_calls": True}
-    body, made = translated("messages", "chat", {**MESSAGES, **leaked})
-    assert leaked.keys().isdisjoint(body)
-    assert made.losses.counts == {LossCode.LEAKED_FIELD: 4}
-    told = {row.path: row.done for row in made.losses.rows}
-    assert told["instructions"] == "a field of responses; dropped"
-    assert told["store"] == "a field of chat and responses; dropped"
+def test_a_field_is_of_its_type() -> None:
+    assert required(BODY, "text", str) == "x"
+    assert optional(BODY, "nothing", str) is None
+    assert optional(BODY, "missing", str) is None
+    assert optional(BODY, "n", float) == 1
+    assert one_of(BODY, "text", ("x", "y")) == "x"
 
 
 @pytest.mark.parametrize(
-    ("client", "upstream", "body", "field", "owner"),
+    ("kind", "key", "message"),
     [
-        ("chat", "messages", CHAT, {"system": "be brief"}, "messages"),
-        ("chat", "messages", CHAT, {"stop_sequences": ["x"]}, "messages"),
-        ("chat", "responses", CHAT, {"max_output_tokens": 9}, "responses"),
-        ("chat", "responses", CHAT, {"thinking": {"type": "adaptive"}}, "messages"),
-        ("messages", "responses", MESSAGES, {"previous_response_id": "resp_1"}, "responses"),
-        ("messages", "chat", MESSAGES, {"n": 2}, "chat"),
-        ("responses", "chat", RESPONSES, {"response_format": {"type": "text"}}, "chat"),
-        ("responses", "messages", RESPONSES, {"max_tokens": 9}, "chat and messages"),
+        (int, "flag", "a[0].flag: expected an integer, got a boolean"),
+        (str, "n", "a[0].n: expected a string, got an integer"),
+        (dict, "nothing", "a[0].nothing: expected an object, got null"),
+        (list, "missing", "a[0].missing: is required (an array)"),
     ],
 )
-def test_a_leaked_field_is_told_with_its_dialect(client: str, upstream: str, body: Any, field: Any, owner: str) -> None:
-    sent, made = translated(client, upstream, {**body, **field})
-    (name,) = field
-    rows = [(row.path, row.done) for row in made.losses.rows if row.code is LossCode.LEAKED_FIELD]
-    assert rows == [(name, f"a field of {owner}; dropped")]
-    assert sent == translated(client, upstream, body)[0]
+def test_the_error_names_field_and_type(kind: type, key: str, message: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        required(BODY, key, kind, ("a", 0))
+    assert str(caught.value) == message
 
 
-def test_a_field_that_nobody_has_is_just_unknown() -> None:
-    _, made = translated("chat", "messages", {**CHAT, "enable_thinking": True})
-    assert made.losses.counts == {LossCode.UNKNOWN_FIELD: 1}
+def test_an_integer_is_a_number_and_a_boolean_is_none() -> None:
+    assert typed(3, float, ("n",)) == 3
+    with pytest.raises(ClientRequestError, match="expected a number, got a boolean"):
+        typed(True, float, ("n",))
 
 
-def test_within_an_object_a_field_is_just_unknown() -> None:
-    _, made = translated("messages", "chat", {**MESSAGES, "metadata": {"input": "x"}})
-    assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.UNKNOWN_FIELD, "metadata.input")]
+def test_words_that_are_not_allowed() -> None:
+    with pytest.raises(ClientRequestError, match="expected one of a, b; got 'x'"):
+        one_of(BODY, "text", ("a", "b"))
+
+
+def test_fields_that_are_rejected_or_dropped_if_set() -> None:
+    losses = Losses()
+    for key in ("nothing", "missing"):
+        reject_if_set(BODY, key, "not here")
+        drop_if_set(BODY, key, LossCode.UNKNOWN_FIELD, losses)
+    assert not losses
+    with pytest.raises(Unsupported, match="not here"):
+        reject_if_set(BODY, "n", "not here")
+    drop_if_set(BODY, "n", LossCode.UNKNOWN_FIELD, losses, ("a",))
+    assert [(row.path, row.code) for row in losses.rows] == [("a.n", LossCode.UNKNOWN_FIELD)]
+
+
+def test_fields_of_other_dialects_have_their_own_code_at_the_top_only() -> None:
+    losses = Losses()
+    drop_unknown({"top_k": 1, "novelty": 1, "n": 1}, frozenset(["n"]), losses)
+    drop_unknown({"top_k": 1}, frozenset(["n"]), losses, ("a",))
+    assert [row.code for row in losses.rows] == [
+        LossCode.LEAKED_FIELD,
+        LossCode.UNKNOWN_FIELD,
+        LossCode.UNKNOWN_FIELD,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(5, 5), (0, 0), (5.9, 5), (-1, None), (2**53, None), (10**30, None), (True, None), ("5", None), (None, None)],
+)
+def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None:
+    assert read_timestamp(value) == seconds
+
+
+def test_each_unknown_field_with_a_value_is_a_loss() -> None:
+    losses = Losses()
+    note_unknown({"role": "user", "novelty": 0, "other": [1]}, frozenset(["role"]), ("messages", 2), losses)
+    assert [(row.code, row.path) for row in losses.rows] == [
+        (LossCode.UNKNOWN_FIELD, "messages[2].novelty"),
+        (LossCode.UNKNOWN_FIELD, "messages[2].other"),
+    ]
+
+
+def test_empty_fields_of_a_replayed_reply_are_none() -> None:
+    losses = Losses()
+    note_unknown({"audio": None, "annotations": [], "refusal": "", "x": {}}, frozenset(), (), losses)
+    assert not losses

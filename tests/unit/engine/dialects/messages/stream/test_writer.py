@@ -33,7 +33,7 @@ from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
-from grammar import Accumulated, messages
+from oracles.grammar import Accumulated, messages
 from support import canonical
 from support.frames import frames_of
 from support.strategies import ANY, event_streams

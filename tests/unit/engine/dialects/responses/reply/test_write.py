@@ -20,7 +20,7 @@ from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
-from grammar import responses
+from oracles.grammar import responses
 from support.frames import frames_of
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 

@@ -31,7 +31,7 @@ from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
-from grammar import responses
+from oracles.grammar import responses
 from support.frames import frames_of
 
 Json = dict[str, Any]
