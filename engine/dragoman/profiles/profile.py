@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dragoman.canonical.request import EFFORTS
 from dragoman.profiles import THIRD_PARTIES
-from dragoman.profiles.check_choices import check_choices
+from dragoman.profiles.check_choices import add_choices, check_choices
 from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
 
 _LONGEST_KNOWN: Final = 128
 
 
-def _flag(default: Any, doc: str, *values: str) -> Any:
-    return field(default=default, metadata={"doc": doc, "values": values})
+def _flag(default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"doc": doc})
 
 
 def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
@@ -40,37 +40,32 @@ class Profile:
         "name of the group of upstreams that can read this upstream's signed or encrypted "
         "reasoning; empty = the provider's name in a configuration, the dialect's name in Python",
     )
-    max_tokens_field: str = _flag(
-        "max_completion_tokens", "Chat: the field of the output limit", "max_completion_tokens", "max_tokens"
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = _flag(
+        "max_completion_tokens", "Chat: the field of the output limit"
     )
     context_window: int = _flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
     counting: bool = _flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
     max_output_tokens: int = _flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
     default_max_tokens: int = _flag(8192, "output limit sent to Messages upstreams if the client sets none")
-    sampling: str = _flag("free", "which sampling parameters the upstream takes", "free", "default_only", "none")
+    sampling: Literal["free", "default_only", "none"] = _flag("free", "which sampling parameters the upstream takes")
     temperature_with_top_p: bool = _flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
     max_temperature: float = _flag(2.0, "largest temperature taken")
-    anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
+    anthropic_version: Literal["2023-06-01", "2026-10-21"] = _flag("2023-06-01", "anthropic-version header sent")
     system_inline: bool = _flag(False, "takes `system` messages in mid-conversation (Responses: always)")
     mid_system_models: tuple[str, ...] = _list_flag(
         "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
         r"\S+",
         "*claude-opus-5*",
     )
-    instruction_role: str = _flag("system", "Chat: the role of instructions", "system", "developer")
+    instruction_role: Literal["system", "developer"] = _flag("system", "Chat: the role of instructions")
     efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
-    thinking: str = _flag(
-        "adaptive",
-        "Messages: the form in which thinking is requested",
-        "adaptive",
-        "budget",
-        "budget_and_effort",
-        "none",
+    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = _flag(
+        "adaptive", "Messages: the form in which thinking is requested"
     )
     thinking_off: bool = _flag(True, "takes thinking `disabled`")
     forced_choice_with_thinking: bool = _flag(False, "takes a forced tool choice while thinking")
-    thinking_replay: str = _flag(
-        "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
+    thinking_replay: Literal["verify", "own_required", "drop"] = _flag(
+        "verify", "what happens to thinking of earlier turns"
     )
     reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
     reasoning_details: bool = _flag(
@@ -88,20 +83,20 @@ class Profile:
     pdf: bool = _flag(True, "takes PDF files")
     url_sources: bool = _flag(True, "fetches images and files by URL itself")
     explicit_cache: bool = _flag(False, "takes explicit cache marks")
-    tools_with_reasoning: str = _flag(
-        "any", "Chat: whether function tools can be combined with a reasoning effort", "any", "effort_none", "never"
+    tools_with_reasoning: Literal["any", "effort_none", "never"] = _flag(
+        "any", "Chat: whether function tools can be combined with a reasoning effort"
     )
     message_stop: bool = _flag(
         True,
         "Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it",
     )
-    usage_fallback: str = _flag("none", "Chat: read usage also from a chunk with choices", "none", "last_seen")
+    usage_fallback: Literal["none", "last_seen"] = _flag("none", "Chat: read usage also from a chunk with choices")
     stop_limit: int = _flag(
         4, "Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)"
     )
     unstored_metadata: bool = _flag(True, "Chat: takes `metadata` without `store`")
-    user_field: str = _flag(
-        "safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user", "user_id"
+    user_field: Literal["safety_identifier", "user", "user_id"] = _flag(
+        "safety_identifier", "Chat: where the end user's id goes"
     )
     structured_output: bool = _flag(True, "takes a JSON schema as output format")
     stream_usage: bool = _flag(True, "Chat: takes `stream_options.include_usage`")
@@ -114,13 +109,10 @@ class Profile:
     schema_root_union: bool = _flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
     schema_refs: bool = _flag(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
     schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords that it rejects; they are left out")
-    strict_schemas: str = _flag(
+    strict_schemas: Literal["any", "closed", "complete"] = _flag(
         "any",
-        "strict schemas: unchanged, with every object closed, or with every property required as "
-        "well (else sent without `strict`)",
-        "any",
-        "closed",
-        "complete",
+        "strict schemas: unchanged, with every object closed, or with every property required as well (else sent "
+        "without `strict`)",
     )
     strict_refused: tuple[str, ...] = _list_flag(
         "JSON schema keywords that it rejects in strict schemas; they move into the description"
@@ -133,35 +125,22 @@ class Profile:
         False,
         "OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding",
     )
-    thinking_field: str = _flag(
+    thinking_field: Literal[
+        "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs", "reasoning", "reasoning_split"
+    ] = _flag(
         "reasoning_effort",
         "Chat: the field that switches reasoning on and off, in addition to or instead of the effort",
-        "reasoning_effort",
-        "thinking",
-        "enable_thinking",
-        "chat_template_kwargs",
-        "reasoning",
-        "reasoning_split",
     )
-    reasoning_key: str = _flag(
-        "reasoning_content",
-        "Chat: the field in which reasoning of earlier turns is sent back",
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
+    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = _flag(
+        "reasoning_content", "Chat: the field in which reasoning of earlier turns is sent back"
     )
     reasoning_required: bool = _flag(
         False, "Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one"
     )
-    tool_choice: str = _flag(
+    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = _flag(
         "all",
-        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, "
-        "`none` and `required`; all but forced ones; only `auto`",
-        "all",
-        "named",
-        "words",
-        "unforced",
-        "auto",
+        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and "
+        "`required`; all but forced ones; only `auto`",
     )
     parallel_tool_calls: bool = _flag(True, "Chat: takes `parallel_tool_calls`")
     strict_tools: bool = _flag(True, "Chat: takes `strict` on tools")
@@ -169,11 +148,8 @@ class Profile:
     billing_line: bool = _flag(
         False, "reads Claude Code's billing line; for others the knob `request_noise` removes it"
     )
-    cache_field: str = _flag(
-        "prompt_cache_breakpoint",
-        "Chat: the field of explicit cache marks",
-        "prompt_cache_breakpoint",
-        "cache_control",
+    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = _flag(
+        "prompt_cache_breakpoint", "Chat: the field of explicit cache marks"
     )
 
     def __post_init__(self) -> None:
@@ -199,6 +175,7 @@ def _listed(patterns: tuple[str, ...], model: str) -> bool:
     return (_matches if len(model) <= _LONGEST_KNOWN else _matches.__wrapped__)(patterns, model)
 
 
+add_choices(Profile)
 PROFILE_FIELDS = {f.name: f for f in fields(Profile)}
 
 # What Messages' structured output does not know; the vendor's own SDK moves the same into the description.
