@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from dragoman.limits import documented
 from dragoman.profiles.check_choices import add_choices, check_choices
-
-
-def _knob(default: Any, doc: str) -> Any:
-    return field(default=default, metadata={"doc": doc})
 
 
 def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
@@ -33,83 +30,83 @@ class Knobs:
     Raises ValueError for a value that is not allowed.
     """
 
-    on_loss: Literal["record", "reject"] = _knob(
+    on_loss: Literal["record", "reject"] = documented(
         "record",
         "if part of a request cannot be translated: record a loss and go on, or reject the request with a 400 "
         "that names the field",
     )
-    mid_system: Literal["auto", "hoist", "inline", "user"] = _knob(
+    mid_system: Literal["auto", "hoist", "inline", "user"] = documented(
         "auto",
         "instructions after the first user turn: kept in place if the upstream takes them there, else moved to "
         "the front",
     )
-    prefill: Literal["auto", "reject", "drop", "pass"] = _knob(
+    prefill: Literal["auto", "reject", "drop", "pass"] = documented(
         "auto",
         "a conversation that ends with assistant text: sent as history to OpenAI upstreams, sent without it to "
         "Messages upstreams",
     )
-    reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = _knob(
+    reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = documented(
         "reasoning_content", "Chat clients: the extension field in which they get reasoning text"
     )
-    reasoning_surface: Literal["reasoning_text", "summary"] = _knob(
+    reasoning_surface: Literal["reasoning_text", "summary"] = documented(
         "reasoning_text", "Responses clients: reasoning is sent as text or as a summary"
     )
-    error_codes: Literal["documented", "codex"] = _knob(
+    error_codes: Literal["documented", "codex"] = documented(
         "documented",
         "Responses clients: `response.failed` has the codes of the API's schema only, or also those that Codex acts on",
     )
-    demote_reasoning: Literal["off", "on"] = _knob(
+    demote_reasoning: Literal["off", "on"] = documented(
         "off", "reasoning of other providers in the history becomes plain assistant text, instead of being dropped"
     )
-    custom_tool_bridge: Literal["auto", "wrap", "reject"] = _knob(
+    custom_tool_bridge: Literal["auto", "wrap", "reject"] = documented(
         "auto",
         "free-text tools, if the upstream has none: `auto` wraps them in a function for Responses clients and "
         "answers other clients with a 400",
     )
-    derive_phase: Literal["off", "on"] = _knob(
+    derive_phase: Literal["off", "on"] = documented(
         "off", "Responses upstreams: mark assistant messages of the history with a phase"
     )
-    hosted_tools: Literal["drop", "reject", "map"] = _knob(
+    hosted_tools: Literal["drop", "reject", "map"] = documented(
         "drop",
         "tools that run at a provider, if the upstream does not have them: leave them out, reject the request, or "
         "translate web search",
     )
-    stop_emulation: Literal["on", "off"] = _knob(
+    stop_emulation: Literal["on", "off"] = documented(
         "on", "if the upstream cannot stop at a sequence, Dragoman cuts the text there"
     )
-    json_mode: Literal["drop", "reject", "instruct"] = _knob(
+    json_mode: Literal["drop", "reject", "instruct"] = documented(
         "drop", "`json_object` for Messages upstreams: left out, rejected, or replaced by an instruction"
     )
-    count_tokens: Literal["auto", "estimate", "exact"] = _knob(
+    count_tokens: Literal["auto", "estimate", "exact"] = documented(
         "auto",
         "counting endpoints: the upstream's if it has one, else an estimate; always an estimate; or never an "
         "estimate (404)",
     )
-    auto_cache: Literal["off", "on"] = _knob(
+    auto_cache: Literal["off", "on"] = documented(
         "off", "request caching from Messages upstreams for OpenAI clients (cache writes cost money)"
     )
-    request_noise: Literal["strip", "keep"] = _knob(
+    request_noise: Literal["strip", "keep"] = documented(
         "strip", "Claude Code's billing line, which only Anthropic's servers read and which defeats prompt caches"
     )
-    echo_model: Literal["requested", "upstream"] = _knob("requested", "the model name in replies")
-    null_arguments: Literal["keep", "strip"] = _knob(
+    echo_model: Literal["requested", "upstream"] = documented("requested", "the model name in replies")
+    null_arguments: Literal["keep", "strip"] = documented(
         "keep", "`null` in tool arguments for which the tool's schema allows no null: kept, or left out"
     )
-    overflow_sizes: Literal["upstream", "estimate"] = _knob(
+    overflow_sizes: Literal["upstream", "estimate"] = documented(
         "upstream",
         "if the upstream rejects a prompt as too long without token counts: pass its message on, or add estimated "
         "counts",
     )
-    refusal_terminal: Literal["completed", "native"] = _knob(
+    refusal_terminal: Literal["completed", "native"] = documented(
         "completed",
         "a refusal of a Messages upstream for OpenAI clients: a normal end (`stop`), or a filter (`content_filter`)",
     )
-    block_order: Literal["auto", "interleave", "sequential"] = _knob(
+    block_order: Literal["auto", "interleave", "sequential"] = documented(
         "auto",
         "blocks that overlap in a stream: one open at a time for Messages clients and live for others; live for "
         "all; or one at a time for all",
     )
-    orphans: Literal["repair", "strip", "reject"] = _knob(
+    orphans: Literal["repair", "strip", "reject"] = documented(
         "repair", "a tool call without a result: add an error result, remove the call, or answer with a 400"
     )
     evict_images: str | int = _number_knob(
@@ -129,7 +126,7 @@ class Knobs:
         "a prompt beyond this share of `context_window` loses old images, tool results, reasoning; on = 0.8",
         "on",
     )
-    pad_first_user: Literal["off", "on"] = _knob(
+    pad_first_user: Literal["off", "on"] = documented(
         "off", "a conversation that begins with the assistant gets a user message first"
     )
     tool_prefixes: tuple[str, ...] = _list_knob(
