@@ -44,7 +44,7 @@ class OpenedEnvelope(NamedTuple):
 _DAMAGED = OpenedEnvelope()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Envelope:
     """Wraps the blocks of one reply: `family` is the profile's endpoint family, `model` the upstream's model."""
 

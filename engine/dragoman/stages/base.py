@@ -41,7 +41,7 @@ EventBatch = list[Event]
 """The canonical events of one batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplyPipeline:
     """The stages of one translated stream, in the order in which its bytes pass them."""
 

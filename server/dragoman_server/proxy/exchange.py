@@ -191,7 +191,8 @@ class Exchange:
 
     def _finish_receipt(self, how: str, ended: str, status: int) -> None:
         """Log the request's line and complete the receipt."""
-        losses, failure = self.translation.losses, self.translation.failure
+        context = self.translation.context
+        losses, failure = context.losses, context.failure
         if failure is not None and ended != "refused":
             how, ended = f"failed in the stream ({error_word(failure)})", "failed"
         level, note = logging.INFO, ""
