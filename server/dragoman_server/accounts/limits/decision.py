@@ -75,8 +75,10 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
         is_open += 1
         for part, bucket in zip(claim.buckets, buckets, strict=True):
             bucket.level -= part.amount * SCALE
+            state.buckets[part.name] = bucket
         for wanted, budget in zip(claim.budgets, budgets, strict=True):
             budget.spent += wanted.amount
+            state.budgets[wanted.name] = budget
     levels = tuple(bucket.level for bucket in buckets)
     return Outcome(tuple(rejected), is_open, levels, tuple(budget.spent for budget in budgets))
 
@@ -86,29 +88,29 @@ def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     for part in settlement.buckets:
         bucket = _filled(state, part, now)
         bucket.level = min(bucket.level - part.amount * SCALE, part.limit * SCALE)
+        state.buckets[part.name] = bucket
     for wanted in settlement.budgets:
         budget = _current(state, wanted)
         if budget.period == wanted.period:
             budget.spent = max(0, budget.spent + wanted.amount)
+        state.budgets[wanted.name] = budget
 
 
 def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
-    """Return the bucket as it is now; a new one is full."""
+    """Return a copy of the bucket as it is now; a new one is full."""
     full = part.limit * SCALE
     bucket = state.buckets.get(part.name)
     if bucket is None:
-        bucket = state.buckets[part.name] = Bucket(full, now)
-    elif now > bucket.at:
-        # A limit that was lowered takes effect at once, by the smaller `full`.
-        bucket.level, bucket.at = min(full, bucket.level + (now - bucket.at) * part.limit), now
-    else:
-        bucket.level = min(full, bucket.level)
-    return bucket
+        return Bucket(full, now)
+    # A limit that was lowered takes effect at once, by the smaller `full`.
+    if now > bucket.at:
+        return Bucket(min(full, bucket.level + (now - bucket.at) * part.limit), now)
+    return Bucket(min(full, bucket.level), bucket.at)
 
 
 def _current(state: KeyState, wanted: BudgetClaim) -> Budget:
-    """Return the budget of the claim's period, or of a later one that has begun: clocks of two machines may differ."""
+    """Return a copy of the budget of the claim's period, or of a later one: clocks of two machines may differ."""
     budget = state.budgets.get(wanted.name)
     if budget is None or wanted.period > budget.period:
-        budget = state.budgets[wanted.name] = Budget(wanted.period, 0)
-    return budget
+        return Budget(wanted.period, 0)
+    return Budget(budget.period, budget.spent)
