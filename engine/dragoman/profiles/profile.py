@@ -13,7 +13,7 @@ from typing import Any, Final
 from dragoman.canonical.request import EFFORTS
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import check_choices
-from dragoman.profiles.messages import MID_SYSTEM_MODELS
+from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
 
 _LONGEST_KNOWN: Final = 128
 

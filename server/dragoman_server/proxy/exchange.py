@@ -23,6 +23,7 @@ from dragoman.aio import (
     send_proxy_stream,
 )
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
+from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
@@ -198,7 +199,7 @@ class Exchange:
             level, note = self.upstream_warnings.level(self.provider, failure)
         if log.isEnabledFor(level):
             summary = f"{direction_text(self.translation)} {how}"
-            log.log(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
+            log_request(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
         if losses and log.isEnabledFor(logging.DEBUG):
             for code, path, done in losses.rows:
                 log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))

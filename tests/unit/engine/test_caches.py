@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.reasoning.bounded_cache import TextCache
+from dragoman.reasoning.envelope_cache import TextCache
 
 
 def size(memo: TextCache[str]) -> int:

@@ -15,7 +15,7 @@ from dragoman.canonical.request import Part, Request, Role, Text, ToolCall, Tool
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.policies import repair_history
-from dragoman.tools.call_ids import deduplicate_call_ids, pair_calls
+from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
 
 AT = ("messages", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.profiles.third_party import Fact, Vendor
+from dragoman.profiles.third_party_entry import Fact, Vendor
 
 MID_SYSTEM_MODELS: Final = (
     "*claude-opus-4-8*",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.profiles.third_party import Fact, Vendor
+from dragoman.profiles.third_party_entry import Fact, Vendor
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
 

@@ -18,7 +18,7 @@ from dragoman.errors import ClientRequestError, Unsupported
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.simulator.error_replies import RequestRejected
-from dragoman_server.simulator.message_threads import Threads
+from dragoman_server.simulator.stored_threads import Threads
 
 CREATE: Any = {"type": "create"}
 ASKED: Any = {"model": "sim-tools", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
