@@ -218,7 +218,8 @@ class Accounts:
             cost = cost_units(self._prices, Usage(input_total=tokens), model)
             if cost is None:
                 raise no_price(model)
-        claim = claim_of(record, lease, max(1, tokens), cost or 0, self._now())
+        tokens = max(1, tokens)
+        claim = claim_of(record, lease, tokens, cost or 0, self._now())
         try:
             outcome = await self._outcome(claim)
         except asyncio.CancelledError:
@@ -226,13 +227,13 @@ class Accounts:
             self._settlements.add(cancellation_of(claim))
             raise
         except StoreError:
-            return self._unchecked(record, claim)
+            return self._unchecked(record, claim, tokens)
         if outcome.rejected:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
         self._leases[lease] = Lease(claim.key, lease)
-        return Admission(record, claim, True, outcome)
+        return Admission(record, claim, tokens, True, outcome)
 
     async def _outcome(self, claim: Claim) -> Outcome:
         if not self.healthy:
@@ -250,13 +251,13 @@ class Accounts:
             raise
         return outcome
 
-    def _unchecked(self, record: KeyRecord, claim: Claim) -> Admission:
+    def _unchecked(self, record: KeyRecord, claim: Claim, tokens: int) -> Admission:
         """Return the admission of a request that the store could not check. Raises DragomanError."""
         if self._options.on_failure == CLOSED:
             self._totals.add(STORE_UNCHECKED, ("rejected",))
             raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
         self._totals.add(STORE_UNCHECKED, ("admitted",))
-        return Admission(record, claim, granted=False)
+        return Admission(record, claim, tokens, granted=False)
 
     def settle(self, admission: Admission, usage: Usage | None, model: str, *, sent: bool) -> None:
         """Count what an admitted request used; called once for each, at its end.
@@ -268,6 +269,8 @@ class Accounts:
         tokens: int | None = None
         cost: int | None = None
         if usage is not None:
+            if usage.input_total is None:
+                usage = replace(usage, input_total=admission.estimate)
             tokens = tokens_of(usage)
             cost = cost_units(self._prices, usage, model) if has_cost(admission.record.limits) else None
         elif not sent:

@@ -28,11 +28,13 @@ _PER_TOKEN = frozenset((TOKENS, DAILY_TOKENS, MONTHLY_TOKENS))
 class Admission:
     """An admitted request, until it is settled.
 
-    `granted` is False if the store did not answer and requests are admitted without it. `outcome` is then None.
+    `estimate` are its tokens as they were claimed. `granted` is False if the store did not answer and requests are
+    admitted without it. `outcome` is then None.
     """
 
     record: KeyRecord
     claim: Claim
+    estimate: int
     granted: bool
     outcome: Outcome | None = None
 

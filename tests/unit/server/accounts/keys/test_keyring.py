@@ -28,7 +28,7 @@ def test_the_id_alone_is_not_enough() -> None:
     assert ring.find(forged) is None
 
 
-@pytest.mark.parametrize("key", ["", "x", new_key(), "sk-dragoman-\udc80"])
+@pytest.mark.parametrize("key", ["", "x", new_key(), "sk-dragoman-\udc80"], ids=["empty", "word", "key", "bytes"])
 def test_one_comparison_is_made_for_each_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Keyring([KeyRecord("a", KeyHash.of(new_key()))])
     compared = []
