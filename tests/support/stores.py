@@ -29,15 +29,15 @@ class Clock:
 
 
 @asynccontextmanager
-async def opened(kind: str, clock: Clock, folder: Path, url: str = "", timeout: float = 5.0) -> AsyncIterator[Store]:
+async def opened(kind: str, clock: Clock, folder: Path, url: str = "") -> AsyncIterator[Store]:
     """An open store of this kind, which is empty; `url` is that of a Redis."""
     store: Store
     if kind == "redis":
-        options = StoreOptions(kind, url=url, prefix=f"test-{next(_PREFIXES)}", timeout=timeout)
+        options = StoreOptions(kind, url=url, prefix=f"test-{next(_PREFIXES)}", timeout=5.0)
         store = RedisStore(options, clock)
     elif kind == "sqlite":
         path = folder / f"store-{next(_PREFIXES)}.db"
-        store = SqliteStore(StoreOptions(kind, path=str(path), timeout=timeout), clock)
+        store = SqliteStore(StoreOptions(kind, path=str(path), timeout=5.0), clock)
     else:
         store = MemoryStore(clock)
     await store.open()

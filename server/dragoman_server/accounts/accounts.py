@@ -79,7 +79,7 @@ class Accounts:
         self._totals = totals
         self._prices = prices
         self._now = now
-        self._store = create_store(options) if store is None else store
+        self._store = create_store(options, now) if store is None else store
         self._stored: Sequence[KeyRecord] = ()
         self._version: int | None = None
         self._read = asyncio.Event()
