@@ -18,7 +18,7 @@ from dragoman_server.accounts.store.options import StoreOptions
 from support.gateways import gate, until
 from support.named_keys import keyed, made, spent
 from support.samples import dump, error_frame, reply, text_stream
-from support.sockets import Close, ScriptedServer, Send, Stall, Wait, answer, chunk, sse_head, stream
+from support.sockets import Close, ScriptedServer, Send, Stall, Step, Wait, answer, chunk, sse_head, stream
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 DIALECTS = (CHAT, MESSAGES, RESPONSES)
@@ -169,7 +169,7 @@ async def test_a_stream_that_fails_or_is_left_is_counted_as_far_as_it_came(clien
     key, record = made(daily_tokens=10**6, concurrent_requests=1)
     begun = text_stream(CHAT)[:4]
     failing = stream([*begun, error_frame(CHAT)])
-    held = [Send(sse_head()), *(Send(chunk(piece)) for piece in begun), Stall()]
+    held: list[Step] = [Send(sse_head()), *(Send(chunk(piece)) for piece in begun), Stall()]
     async with ScriptedServer(failing, held) as server, gate(keyed(server.url, CHAT, record)) as entrance:
         async with entrance.post(client, headers=bearer(key), stream=True) as response:
             assert response.status == 200

@@ -187,9 +187,9 @@ async def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
 
 async def test_insecure_serves_without_a_key() -> None:
     async with command("serve", "--simulate", "--host", "0.0.0.0", "--port", "0", "--insecure") as process:
-        assert await process.says("dragoman listens on")
+        await process.says("dragoman listens on")
     async with command("serve", "--simulate", "--host", "localhost", "--port", "0") as process:
-        assert await process.says("dragoman listens on")
+        await process.says("dragoman listens on")
 
 
 async def test_a_store_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,7 +56,7 @@ STEPS = st.lists(
 )
 
 
-async def course(store: Store, clock: Clock, steps: list[tuple[object, ...]]) -> list[object]:
+async def course(store: Store, clock: Clock, steps: list[tuple[Any, ...]]) -> list[object]:
     """All that a store answers."""
     answers: list[object] = []
     for step in steps:
@@ -74,7 +75,7 @@ async def course(store: Store, clock: Clock, steps: list[tuple[object, ...]]) ->
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=STEPS)
-def test_all_stores_decide_alike(redis: RedisServer, tmp_path: Path, steps: list[tuple[object, ...]]) -> None:
+def test_all_stores_decide_alike(redis: RedisServer, tmp_path: Path, steps: list[tuple[Any, ...]]) -> None:
     async def run() -> None:
         found = []
         for kind in KINDS:

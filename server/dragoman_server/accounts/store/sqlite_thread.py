@@ -106,6 +106,8 @@ class SqliteThread:
         more = True
         while more:
             batch, more = self._take()
+            if not batch:
+                continue
             self._commit(db, batch)
             # The loop is closed if the program ends without closing the store.
             with suppress(RuntimeError):
