@@ -21,6 +21,7 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisStore
 from support.commands import command
 from support.exposed import read_exposition, total
+from support.fleet import fleet
 from support.gateways import served
 from support.named_keys import made
 from support.redis_server import RedisServer, redis_server
@@ -279,3 +280,25 @@ async def test_a_gateway_starts_without_redis(redis: RedisServer, tmp_path: Path
                 await asyncio.sleep(0.05)
         up.key = known
         assert (await up.ask())[0] == 200
+
+
+async def test_the_workers_of_one_gateway_share_limits_in_sqlite(tmp_path: Path) -> None:
+    key, record = made(requests_per_minute=5, daily_tokens=10**6, admin=True)
+    upstream = Upstream(seconds=0.0)
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", upstream.answer)
+    path = tmp_path / "dragoman.toml"
+    async with served(app) as (url, _):
+        await asyncio.to_thread(
+            path.write_text,
+            f'[models]\ndiscover = false\n[store]\nkind = "sqlite"\npath = "{tmp_path}/limits.db"\ntimeout = 5\n'
+            f'[keys.alice]\nhash = "{record.hash}"\nadmin = true\nrequests_per_minute = 5\ndaily_tokens = 1_000_000\n'
+            f'[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n[[routes]]\nmodel = "*"\nprovider = "up"\n',
+        )
+        async with fleet(str(path), workers=2) as up:
+            headers = {"x-api-key": key, "content-type": "application/json"}
+            replies = await asyncio.gather(*(up.ask(CHAT, headers=headers) for _ in range(12)))
+            assert [reply.status for reply in replies].count(200) == 5
+            samples = await up.metrics(**{"x-api-key": key})
+            assert total(samples, "dragoman_store_up") == 2
+            assert total(samples, "dragoman_limit_rejections_total", limit="requests") == 7

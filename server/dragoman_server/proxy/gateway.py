@@ -342,7 +342,7 @@ class Gateway:
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return await self.identify(request)
+        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self._now)
 
     async def fetch(
         self, call: UpstreamRequest, limit: int, request: web.Request | None = None

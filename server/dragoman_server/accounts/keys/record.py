@@ -46,7 +46,7 @@ class KeyLimits:
                 yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
 
     def __bool__(self) -> bool:
-        return any(getattr(self, spec.name) for spec in fields(self))
+        return self != NO_LIMITS
 
 
 NO_LIMITS = KeyLimits()
