@@ -228,7 +228,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from dragoman_server.demo.run import demo
+    from dragoman_server.cli.demo.run import demo
     from dragoman_server.workers.serve import run_loop
 
     return run_loop(demo(port=args.port, pace=args.pace, once=args.once))

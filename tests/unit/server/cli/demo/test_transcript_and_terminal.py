@@ -13,12 +13,12 @@ from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
-from dragoman_server.demo import run as package
-from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.recording_transport import _RecordedResponse
-from dragoman_server.demo.scenes import SCENES, Recording, Scene
-from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
-from dragoman_server.demo.transcript import ToolCall, read_transcript
+from dragoman_server.cli.demo import run as package
+from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.cli.demo.recording_transport import _RecordedResponse
+from dragoman_server.cli.demo.scenes import SCENES, Recording, Scene
+from dragoman_server.cli.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
+from dragoman_server.cli.demo.transcript import ToolCall, read_transcript
 
 
 @pytest.mark.parametrize(
