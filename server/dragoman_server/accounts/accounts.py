@@ -32,6 +32,7 @@ from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Lease, Store, StoreError
+from dragoman_server.accounts.store.memory import MemoryStore
 from dragoman_server.accounts.store.options import CLOSED, StoreOptions
 from dragoman_server.observability.metric_families import (
     LIMIT_REJECTIONS,
@@ -86,6 +87,7 @@ class Accounts:
         """Set once the keys of the store are known."""
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
+        self._settle = self._store.settle_now if isinstance(self._store, MemoryStore) else self._settlements.add
         self._leases: dict[str, Lease] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.healthy = True
@@ -275,7 +277,7 @@ class Accounts:
             cost = cost_units(self._prices, usage, model) if has_cost(admission.record.limits) else None
         elif not sent:
             tokens = cost = 0
-        self._settlements.add(settlement_of(admission, tokens, cost))
+        self._settle(settlement_of(admission, tokens, cost))
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
         await self._guarded("settle", lambda: self._store.settle(settlements))

@@ -85,10 +85,12 @@ def settlement_of(admission: Admission, tokens: int | None, cost: int | None) ->
         claim.key,
         claim.lease,
         granted,
-        tuple(BucketClaim(part.name, part.limit, difference(part.name, part.amount)) for part in claim.buckets),
+        tuple([BucketClaim(name, limit, difference(name, amount)) for name, limit, amount in claim.buckets]),
         tuple(
-            BudgetClaim(part.name, part.period, part.limit, difference(part.name, part.amount))
-            for part in claim.budgets
+            [
+                BudgetClaim(name, period, limit, difference(name, amount))
+                for name, period, limit, amount in claim.budgets
+            ]
         ),
     )
 

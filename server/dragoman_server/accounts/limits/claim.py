@@ -6,7 +6,7 @@ must come to the same result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 REQUESTS, TOKENS, CONCURRENCY = "requests", "tokens", "concurrent"
 """Names of the limits per minute and of the limit of open requests."""
@@ -17,8 +17,7 @@ KEPT_MS = 3_600_000
 """Time for which a lease that has expired can still be settled, and for which a repeated settlement is recognised."""
 
 
-@dataclass(frozen=True, slots=True)
-class BucketClaim:
+class BucketClaim(NamedTuple):
     """A claim of `amount` on a bucket that holds `limit` and is filled by `limit` in each minute."""
 
     name: str
@@ -26,8 +25,7 @@ class BucketClaim:
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetClaim:
+class BudgetClaim(NamedTuple):
     """A claim of `amount` on a budget of `limit` for a calendar `period`, such as `2026-11` or `2026-11-22`."""
 
     name: str
@@ -36,8 +34,7 @@ class BudgetClaim:
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """All claims of one request, which are granted together or not at all.
 
     `key` is the id of the key, `lease` that of the request. `concurrent` is the number of requests that may be open
@@ -51,8 +48,7 @@ class Claim:
     budgets: tuple[BudgetClaim, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of a claim: the names of the limits that reject it (none: it is granted), and the state after it.
 
     `levels` and `spent` follow the order of the claim's buckets and budgets. A level is in `SCALE` units.
@@ -64,8 +60,7 @@ class Outcome:
     spent: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """The end of a request: `amount` of each claim is now the difference to what was claimed, and may be negative.
 
     `granted` is False if no store granted the claim, because none answered. It is applied once, however often it is

@@ -30,25 +30,15 @@ SCALE = 60_000
 """Units of a level in one request or token. In each millisecond a bucket gains `limit` units, a whole number."""
 
 
-@dataclass(slots=True)
-class Bucket:
-    """A level in `SCALE` units, and the time in milliseconds at which it was computed. A debt is a negative level."""
-
-    level: int
-    at: int
-
-
-@dataclass(slots=True)
-class Budget:
-    """The sum of a period."""
-
-    period: str
-    spent: int
+Bucket = tuple[int, int]
+"""A level in `SCALE` units, and the time in milliseconds at which it was computed. A debt is a negative level."""
+Budget = tuple[str, int]
+"""A period and its sum."""
 
 
 @dataclass(slots=True)
 class KeyState:
-    """The state of one key's limits, without its open requests."""
+    """The state of one key's limits by their names, without its open requests."""
 
     buckets: dict[str, Bucket] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
@@ -64,53 +54,53 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     if claim.concurrent and is_open >= claim.concurrent:
         rejected.append(CONCURRENCY)
     buckets = [_filled(state, part, now) for part in claim.buckets]
-    for part, bucket in zip(claim.buckets, buckets, strict=True):
-        if bucket.level < min(part.amount, part.limit) * SCALE:
-            rejected.append(part.name)
-    budgets = [_current(state, wanted) for wanted in claim.budgets]
-    for wanted, budget in zip(claim.budgets, budgets, strict=True):
-        if budget.spent + wanted.amount > wanted.limit:
-            rejected.append(wanted.name)
+    for (level, _), (name, limit, amount) in zip(buckets, claim.buckets, strict=True):
+        if level < (amount if amount < limit else limit) * SCALE:
+            rejected.append(name)
+    budgets = [_current(state, part) for part in claim.budgets]
+    for (_, spent), (name, _, limit, amount) in zip(budgets, claim.budgets, strict=True):
+        if spent + amount > limit:
+            rejected.append(name)
     if not rejected:
         is_open += 1
-        for part, bucket in zip(claim.buckets, buckets, strict=True):
-            bucket.level -= part.amount * SCALE
-            state.buckets[part.name] = bucket
-        for wanted, budget in zip(claim.budgets, budgets, strict=True):
-            budget.spent += wanted.amount
-            state.budgets[wanted.name] = budget
-    levels = tuple(bucket.level for bucket in buckets)
-    return Outcome(tuple(rejected), is_open, levels, tuple(budget.spent for budget in budgets))
+        for index, part in enumerate(claim.buckets):
+            level, at = buckets[index]
+            state.buckets[part.name] = buckets[index] = level - part.amount * SCALE, at
+        for index, wanted in enumerate(claim.budgets):
+            period, spent = budgets[index]
+            state.budgets[wanted.name] = budgets[index] = period, spent + wanted.amount
+    return Outcome(
+        tuple(rejected), is_open, tuple([level for level, _ in buckets]), tuple([spent for _, spent in budgets])
+    )
 
 
 def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
     for part in settlement.buckets:
-        bucket = _filled(state, part, now)
-        bucket.level = min(bucket.level - part.amount * SCALE, part.limit * SCALE)
-        state.buckets[part.name] = bucket
+        level, at = _filled(state, part, now)
+        state.buckets[part.name] = min(level - part.amount * SCALE, part.limit * SCALE), at
     for wanted in settlement.budgets:
-        budget = _current(state, wanted)
-        if budget.period == wanted.period:
-            budget.spent = max(0, budget.spent + wanted.amount)
-        state.budgets[wanted.name] = budget
+        period, spent = _current(state, wanted)
+        if period == wanted.period:
+            spent = max(0, spent + wanted.amount)
+        state.budgets[wanted.name] = period, spent
 
 
 def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
-    """Return a copy of the bucket as it is now; a new one is full."""
-    full = part.limit * SCALE
-    bucket = state.buckets.get(part.name)
-    if bucket is None:
-        return Bucket(full, now)
-    # A limit that was lowered takes effect at once, by the smaller `full`.
-    if now > bucket.at:
-        return Bucket(min(full, bucket.level + (now - bucket.at) * part.limit), now)
-    return Bucket(min(full, bucket.level), bucket.at)
+    """Return the bucket as it is now; a new one is full."""
+    _, limit, _ = part
+    full = limit * SCALE
+    found = state.buckets.get(part.name)
+    if found is None:
+        return full, now
+    level, at = found
+    if now > at:
+        level, at = level + (now - at) * limit, now
+    # A limit that was lowered takes effect at once, too.
+    return (level if level < full else full), at
 
 
 def _current(state: KeyState, wanted: BudgetClaim) -> Budget:
-    """Return a copy of the budget of the claim's period, or of a later one: clocks of two machines may differ."""
-    budget = state.budgets.get(wanted.name)
-    if budget is None or wanted.period > budget.period:
-        return Budget(wanted.period, 0)
-    return Budget(budget.period, budget.spent)
+    """Return the budget of the claim's period, or of a later one: clocks of two machines may differ."""
+    found = state.budgets.get(wanted.name)
+    return (wanted.period, 0) if found is None or wanted.period > found[0] else found

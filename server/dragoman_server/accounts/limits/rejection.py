@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import ceil
+
+from multidict import istr
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman_server.accounts.limits.admission import DAILY_COST, DAILY_TOKENS, MONTHLY_COST
-from dragoman_server.accounts.limits.claim import CONCURRENCY, BucketClaim, BudgetClaim, Claim, Outcome
+from dragoman_server.accounts.limits.claim import (
+    CONCURRENCY,
+    REQUESTS,
+    TOKENS,
+    BucketClaim,
+    BudgetClaim,
+    Claim,
+    Outcome,
+)
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.period import calendar
 from dragoman_server.accounts.limits.prices import money
 
+_FACTS = ("limit", "remaining", "reset")
+# aiohttp would convert plain names for each reply.
+_OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
+_ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
 _BUSY = 1
 """Seconds after which a client may try again if too many of its requests are open: when they end is not known."""
 
@@ -70,18 +85,21 @@ def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) ->
     OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
     """
     headers: dict[str, str] = {}
+    messages = client is Dialect.MESSAGES
+    names = _ANTHROPIC if messages else _OPENAI
     for part, level in zip(claim.buckets, outcome.levels, strict=True):
-        remaining, missing = max(0, level // SCALE), part.limit * SCALE - level
-        if client is Dialect.MESSAGES:
-            start = f"anthropic-ratelimit-{part.name}-"
-            moment = datetime.fromtimestamp(ceil(now + missing / part.limit / 1000), UTC)
-            reset = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-            names = (f"{start}limit", f"{start}remaining", f"{start}reset")
-        else:
-            start, reset = "x-ratelimit-", _duration(part, missing)
-            names = (f"{start}limit-{part.name}", f"{start}remaining-{part.name}", f"{start}reset-{part.name}")
-        headers.update(zip(names, (str(part.limit), str(remaining), reset), strict=True))
+        limit, remaining, reset = names[part.name]
+        missing = part.limit * SCALE - level
+        headers[limit] = str(part.limit)
+        headers[remaining] = str(max(0, level // SCALE))
+        headers[reset] = _rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
     return headers
+
+
+# In a busy second most replies carry the same few times.
+@lru_cache(64)
+def _rfc3339(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _duration(part: BucketClaim, missing: int) -> str:

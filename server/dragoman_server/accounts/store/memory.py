@@ -85,15 +85,18 @@ class MemoryStore:
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
-        now = self._now()
         for settlement in settlements:
-            account = self._account(settlement.key)
-            if settlement.granted:
-                first = account.leases.pop(settlement.lease, None) is not None
-            else:
-                first = self._mark(settlement.lease, now)
-            if first:
-                settle(account.state, settlement, now)
+            self.settle_now(settlement)
+
+    def settle_now(self, settlement: Settlement) -> None:
+        """Apply one settlement, without a queue: nothing has to be waited for."""
+        account, now = self._account(settlement.key), self._now()
+        if settlement.granted:
+            first = account.leases.pop(settlement.lease, None) is not None
+        else:
+            first = self._mark(settlement.lease, now)
+        if first:
+            settle(account.state, settlement, now)
 
     def _mark(self, lease: str, now: int) -> bool:
         """Record that a settlement was applied. Returns False if it was recorded before."""
@@ -116,7 +119,7 @@ class MemoryStore:
         """Return the budgets of a key."""
         account = self._accounts.get(key)
         budgets = sorted(account.state.budgets.items()) if account is not None else ()
-        return [Spent(name, budget.period, budget.spent) for name, budget in budgets]
+        return [Spent(name, period, amount) for name, (period, amount) in budgets]
 
     async def keys(self, known: int | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 from dragoman import json_dumps, json_loads
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, record_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.decision import Bucket, Budget, KeyState, decide, settle
+from dragoman_server.accounts.limits.decision import KeyState, decide, settle
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
@@ -199,13 +199,13 @@ def _read(db: sqlite3.Connection, key: str) -> KeyState:
     state = KeyState()
     for name, period, value, at in db.execute("SELECT name, period, value, at FROM counters WHERE key = ?", (key,)):
         if period:
-            state.budgets[name] = Budget(period, value)
+            state.budgets[name] = period, value
         else:
-            state.buckets[name] = Bucket(value, at)
+            state.buckets[name] = value, at
     return state
 
 
 def _write(db: sqlite3.Connection, key: str, state: KeyState) -> None:
-    rows = [(key, name, "", bucket.level, bucket.at) for name, bucket in state.buckets.items()]
-    rows += [(key, name, budget.period, budget.spent, 0) for name, budget in state.budgets.items()]
+    rows = [(key, name, "", level, at) for name, (level, at) in state.buckets.items()]
+    rows += [(key, name, period, spent, 0) for name, (period, spent) in state.budgets.items()]
     db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?)", rows)
