@@ -172,7 +172,7 @@ def directions() -> str:
         rows.append((way.client.dialect, way.upstream.dialect, how, " → ".join(names)))
     return _DIRECTIONS.format(
         made=_MADE,
-        endpoints=_table(("dialect", "endpoint"), [(c.dialect, f"`POST /v1/{c.path}`") for c in CODECS.values()]),
+        endpoints=_table(("dialect", "endpoint"), [(dialect, f"`POST /v1/{dialect.path}`") for dialect in CODECS]),
         stages=_table(("client", "upstream", "how", "stages"), rows),
         meanings=_table(
             ("stage", "module", "what it does"), [(f"`{k.__name__}`", f"`{k.__module__}`", _summary(k)) for k in seen]

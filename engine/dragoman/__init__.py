@@ -59,13 +59,7 @@ from dragoman.errors import (
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LOSS_MEANINGS, Loss, LossCode, Losses
-from dragoman.profiles.profile import (
-    BUILTIN_PROFILES,
-    PROFILE_FIELDS,
-    VENDOR_PROFILES,
-    Profile,
-    builtin_profile,
-)
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, Profile, builtin_profile
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation

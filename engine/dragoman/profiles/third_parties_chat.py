@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dragoman.profiles.third_party_entry import Fact, Vendor
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
@@ -22,9 +24,10 @@ _LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
 _LLAMA_CHOICE = "https://pypi.org/project/langchain-llama-cpp/"
 _DIALECT_PAGE = "chat §12"
 
+_vendor = partial(Vendor, "chat")
+
 CHAT: tuple[Vendor, ...] = (
-    Vendor(
-        "chat",
+    _vendor(
         "deepseek",
         "DeepSeek",
         _DEEPSEEK,
@@ -34,8 +37,7 @@ CHAT: tuple[Vendor, ...] = (
             "structured_output": Fact(False, "https://api-docs.deepseek.com/guides/json_mode"),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "kimi",
         "Kimi (Moonshot AI)",
         _KIMI,
@@ -48,8 +50,7 @@ CHAT: tuple[Vendor, ...] = (
             "url_sources": Fact(False, _KIMI),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "glm",
         "GLM (Z.ai, BigModel)",
         _GLM,
@@ -65,8 +66,7 @@ CHAT: tuple[Vendor, ...] = (
             "user_field": Fact("user_id", _GLM),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "minimax",
         "MiniMax",
         _MINIMAX,
@@ -76,8 +76,7 @@ CHAT: tuple[Vendor, ...] = (
             "reasoning_key": Fact("reasoning_details", _MINIMAX),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "qwen",
         "Qwen (DashScope, Model Studio)",
         _QWEN,
@@ -88,8 +87,7 @@ CHAT: tuple[Vendor, ...] = (
             "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "openrouter",
         "OpenRouter",
         _OPENROUTER,
@@ -102,8 +100,7 @@ CHAT: tuple[Vendor, ...] = (
             "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "litellm",
         "LiteLLM",
         _DIALECT_PAGE,
@@ -113,8 +110,7 @@ CHAT: tuple[Vendor, ...] = (
             "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "vllm",
         "vLLM",
         _VLLM,
@@ -125,15 +121,13 @@ CHAT: tuple[Vendor, ...] = (
             "top_k": Fact(True, _DIALECT_PAGE),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "sglang",
         "SGLang",
         _DIALECT_PAGE,
         {"system_inline": Fact(False, _TEMPLATES), "top_k": Fact(True, _DIALECT_PAGE)},
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "llama.cpp",
         "llama.cpp (llama-server)",
         "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
@@ -143,15 +137,13 @@ CHAT: tuple[Vendor, ...] = (
             "top_k": Fact(True, _DIALECT_PAGE),
         },
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "ollama",
         "Ollama",
         _OLLAMA,
         {"parallel_tool_calls": Fact(False, _OLLAMA), "reasoning_key": Fact("reasoning", _DIALECT_PAGE)},
     ),
-    Vendor(
-        "chat",
+    _vendor(
         "azure",
         "Azure OpenAI",
         "chat §7.3",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from dragoman.profiles.third_party_entry import Fact, Vendor
@@ -33,9 +34,10 @@ _BEDROCK = "https://github.com/anthropics/claude-code/issues/49548"
 _DIALECT_PAGE = "messages §12"
 _SAME_CHECKS = "messages §5.2"
 
+_vendor = partial(Vendor, "messages")
+
 MESSAGES: tuple[Vendor, ...] = (
-    Vendor(
-        "messages",
+    _vendor(
         "deepseek",
         "DeepSeek",
         _DEEPSEEK,
@@ -46,51 +48,45 @@ MESSAGES: tuple[Vendor, ...] = (
             "images": Fact(False, _DEEPSEEK),
         },
     ),
-    Vendor(
-        "messages",
+    _vendor(
         "kimi",
         "Kimi (Moonshot AI)",
         _DIALECT_PAGE,
         {"rewrite": Fact(True, _DIALECT_PAGE), "thinking_replay": Fact("own_required", _DIALECT_PAGE)},
     ),
-    Vendor(
-        "messages",
+    _vendor(
         "glm",
         "GLM (Z.ai, BigModel)",
         _DIALECT_PAGE,
         {"thinking_replay": Fact("own_required", _GLM)},
     ),
-    Vendor(
-        "messages",
+    _vendor(
         "minimax",
         "MiniMax",
         _DIALECT_PAGE,
         {"thinking_replay": Fact("own_required", _MINIMAX), "stop_limit": Fact(0, _MINIMAX)},
     ),
-    Vendor(
-        "messages",
+    _vendor(
         "ollama",
         "Ollama",
         _OLLAMA,
         {"thinking_replay": Fact("own_required", _OLLAMA), "url_sources": Fact(False, _OLLAMA)},
     ),
-    Vendor("messages", "llama.cpp", "llama.cpp (llama-server)", _LLAMA, {"rewrite": Fact(True, _LATE_LLAMA)}),
-    Vendor("messages", "vllm", "vLLM", _LATE_VLLM, {"rewrite": Fact(True, _LATE_VLLM)}),
-    Vendor(
-        "messages",
+    _vendor("llama.cpp", "llama.cpp (llama-server)", _LLAMA, {"rewrite": Fact(True, _LATE_LLAMA)}),
+    _vendor("vllm", "vLLM", _LATE_VLLM, {"rewrite": Fact(True, _LATE_VLLM)}),
+    _vendor(
         "bedrock",
         "Claude behind Bedrock InvokeModel",
         _SAME_CHECKS,
         {"rewrite": Fact(True, _BEDROCK)},
         base="anthropic",
     ),
-    Vendor(
-        "messages",
+    _vendor(
         "copilot",
         "Claude behind GitHub Copilot",
         _DIALECT_PAGE,
         {"rewrite": Fact(True, _COPILOT)},
         base="anthropic",
     ),
-    Vendor("messages", "azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
+    _vendor("azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
 )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dragoman.profiles.third_party_entry import Fact, Vendor
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
 
+_vendor = partial(Vendor, "responses")
+
 RESPONSES: tuple[Vendor, ...] = (
-    Vendor(
-        "responses",
+    _vendor(
         "deepseek",
         "DeepSeek",
         _DEEPSEEK,
         {"efforts": Fact(("none", "low", "high", "max"), _DEEPSEEK)},
     ),
-    Vendor(
-        "responses",
+    _vendor(
         "azure",
         "Azure OpenAI",
         "chat §7.3",

@@ -9,14 +9,32 @@ one, and prompt caches stay valid.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dragoman.canonical.request import Request, Role, Turn
+from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
-from dragoman.tools.names import sanitize_call_id
+from dragoman.tools.names import reply_id, sanitize_call_id
 
 _ASSISTANT = Role.ASSISTANT
 _LONGEST = 40
+
+
+def mint_call_id(
+    given: object, upstream_id: str, number: int, at: Path | str, record: Callable[[LossCode, Path | str, str], object]
+) -> str:
+    """Returns an id for an upstream's call whose own id is missing or was used before, and records the loss.
+
+    Args:
+        given: the call's own id; None or empty if it has none.
+        upstream_id: the id of the reply.
+        number: a number of the call that is unique in the reply.
+        at: the path of the call.
+        record: `Losses.add` or `Losses.add_once`.
+    """
+    record(LossCode.CALL_ID, at, "a call with the id of another" if given else "a call without an id")
+    return sanitize_call_id(f"{reply_id(upstream_id, 'call_')}_{number}", _LONGEST)
 
 
 class CallPairing(NamedTuple):

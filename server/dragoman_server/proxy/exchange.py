@@ -219,12 +219,10 @@ def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) ->
 
 # The response's multidict would convert plain strings into this type for each response.
 _CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
-_NAMES = {name: istr(name) for name in (OWN_ID, *(dialect.request_id_header for dialect in Dialect))}
 
 
 def _event_stream(headers: dict[str, str]) -> EventStream:
-    sent = {_NAMES.get(name, name): value for name, value in headers.items()}
-    sent[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
-    sent[_CACHE_CONTROL] = "no-cache"
-    sent[_ACCEL] = "no"  # nginx would otherwise buffer the stream
-    return EventStream(headers=sent)
+    headers[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
+    headers[_CACHE_CONTROL] = "no-cache"
+    headers[_ACCEL] = "no"  # nginx would otherwise buffer the stream
+    return EventStream(headers=headers)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 
 import pytest
 
-from dragoman import Dialect, Usage
+from dragoman import Dialect
 from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome
 from dragoman_server.accounts.limits.decision import SCALE
-from dragoman_server.accounts.limits.period import calendar
-from dragoman_server.accounts.limits.prices import UNITS, cost_units
+from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rejection import rate_headers, rejection
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
@@ -84,36 +82,3 @@ def test_headers_have_the_vendors_forms(level: int, remaining: str, reset: str, 
 
 def test_a_key_without_limits_per_minute_has_no_headers() -> None:
     assert rate_headers(Claim("k", "l"), Outcome((), 1, (), ()), CHAT, NOW) == {}
-
-
-@pytest.mark.parametrize(
-    ("moment", "day", "month", "next_day", "next_month"),
-    [
-        ((2026, 11, 22, 21), "2026-11-22", "2026-11", (2026, 11, 23), (2026, 12, 1)),
-        ((2026, 12, 31, 23), "2026-12-31", "2026-12", (2027, 1, 1), (2027, 1, 1)),
-        ((2028, 2, 29, 0), "2028-02-29", "2028-02", (2028, 3, 1), (2028, 3, 1)),
-    ],
-)
-def test_periods_are_those_of_utc(
-    moment: tuple[int, int, int, int],
-    day: str,
-    month: str,
-    next_day: tuple[int, int, int],
-    next_month: tuple[int, int, int],
-) -> None:
-    found = calendar(datetime(*moment, tzinfo=UTC).timestamp())
-    assert (found.day, found.month) == (day, month)
-    assert found.next_day == datetime(*next_day, tzinfo=UTC).timestamp()
-    assert found.next_month == datetime(*next_month, tzinfo=UTC).timestamp()
-
-
-def test_costs_are_rounded_up_to_whole_units() -> None:
-    class Prices:
-        def cost(self, usage: Usage, model: str) -> Decimal | None:
-            return Decimal("0.0000000001") * (usage.input_total or 0) if model == "m" else None
-
-    assert cost_units(Prices(), Usage(input_total=1), "m") == 1
-    assert cost_units(Prices(), Usage(input_total=20), "m") == 2
-    assert cost_units(Prices(), Usage(input_total=0), "m") == 0
-    assert cost_units(Prices(), Usage(input_total=1), "other") is None
-    assert cost_units(None, Usage(input_total=1), "m") is None
