@@ -70,4 +70,5 @@ def _is_redis(url: str) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    return parts.scheme in _SCHEMES and bool(parts.netloc or (parts.scheme == "unix" and parts.path))
+    place = parts.netloc or (parts.scheme == "unix" and parts.path)
+    return parts.scheme in _SCHEMES and url.startswith(f"{parts.scheme}://") and bool(place)
