@@ -17,7 +17,7 @@ from typing import Any
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
-from dragoman.losses import LOSS_MEANINGS
+from dragoman.losses import LossCode
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
@@ -182,7 +182,7 @@ def directions() -> str:
 
 def losses() -> str:
     """Return losses.md: every loss code and its meaning."""
-    rows = [(f"`{code}`", meaning) for code, meaning in sorted(LOSS_MEANINGS.items())]
+    rows = [(f"`{code}`", meaning) for code, meaning in sorted((code, code.meaning) for code in LossCode)]
     return _LOSSES.format(made=_MADE, codes=_table(("code", "meaning"), rows))
 
 

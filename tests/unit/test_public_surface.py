@@ -60,7 +60,6 @@ def test_the_public_names() -> None:
         "DIRECTIONS",
         "EFFORTS",
         "KNOBS",
-        "LOSS_MEANINGS",
         "MODEL_LIST_PATH",
         "PROFILE_FIELDS",
         "VENDOR_PROFILES",

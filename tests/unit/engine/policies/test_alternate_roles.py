@@ -73,7 +73,7 @@ def test_results_stay_messages_of_their_own_and_are_not_unpacked() -> None:
     assert texts(made.turns[3]) == ["and now?", "well?"]
 
 
-def test_what_one_says_beside_a_result_joins_what_follows() -> None:
+def test_text_next_to_a_result_joins_the_following_text() -> None:
     made = request(user("go"), assistant(call()), user(result(), "hm"), user("well?"))
     alternate(made, Losses())
     assert [type(part) for part in made.turns[2].parts] == [ToolResult, Text, Text]
@@ -85,7 +85,7 @@ def test_an_instruction_keeps_turns_apart_and_an_empty_turn_does_not() -> None:
     assert [texts(turn) for turn in made.turns] == [["a"], ["mind"], ["b", "c"]]
 
 
-def test_two_authors_of_one_message_are_told() -> None:
+def test_two_authors_of_one_message_are_a_loss() -> None:
     made = request(user("a"), user("b"), user("c"))
     made.turns[0].name = made.turns[1].name = "ann"
     losses = Losses()

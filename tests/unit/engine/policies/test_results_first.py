@@ -70,7 +70,7 @@ def test_a_responses_upstream_gets_its_results_first_if_it_has_to(first: bool, o
     assert (LossCode.BLOCK_ORDER in made.losses.counts) is first
 
 
-def test_a_messages_upstream_always_has_to_and_it_is_told() -> None:
+def test_a_messages_upstream_always_has_to_and_it_is_a_loss() -> None:
     body, made = translated("chat", "messages", RESPONSES_BODY)
     assert [block["type"] for block in body["messages"][-1]["content"]] == ["tool_result", "tool_result", "text"]
     assert [(row.code, row.path) for row in made.losses.rows] == [(LossCode.BLOCK_ORDER, "messages[3]")]

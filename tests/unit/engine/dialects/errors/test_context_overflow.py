@@ -25,9 +25,7 @@ ESTIMATE = Knobs(overflow_sizes="estimate")
         ("prompt is too long: 9 tokens > 8 maximum", 0, 5000, "prompt is too long: 9 tokens > 8 maximum"),
     ],
 )
-def test_sizes_are_estimated_where_the_upstream_gave_none(
-    message: str, window: int, estimate: int, begins: str
-) -> None:
+def test_sizes_are_estimated_if_the_upstream_sent_none(message: str, window: int, estimate: int, begins: str) -> None:
     """Claude Code compacts by `prompt is too long: N tokens > M maximum`; other wordings do nothing."""
     context = ReplyContext("m", input_estimate=estimate, profile=Profile(context_window=window), knobs=ESTIMATE)
     failure = Failure(FailureKind.CONTEXT_LENGTH, message, 400)

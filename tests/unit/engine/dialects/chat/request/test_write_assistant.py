@@ -11,7 +11,7 @@ from support.flagged_requests import ask
 
 Json = dict[str, Any]
 
-SAID = {"role": "user", "content": "Hi"}
+USER = {"role": "user", "content": "Hi"}
 CALLED: Json = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]}
 ANSWERED = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]}
 
@@ -25,9 +25,9 @@ ANSWERED = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "
     ],
 )
 def test_reasoning_key_is_where_reasoning_goes_back(key: str, value: Any) -> None:
-    thought = {"type": "thinking", "thinking": "why", "signature": ""}
-    for content in ([thought, *CALLED["content"]], [thought, {"type": "text", "text": "so"}]):
-        history = [SAID, {"role": "assistant", "content": content}, ANSWERED if content[1]["type"] != "text" else SAID]
+    thinking = {"type": "thinking", "thinking": "why", "signature": ""}
+    for content in ([thinking, *CALLED["content"]], [thinking, {"type": "text", "text": "so"}]):
+        history = [USER, {"role": "assistant", "content": content}, ANSWERED if content[1]["type"] != "text" else USER]
         body, _ = ask(flags={"reasoning_key": key}, messages=history)
         message = body["messages"][1]
         assert message[key] == value
@@ -36,12 +36,12 @@ def test_reasoning_key_is_where_reasoning_goes_back(key: str, value: Any) -> Non
 
 def test_calls_without_reasoning_are_given_a_blank_one_where_it_must_be_there() -> None:
     """`thinking is enabled but reasoning_content is missing in assistant tool call message` (T-15)."""
-    history = [SAID, CALLED, ANSWERED]
+    history = [USER, CALLED, ANSWERED]
     body, counts = ask(flags={"reasoning_required": True}, messages=history)
     assert body["messages"][1]["reasoning_content"] == " "
     assert counts == {LossCode.REASONING_FILLED: 1}
     body, counts = ask(flags={"reasoning_required": True}, messages=history, thinking={"type": "disabled"})
     assert "reasoning_content" not in body["messages"][1]
     assert counts == {}
-    spoken = [SAID, {"role": "assistant", "content": [{"type": "text", "text": "x"}, *CALLED["content"]]}, ANSWERED]
-    assert ask(flags={"reasoning_required": True}, messages=spoken)[1] == {LossCode.REASONING_FILLED: 1}
+    turns = [USER, {"role": "assistant", "content": [{"type": "text", "text": "x"}, *CALLED["content"]]}, ANSWERED]
+    assert ask(flags={"reasoning_required": True}, messages=turns)[1] == {LossCode.REASONING_FILLED: 1}

@@ -41,17 +41,17 @@ def test_thinking_field_is_how_reasoning_is_switched(field: str, off: Json, high
         "reasoning_effort",
     }
 
-    def told(**fields: Any) -> Json:
+    def sent(**fields: Any) -> Json:
         body, counts = ask(flags={"thinking_field": field}, **fields)
         assert counts == {}
         return {key: value for key, value in body.items() if key in keys}
 
-    assert told(thinking={"type": "disabled"}) == off
-    assert told(output_config={"effort": "high"}) == high
-    assert told() == ({"reasoning_split": True} if field == "reasoning_split" else {})
+    assert sent(thinking={"type": "disabled"}) == off
+    assert sent(output_config={"effort": "high"}) == high
+    assert sent() == ({"reasoning_split": True} if field == "reasoning_split" else {})
 
 
-def test_an_upstream_with_reasoning_on_and_off_only_is_told_no_level() -> None:
+def test_an_upstream_with_reasoning_on_and_off_only_receives_no_level() -> None:
     """Moonshot refuses `thinking` together with `reasoning_effort` (HKUDS/nanobot#3939)."""
     flags = {"thinking_field": "thinking", "efforts": ()}
     body, counts = ask(flags=flags, output_config={"effort": "high"})

@@ -14,7 +14,7 @@ from support.flagged_requests import ask, ask_of
 
 CHAT, MESSAGES, RESPONSES = Dialect
 
-SAID = {"role": "user", "content": "Hi"}
+USER = {"role": "user", "content": "Hi"}
 
 
 @pytest.mark.parametrize(
@@ -28,17 +28,17 @@ SAID = {"role": "user", "content": "Hi"}
 )
 def test_a_template_with_one_system_message_gets_one(mode: Any, roles: list[str], lost: dict[LossCode, int]) -> None:
     """`System message must be at the beginning` (ggml-org/llama.cpp#27367)."""
-    late = [SAID, {"role": "system", "content": "be brief"}, {"role": "assistant", "content": "ok"}, SAID]
+    late = [USER, {"role": "system", "content": "be brief"}, {"role": "assistant", "content": "ok"}, USER]
     body, counts = ask(flags={"system_inline": False}, knobs=Knobs(mid_system=mode), system="be kind", messages=late)
     assert [message["role"] for message in body["messages"]] == roles
     assert counts == lost
-    said = json.dumps(body["messages"])
-    assert "be kind" in said
-    assert "be brief" in said
+    text = json.dumps(body["messages"])
+    assert "be kind" in text
+    assert "be brief" in text
 
 
 def test_several_leading_instructions_become_one_message() -> None:
-    leading = [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, SAID]
+    leading = [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, USER]
     body, counts = ask_of(RESPONSES, CHAT, "compatible", flags={"system_inline": False}, input=leading)
     assert body["messages"][0] == {"role": "system", "content": "a\n\nb"}
     assert counts == {LossCode.TURNS_MERGED: 1}

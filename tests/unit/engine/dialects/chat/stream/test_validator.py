@@ -8,20 +8,20 @@ from dragoman.dialects import Dialect
 from support.defects import Change, add, double, drop, edit, move
 from support.verdicts import assert_defect_is_found
 
-TOOLS, THOUGHT = "two_tools", "thinking_text_tool"
+TOOLS, THINKING = "two_tools", "thinking_text_tool"
 CASES: list[tuple[str, Change, str]] = [
     (TOOLS, edit("data", "data: ", "event: chunk\ndata: "), "event line"),
     (TOOLS, drop('"role"'), "lacks the role"),
     (TOOLS, double('"role"'), "role twice"),
-    (THOUGHT, edit('"role"', '"content":""', '"content":"Hi"'), "chunk of the role has other content"),
-    (THOUGHT, edit('"content":"', '"created":1', '"created":2', 1), "changed within the stream"),
+    (THINKING, edit('"role"', '"content":""', '"content":"Hi"'), "chunk of the role has other content"),
+    (THINKING, edit('"content":"', '"created":1', '"created":2', 1), "changed within the stream"),
     (TOOLS, edit('"name"', '"index":0,"id"', '"index":1,"id"'), "leaves a gap"),
     (TOOLS, double('"name"'), "id or type of a tool twice"),
     (TOOLS, drop('"name"', 1), "starts without its type"),
     (TOOLS, edit('"name"', '"id":"toolu_b"', '"id":"toolu_a"', 1), "call id twice"),
     (TOOLS, edit('"name"', '"name":"', '"title":"'), "name is missing"),
     (TOOLS, edit('"finish_reason":"', '"delta":{}', '"delta":{"content":"x"}'), "finish chunk carries a delta"),
-    (THOUGHT, move('"finish_reason":"', "reasoning_content"), "tool_calls without a call"),
+    (THINKING, move('"finish_reason":"', "reasoning_content"), "tool_calls without a call"),
     (TOOLS, edit('"finish_reason":"', "tool_calls", "stop"), "stop although there are calls"),
     (TOOLS, edit('"finish_reason":"', "tool_calls", "done"), "that the API does not define"),
     ("text", move('"content":"', '"prompt_tokens"', 2), "a choice after the finish"),

@@ -89,8 +89,8 @@ def test_a_filter_is_a_refusal_too() -> None:
     written = write(Text("so f"), reason=StopReason.FILTERED)
     assert written["stop_reason"] == "refusal"
     assert written["stop_details"] == {"type": "refusal", "category": None, "explanation": None}
-    told = write(reason=StopReason.FILTERED, refusal=RefusalInfo("No.", "bio"))
-    assert told["stop_details"] == {"type": "refusal", "category": "bio", "explanation": "No."}
+    with_details = write(reason=StopReason.FILTERED, refusal=RefusalInfo("No.", "bio"))
+    assert with_details["stop_details"] == {"type": "refusal", "category": "bio", "explanation": "No."}
 
 
 @pytest.mark.parametrize("arguments", ["", " "])

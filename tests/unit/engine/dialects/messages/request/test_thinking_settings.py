@@ -8,7 +8,7 @@ from support.flagged_requests import ask_of
 CHAT, MESSAGES, RESPONSES = Dialect
 
 
-def test_messages_may_be_told_budget_and_effort() -> None:
+def test_messages_may_receive_budget_and_effort() -> None:
     """DeepSeek takes `enabled` and ignores its budget; its effort is another field."""
     body, counts = ask_of(
         CHAT, MESSAGES, "compatible", flags={"thinking": "budget_and_effort"}, reasoning_effort="low", max_tokens=9000

@@ -8,7 +8,7 @@ from dragoman.dialects import Dialect
 from support.defects import Change, add, double, drop, edit, find, move
 from support.verdicts import assert_defect_is_found, golden_frames, settings_of, verdict
 
-TOOLS, THOUGHT = "two_tools", "thinking_text_tool"
+TOOLS, THINKING = "two_tools", "thinking_text_tool"
 CASES: list[tuple[str, Change, str]] = [
     (TOOLS, edit("message_start", "event: message_start\n", ""), "name is not its type"),
     (TOOLS, drop("message_start"), "before message_start"),
@@ -18,11 +18,11 @@ CASES: list[tuple[str, Change, str]] = [
     (TOOLS, drop("content_block_start"), "T-02"),
     (TOOLS, double("content_block_start"), "not the next"),
     (TOOLS, edit("content_block_start", '"index":1', '"index":2', 1), "not the next"),
-    (THOUGHT, edit("content_block_start", '"thinking":""', '"thinking":"x"'), "starts with content"),
+    (THINKING, edit("content_block_start", '"thinking":""', '"thinking":"x"'), "starts with content"),
     (TOOLS, edit('"tool_use","id"', '"name"', '"title"'), "name is missing"),
     (TOOLS, edit('"tool_use","id"', '"call_b"', '"call_a"', 1), "call id twice"),
     (TOOLS, edit("input_json_delta", '"index":1', '"index":7'), "T-02"),
-    (THOUGHT, edit("text_delta", '"text_delta","text"', '"thinking_delta","thinking"'), "T-12"),
+    (THINKING, edit("text_delta", '"text_delta","text"', '"thinking_delta","thinking"'), "T-12"),
     (TOOLS, move("content_block_stop", "content_block_delta"), "T-02"),
     (TOOLS, double("content_block_stop"), "T-02"),
     ("text", drop("content_block_stop"), "while a block is open"),
